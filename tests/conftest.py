@@ -179,9 +179,9 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
         return started
 
     yield start
-    for one in running:
-        if one.process.poll() is None:
-            one.stop()
+    for gateway in running:
+        if gateway.process.poll() is None:
+            gateway.stop()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ class Metrics:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.families = {one.name: one for one in text_string_to_metric_families(text)}
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
         self.samples = {
             (sample.name, frozenset(sample.labels.items())): sample.value
             for family in self.families.values()

@@ -47,13 +47,13 @@ def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("one", [*Artifacts, CONNECTOR])
-def test_make_setup_has_fetched_what_tests_need(one, monkeypatch):
+@pytest.mark.parametrize("artifact", [*Artifacts, CONNECTOR])
+def test_make_setup_has_fetched_what_tests_need(artifact, monkeypatch):
     def resolve(*_):
         raise AssertionError("run make setup: tests fetch nothing")
 
     monkeypatch.setattr(artifacts, "_resolve", resolve)
-    assert artifacts.class_path(one).endswith(".jar")
+    assert artifacts.class_path(artifact).endswith(".jar")
 
 
 def test_whether_it_is_fetched_is_known_before(fetched):
@@ -115,7 +115,7 @@ def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
 
 
 def test_make_setup_fetches_no_archive():
-    assert all(len(one.split(":")) == 3 for all_of in Artifacts for one in all_of.split("+"))
+    assert all(len(part.split(":")) == 3 for all_of in Artifacts for part in all_of.split("+"))
 
 
 def test_there_are_sums_of_all_that_is_used():

@@ -100,4 +100,4 @@ def test_a_configuration_that_is_shown_has_known_keys_with_right_values(block, t
     given = "" if "upstream." in block else "upstream.bootstrap.servers=nowhere.invalid:9092\n"
     file = tmp_path / "penstock.properties"
     file.write_text(given + block)
-    assert load_configuration(file, ask=lambda *_: ()).warnings == ()
+    assert load_configuration(file, read_declared=lambda *_: ()).warnings == ()

@@ -38,8 +38,8 @@ def test_there_are_no_import_circles():
 
 def test_a_circle_is_found():
     graph = grimp.ImportGraph()
-    for one in "abcd":
-        graph.add_module(one)
+    for letter in "abcd":
+        graph.add_module(letter)
     for importer, imported in ("ab", "bc", "cb", "cd"):
         graph.add_import(importer=importer, imported=imported)
     assert list(circles(graph)) == [["b", "c"]]

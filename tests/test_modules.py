@@ -23,14 +23,14 @@ def has_its_own(module: Path) -> bool:
     if (TESTS / module.parent / f"test_{module.name}").exists():
         return True
     package = module.parts[0]
-    same = [one for one in MODULES if one.parts[0] == package and one.name == module.name]
+    same = [other for other in MODULES if other.parts[0] == package and other.name == module.name]
     return len(same) == 1 and any((TESTS / package).rglob(f"test_{module.name}"))
 
 
 def test_each_module_is_tested_in_one_place():
     """Its own file, or a group of `modules.toml`, and not both."""
     listed = Counter(module for group in ELSEWHERE for module in group["modules"])
-    wrong = [str(one) for one in MODULES if listed[str(one)] + has_its_own(one) != 1]
+    wrong = [str(module) for module in MODULES if listed[str(module)] + has_its_own(module) != 1]
     assert wrong == [], f"see {TESTS / 'modules.toml'}"
 
 

@@ -143,5 +143,5 @@ def test_what_takes_no_time_is_not_said(capsys):
     with waiting("waiting for k:1", after_s=1000.0):
         pass
     assert capsys.readouterr().err == ""
-    timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)

@@ -61,7 +61,7 @@ def test_bash_completes_files(tmp_path):
     assert completed(tmp_path, "penstock", "gateway", "pen") == {"penstock.properties"}
 
 
-@pytest.mark.parametrize("reader", [one for one in READERS if shutil.which(one)])
+@pytest.mark.parametrize("reader", [reader for reader in READERS if shutil.which(reader)])
 def test_what_reads_them_finds_no_mistake(reader):
     done = subprocess.run(
         READERS[reader], cwd=SHARE, capture_output=True, text=True, check=False, timeout=60

@@ -1,12 +1,12 @@
 """Plain English in the pages that were written for strangers: words that may not come back.
 
-A page joins `PAGES` when it is free of them. Help, messages, log events and the docstrings of the
-public interfaces are free of them, too. `make lint` runs this.
+A page joins `PAGES` when it is free of them. Help, messages, log events and the docstrings of
+`src/penstock` are free of them, too. `make lint` runs this.
 """
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -75,31 +75,45 @@ WORDS: Final = {
     r"\bin place of\b": "instead of",
 }
 """Patterns, and what to write."""
+COMMON_IN_DOCSTRINGS: Final = {
+    r"\bso it is\b|\bas it is where\b",
+    r"\bwhere there is none\b",
+    r"\b(is|are) away\b",
+    r"(?<!there )\b(is|are) no (?!longer)[a-z]",
+    r"\bis none\b(?! of)",
+    r"\bbeside (it|the|a|this|Penstock)\b",
+    r"\bsuch an?\b",
+    r"\bmade of the\b",
+}
+"""Patterns that may stand in docstrings of the code: `Raises: X: There is no topic.`"""
 _CODE: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
-def found(text: str) -> list[str]:
+def found(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     prose = _CODE.sub("`", text)
     return [
         f"{match[0].strip()!r} (write: {instead}): {line.strip()[:80]}"
         for line in prose.splitlines()
-        for pattern, instead in WORDS.items()
+        for pattern, instead in words.items()
         for match in re.finditer(pattern, line)
     ]
 
 
+def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names of variables, parameters, fields and functions, each with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                yield name, node.lineno
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.MatchAs(name=str(name)):
+                yield name, node.lineno
+
+
 def named_one(tree: ast.AST) -> Iterator[int]:
     """Return the lines in which a variable, a parameter or a field is named `one`."""
-    for node in ast.walk(tree):
-        names = {
-            ast.Name: lambda found: found.id,
-            ast.arg: lambda found: found.arg,
-            ast.Attribute: lambda found: found.attr,
-            ast.MatchAs: lambda found: found.name,
-        }
-        name = names.get(type(node))
-        if name is not None and name(node) == "one":
-            yield node.lineno
+    return (line for name, line in names(tree) if name == "one")
 
 
 def joined(text: str) -> str:
@@ -187,6 +201,32 @@ def test_public_docstrings_are_in_plain_english(package):
     assert {name: words for name, text in of_names.items() if (words := found(text))} == {}
 
 
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    """Yield the docstrings of a module, also those of its constants."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", ())
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield joined(text)
+
+
+@pytest.mark.thorough
+def test_docstrings_of_the_code_are_in_plain_english():
+    words = {pattern: WORDS[pattern] for pattern in WORDS.keys() - COMMON_IN_DOCSTRINGS}
+    assert {
+        f"{module.relative_to(ROOT)}: {text[:60]}": wrong
+        for module in sorted((ROOT / "src/penstock").rglob("*.py"))
+        for text in docstrings(ast.parse(module.read_text()))
+        if (wrong := found(text, words))
+    } == {}
+
+
+def test_a_docstring_of_a_constant_is_found():
+    code = 'LIMIT = 3\n"""It is asked anew."""\n\ndef f():\n    """Return it."""'
+    assert list(docstrings(ast.parse(code))) == ["It is asked anew.", "Return it."]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -210,12 +250,7 @@ def test_code_is_not_prose():
     assert found("`what is told`, and ```\nwhat is told\n```") == []
 
 
-NAMED: Final = (
-    "src",
-    "benchmarks",
-    *(f"tests/{area}" for area in ("chaos", "cli", "conformance", "hostile", "integration",
-                                   "interop", "parity", "soak", "stored", "suites")),
-)  # fmt: skip
+NAMED: Final = ("src", "benchmarks", "tests", "examples", "deploy")
 """Folders in which no variable is named `one`."""
 
 
@@ -229,6 +264,21 @@ def test_a_variable_says_what_it_holds():
         for line in named_one(ast.parse(text))
     ]
     assert not found, f"say what `one` is in {', '.join(found)}"
+
+
+NOT_IN_NAMES: Final = {"anew", "ask", "asked", "asks", "said", "told", "unasked"}
+"""Words that no name in `src/penstock` has: say what a function does, and a variable holds."""
+
+
+@pytest.mark.thorough
+def test_names_of_the_code_are_in_plain_english():
+    found = {
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "src/penstock").rglob("*.py"))
+        for name, line in names(ast.parse(path.read_text()))
+        if not NOT_IN_NAMES.isdisjoint(name.lower().split("_"))
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _JAVA_LEAST: Final = 17
 _ATTEMPTS: Final = 4
 _SUMS: Final = Path(__file__).with_suffix(".sha256")
-"""What `sha256sum` says of every artifact, by its path in a Maven repository."""
+"""The SHA-256 sums of the artifacts, by their paths in a Maven repository."""
 
 
 class Artifacts(StrEnum):
-    """What is fetched: `group:artifact:version`, several joined by `+`."""
+    """The artifacts: `group:artifact:version`, several joined by `+`."""
 
     KAFKA = (
         "org.apache.kafka:kafka_2.13:4.3.1+org.apache.kafka:kafka-tools:4.3.1"
@@ -47,7 +47,7 @@ class ArtifactError(UnavailableError):
 def cache_folder() -> Path:
     """Return the folder for downloads.
 
-    It is `PENSTOCK_CACHE`; without that, in a clone, the one into which `make` has fetched; and
+    It is `PENSTOCK_CACHE`; without that, in a clone, that into which `make` has fetched; and
     `penstock` in the user's cache otherwise.
     """
     given = os.environ.get("PENSTOCK_CACHE")
@@ -67,7 +67,7 @@ def class_path(coordinates: str, report: Report | None = None) -> str:
         report: Takes a line now and then while they are fetched.
 
     Raises:
-        ArtifactError: They cannot be fetched, or one is not what it was when its sum was taken.
+        ArtifactError: They cannot be fetched, or a file does not match its sum.
     """
     folder = cache_folder() / "maven"
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def is_fetched(coordinates: str) -> bool:
 
 
 def _fetched(coordinates: str) -> list[str]:
-    """Return the jars of artifacts; none while one of them is missing."""
+    """Return the jars of artifacts; an empty list while a jar is missing."""
     listing = _listing(coordinates)
     if not listing.exists():
         return []
@@ -110,14 +110,14 @@ def _listing(coordinates: str) -> Path:
 
 
 def archive(coordinates: str, report: Report | None = None) -> Path:
-    """Return one file of an artifact, without what it depends on, fetching it the first time.
+    """Return a file of an artifact, without its dependencies; fetch it the first time.
 
     Args:
         coordinates: `group:artifact:version:packaging:classifier`.
         report: Takes a line before it is fetched.
 
     Raises:
-        ArtifactError: It cannot be fetched, or is not what it was when its sum was taken.
+        ArtifactError: It cannot be fetched, or does not match its sum.
     """
     folder = cache_folder() / "maven"
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def _fetch(coordinates: str, folder: Path, report: Report) -> None:
 
 
 def _maven(coordinates: str, folder: Path) -> Any:
-    """Return what fetches into a folder."""
+    """Return the fetcher for a folder."""
     try:
         from jgo.maven import MavenContext  # noqa: PLC0415 - an extra
     except ImportError:
@@ -158,7 +158,7 @@ def _maven(coordinates: str, folder: Path) -> Any:
 
 
 def _check(jar: Path, folder: Path) -> None:
-    """Compare a file with its sum; one that is something else does not stay."""
+    """Compare a file with its sum; delete a file that does not match."""
     name = jar.relative_to(folder).as_posix()
     expected = _sums().get(name)
     with jar.open("rb") as file:
@@ -181,7 +181,7 @@ def _sums() -> dict[str, str]:
 
 
 def _silent(_line: str) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
@@ -207,7 +207,7 @@ def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
                 jars[str(jar)] = None
             return list(jars)
         except Exception as error:
-            # Whatever a download can end in; what has arrived stays in the cache.
+            # The errors of a download; received bytes stay in the cache.
             reason = f"{type(error).__name__}: {error}"
             report(f"  {reason}")
             time.sleep(attempt)
@@ -218,7 +218,7 @@ def java() -> str:
     """Return the Java program.
 
     Raises:
-        ArtifactError: There is none, or it is older than 17.
+        ArtifactError: Java is not installed, or is older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")

@@ -15,7 +15,7 @@
     │   │       └── TooManyEntriesError  wire: a request has more entries than it may have
     │   ├── PolicyMistakeError           engine: what a policy does while it judges columns
     │   │   ├── AnswerError              it returns what its interface does not allow
-    │   │   └── ArrowMissingError        it asks for Arrow arrays, and pyarrow is not installed
+    │   │   └── ArrowMissingError        it reads Arrow arrays, and pyarrow is not installed
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
     │       ├── AuditTopicError          gateway: the topic of the audit trail
@@ -45,12 +45,12 @@
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
-    │       ├── RecordsLostError         stored: retention took what was to be read
+    │       ├── RecordsLostError         stored: retention removed records before they were read
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
     │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
-    │       │   ├── RefusedRecordsError  spark: what the sink has no place for
+    │       │   ├── RefusedRecordsError  spark: records without a sink
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names
@@ -58,7 +58,7 @@
     │   ├── PolicyViolationException
     │   ├── ProduceRequestInterceptorSkipRecordException
     │   └── RetriableException           not now: what a policy needs is away
-    │       ├── RegistryAwayException    policies: no URL of a schema registry can be asked
+    │       ├── RegistryAwayException    policies: no URL of a schema registry responds
     │       └── UndecidableException     until what is judged by changes: stored records fail
     ├── ConnectError                     gateway: a connection to a broker is not opened
     ├── ContractError                    policies: a contract of ODCS cannot be used
@@ -68,12 +68,12 @@
     ├── NotKnownError                    engine: it cannot be found out which files decide
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
-    ├── UnfitError                       policies: what is wrong with an Avro payload
+    ├── UnfitError                       policies: the flaw of an Avro payload
     └── UnreadableError                  policies: what a rule reads is of another format
     LookupError
     └── UnknownSchemaError               policies: a schema registry has no such schema
     ValueError
-    ├── FlawError                        policies: what is wrong with a Protobuf message
+    ├── FlawError                        policies: the flaw of a Protobuf message
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds

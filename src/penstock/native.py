@@ -17,7 +17,7 @@ _MODULE: Final = "penstock_native"
 
 
 class NativeMissingError(UnavailableError):
-    """The native implementation is required and cannot be used, or it is not clear which one is."""
+    """The native implementation is required and cannot be used, or its version is unclear."""
 
 
 def find_native() -> tuple[Any, str]:

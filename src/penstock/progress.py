@@ -1,6 +1,6 @@
-"""Shows what a command is doing, from its first second on, on standard error.
+"""Shows the work of a command, from its first second on, on standard error.
 
-On a terminal one line with a bar, drawn again and again; elsewhere a line every ten seconds.
+On a terminal a line with a bar, which is redrawn; elsewhere a line every ten seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LINE_EVERY_S: Final = 10.0
 """How often a line is written where there is no terminal."""
 WAITING_S: Final = 3.0
-"""When a command says what it waits for."""
+"""After what time a command reports what it waits for."""
 _DRAWN_EVERY_S: Final = 0.3
 _RATE_OVER_S: Final = 30.0
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -80,9 +80,9 @@ class Phase:
         """Start.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            done: Returns how many records are done; None for what is not about records.
-            total: How many there are at most; None where it is not known.
+            what: The current work, such as `judging orders`.
+            done: Returns how many records are done; None for work that is not about records.
+            total: The maximum number; None if it is not known.
         """
         self._what = what
         self._done = done
@@ -90,7 +90,7 @@ class Phase:
         self.pace = Pace(total, self._began)
 
     def line(self) -> str:
-        """Return what there is to say now."""
+        """Return the current line."""
         now = time.monotonic()
         elapsed = duration(now - self._began)
         if self._done is None:
@@ -100,7 +100,7 @@ class Phase:
 
 
 class Progress:
-    """Shows the phases of a command, one after the other."""
+    """Shows the phases of a command, in sequence."""
 
     def __init__(self, every_s: float = LINE_EVERY_S) -> None:
         """Prepare.
@@ -115,13 +115,13 @@ class Progress:
     def phase(
         self, what: str, done: Callable[[], int] | None = None, total: int | None = None
     ) -> Iterator[None]:
-        """Show what is being done inside a `with` block.
+        """Show the work inside a `with` block.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            done: Returns how many records are done. Called in a thread of its own, some
-                times a second. None for what is not about records.
-            total: How many there are at most; None where it is not known.
+            what: The current work, such as `judging orders`.
+            done: Returns how many records are done. Called in a separate thread, a few
+                times a second. None for work that is not about records.
+            total: The maximum number; None if it is not known.
         """
         ended = threading.Event()
         show = self._draw if sys.stderr.isatty() else self._write
@@ -136,7 +136,7 @@ class Progress:
             thread.join(5)
 
     def _draw(self, phase: Phase, ended: threading.Event) -> None:
-        # Imported here: an extra, which what runs without a terminal does not need.
+        # Imported here: an extra, which is not needed without a terminal.
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import BarColumn, TextColumn  # noqa: PLC0415
         from rich.progress import Progress as Drawn  # noqa: PLC0415
@@ -157,7 +157,7 @@ class Progress:
 
 @contextlib.contextmanager
 def waiting(what: str, after_s: float | None = None) -> Iterator[None]:
-    """Say on standard error that a `with` block takes long, if it does.
+    """Report on standard error that a `with` block takes long, if it does.
 
     Args:
         what: The work, and when it ends.

@@ -40,7 +40,7 @@ def test_what_a_gateway_writes_is_counted_by_everything():
     assert found.by("client_id", 9)[0][0] == Count("shop", 3, 27)
     assert found.by("code", 9) == ([Count("87", 3, 27), Count("44", 1, 0)], 0)
     assert found.by("principal", 1) == ([Count("User:alice", 3, 27)], 1)
-    assert [sum(one.values()) for one in found.times.bins.values()] == [3, 1]
+    assert [sum(counts.values()) for counts in found.times.bins.values()] == [3, 1]
     assert (found.twice, found.missing, found.unreadable) == (0, 0, 0)
 
 
@@ -103,7 +103,7 @@ def test_memory_is_bounded_whatever_clients_call_themselves(monkeypatch):
     assert found.refusals == 6000
     for name in BY:
         some, rest = found.by(name, 10)
-        assert sum(one.refusals for one in some) + rest == 6000
+        assert sum(item.refusals for item in some) + rest == 6000
         assert len(found._by[name]._records) <= 2 * counted.KEPT
 
 
@@ -124,10 +124,10 @@ def test_only_runs_whose_refusals_count_are_counted():
 def test_texts_and_counts_of_a_forged_line_stay_small():
     found = TrailCounts()
     for number in range(1, 4):
-        one = json.loads(line(number))
-        one |= {"client_id": "x" * 200_000, "records": 10**4000, "topic": ["y" * 9000]}
-        one["reasons"][0]["message"] = "z" * 9000
-        found.add(json.dumps(one).encode())
+        record = json.loads(line(number))
+        record |= {"client_id": "x" * 200_000, "records": 10**4000, "topic": ["y" * 9000]}
+        record["reasons"][0]["message"] = "z" * 9000
+        found.add(json.dumps(record).encode())
     assert found.refusals == 3
     assert found.records <= 3 * 2**31
     for name in ("client_id", "topic", "reason"):

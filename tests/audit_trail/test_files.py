@@ -19,7 +19,7 @@ def test_a_file_and_what_it_was_renamed_to(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "audit.jsonl.d").mkdir()
     (tmp_path / "audit.jsonl.link").symlink_to(path)
-    found = [one.name for one in rotated(path)]
+    found = [entry.name for entry in rotated(path)]
     assert found == ["audit.jsonl", "audit.jsonl-20260131.gz", "audit.jsonl.1"]
     assert rotated(tmp_path / "not-there") == []
 
@@ -29,7 +29,7 @@ def test_what_input_may_be(tmp_path):
         (tmp_path / name).touch()
     assert files_of(f"{tmp_path}/a.1") == [tmp_path / "a.1"]
     assert files_of(f"{tmp_path}/a.*") == [tmp_path / "a.1", tmp_path / "a.2"]
-    assert files_of(str(tmp_path)) == [tmp_path / one for one in ("a.1", "a.2", "b")]
+    assert files_of(str(tmp_path)) == [tmp_path / name for name in ("a.1", "a.2", "b")]
     with pytest.raises(FileNotFoundError):
         files_of(f"{tmp_path}/c*")
 

@@ -8,9 +8,9 @@ from penstock.audit_trail.numbers import Numbers
 def test_each_number_is_new_once_in_whatever_order():
     numbers, expected = Numbers(), set()
     some = [random.Random(7).randrange(1, 5000) for _ in range(20_000)]
-    for one in some:
-        assert numbers.add(one) is (one not in expected)
-        expected.add(one)
+    for item in some:
+        assert numbers.add(item) is (item not in expected)
+        expected.add(item)
     assert (numbers.count, numbers.first, numbers.last) == (
         len(expected), min(expected), max(expected)
     )  # fmt: skip
@@ -20,6 +20,6 @@ def test_each_number_is_new_once_in_whatever_order():
 def test_what_is_missing_lies_between_the_first_and_the_last():
     numbers = Numbers()
     assert numbers.missing == 0
-    for one in (7, 3, 4, 10):
-        numbers.add(one)
+    for number in (7, 3, 4, 10):
+        numbers.add(number)
     assert (numbers.first, numbers.missing) == (3, 4)

@@ -37,13 +37,13 @@ def piece(partition, start, end, *, is_first=True):
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_a_gateway_would_read_it_as_it_was_sent(codec):
-    (one,) = reading([piece(5, 30, 34)], {5: [stored(30, codec=codec)]})
-    assert (one.topic, one.partition, one.record_count) == ("orders", 5, 4)
-    assert one.data is not None
-    read = read_batch(one.data, api_version=9, max_decompressed_bytes=2**20)
+    (batch,) = reading([piece(5, 30, 34)], {5: [stored(30, codec=codec)]})
+    assert (batch.topic, batch.partition, batch.record_count) == ("orders", 5, 4)
+    assert batch.data is not None
+    read = read_batch(batch.data, api_version=9, max_decompressed_bytes=2**20)
     assert [*read.records.values] == [record.value for record in RECORDS]
     assert [*read.records.timestamps] == [record.timestamp for record in RECORDS]
-    assert one.offset_of(2) == 32
+    assert batch.offset_of(2) == 32
 
 
 def test_a_damaged_batch_is_told_and_not_judged():
@@ -57,13 +57,13 @@ def test_a_damaged_batch_is_told_and_not_judged():
 def test_each_batch_belongs_to_the_piece_in_which_it_begins():
     log = {0: [stored(n) for n in range(0, 40, 4)]}
     parts = [piece(0, 0, 10), piece(0, 10, 20, is_first=False), piece(0, 20, 40, is_first=False)]
-    found = [one.offset_of(0) for one in reading(parts, log)]
+    found = [batch.offset_of(0) for batch in reading(parts, log)]
     assert found == list(range(0, 40, 4))
 
 
 def test_the_first_batch_counts_even_if_it_begins_before():
     log = {0: [stored(0), stored(4)]}
-    assert [one.offset_of(0) for one in reading([piece(0, 2, 8)], log)] == [0, 4]
+    assert [batch.offset_of(0) for batch in reading([piece(0, 2, 8)], log)] == [0, 4]
 
 
 def test_each_piece_has_its_share_of_bytes_and_what_it_leaves():
@@ -71,7 +71,7 @@ def test_each_piece_has_its_share_of_bytes_and_what_it_leaves():
     log = {0: [stored(n) for n in range(0, 80, 4)], 1: [stored(0)]}
     parts = [piece(1, 0, 4), piece(0, 0, 80)]
     found = reading(parts, log, 10 * size)
-    assert [one.partition for one in found] == [1] + [0] * 9
+    assert [entry.partition for entry in found] == [1] + [0] * 9
     assert found.is_cut
     everything = reading(parts, log, 21 * size)
     assert len(list(everything)) == 21

@@ -30,8 +30,8 @@ BATCH = ReadBatch("orders", 3, b"", 4, 100, range(50, 54))
 
 def added(*verdicts, batch=BATCH):
     found = TopicTally()
-    for one in verdicts:
-        found.add(PLAN, batch, one)
+    for verdict in verdicts:
+        found.add(PLAN, batch, verdict)
     return found
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 from penstock.batch_jobs.counts import METADATA_MAX
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch, record_count
+from penstock.client.protocol.produced_batches import record_count
 from penstock.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
 from penstock.client.reading.batches import select
 from penstock.client.reading.reader import LostOffsets, WantedRange
@@ -17,6 +17,7 @@ from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
 from penstock.records.stored_batch import read_stored_batch
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 LIMIT = 1 << 26
 

@@ -30,19 +30,19 @@ def batch(first, count, *, size=1, **fields):
     return read_stored_batch(stored, max_decompressed_bytes=LIMIT)
 
 
-def add(letters, one):
-    appended = [[("__dlq.errors.offset", b"%d" % offset)] for offset in one.offsets]
-    return list(letters.add(one, range(len(appended)), appended))
+def add(letters, stored):
+    appended = [[("__dlq.errors.offset", b"%d" % offset)] for offset in stored.offsets]
+    return list(letters.add(stored, range(len(appended)), appended))
 
 
 def test_few_of_each_batch_wait_for_more():
     letters = buffered()
     for first in range(0, 30, 3):
         assert add(letters, batch(first, 3, attributes=3)) == []
-    (one,) = letters.rest()
-    assert (one.topic, one.partition) == ("dead", 1)
-    assert (one.source.partition, one.source.offset) == (3, 0)
-    rows = rows_of(one.batch)
+    (entry,) = letters.rest()
+    assert (entry.topic, entry.partition) == ("dead", 1)
+    assert (entry.source.partition, entry.source.offset) == (3, 0)
+    rows = rows_of(entry.batch)
     assert [row.key for row in rows] == [b"%d" % n for n in range(30)]
     assert {(row.timestamp, row.codec) for row in rows} == {(LATER, "lz4")}
     assert rows[7].headers == [("own", b"1"), ("none", None), ("__dlq.errors.offset", b"7")]
@@ -55,7 +55,7 @@ def test_many_are_written_and_their_order_stays():
         written += add(letters, batch(first, count))
     assert len(written) == 2
     written += letters.rest()
-    rows = [row for one in written for row in rows_of(one.batch)]
+    rows = [row for item in written for row in rows_of(item.batch)]
     numbers = [int(row.key) for row in rows]
     assert numbers == sorted(numbers)
     assert len(numbers) == 2 + 501 + 3 + 12_000 + 1
@@ -71,9 +71,9 @@ def test_each_has_the_time_at_which_it_was_taken():
     )
     for first in range(3):
         add(letters, batch(first, 1))
-    (one,) = letters.rest()
-    assert [row.timestamp - LATER for row in rows_of(one.batch)] == [0, 5000, -1000]
-    found = read_stored_batch(one.batch, max_decompressed_bytes=LIMIT)
+    (item,) = letters.rest()
+    assert [row.timestamp - LATER for row in rows_of(item.batch)] == [0, 5000, -1000]
+    found = read_stored_batch(item.batch, max_decompressed_bytes=LIMIT)
     assert found.max_timestamp == LATER + 5000
 
 
@@ -88,9 +88,9 @@ def test_large_headers_do_not_wait_for_many_either():
         buffered(),
         encode_stored([Record(NOW, None, None, (Header("h", b"x" * 200_000),))]),
     )
-    one = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
-    assert add(letters, one) == []
-    assert len(add(letters, one)) == 1
+    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    assert add(letters, batch) == []
+    assert len(add(letters, batch)) == 1
 
 
 def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
@@ -99,9 +99,9 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
     letters = buffered()
     assert add(letters, batch(0, 2)) == []
     assert add(letters, read_stored_batch(odd, max_decompressed_bytes=LIMIT)) == []
-    (one,) = letters.rest()
-    assert [row.key for row in rows_of(one.batch)] == [b"0", b"1", b"k"]
-    assert b"\x02\xff\x021" in one.batch[HEADER.size :]
+    (item,) = letters.rest()
+    assert [row.key for row in rows_of(item.batch)] == [b"0", b"1", b"k"]
+    assert b"\x02\xff\x021" in item.batch[HEADER.size :]
 
 
 def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
@@ -110,8 +110,8 @@ def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
         written += add(letters, batch(first, 1, size=200))
     written += letters.rest()
     assert len(written) > 4
-    assert all(len(one.batch) <= 600 for one in written)
-    assert [row.key for one in written for row in rows_of(one.batch)] == [
+    assert all(len(item.batch) <= 600 for item in written)
+    assert [row.key for item in written for row in rows_of(item.batch)] == [
         b"%d" % n for n in range(10)
     ]
     add(letters, batch(70, 1))
@@ -128,11 +128,11 @@ def test_what_cannot_be_compressed_fits_the_target_too(codec):
         batches.append(read_stored_batch(stored, max_decompressed_bytes=LIMIT))
     for limit in (*range(20_000, 20_400, 7), *range(262_000, 262_400, 25), 400, 300):
         waiting, written = RecordBuffer(SourcePartition("orders", 0), Target("clean", 1, limit)), []
-        for one in batches if limit < 100_000 else batches * 5:
-            written += waiting.add(one, range(5))
+        for batch in batches if limit < 100_000 else batches * 5:
+            written += waiting.add(batch, range(5))
         written += waiting.rest()
-        assert max(len(one.batch) for one in written) <= limit
-        numbers = [int(row.key) for one in written for row in rows_of(one.batch)]
+        assert max(len(item.batch) for item in written) <= limit
+        numbers = [int(row.key) for item in written for row in rows_of(item.batch)]
         assert numbers == [*range(300)] * (1 if limit < 100_000 else 5)
 
 

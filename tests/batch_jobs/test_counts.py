@@ -44,7 +44,7 @@ def test_the_most_frequent_reasons_fit_and_the_sum_stays_right():
     assert found.total() == counts.reasons.total() == 500 * 501 // 2
     assert 10 < len(found) < 100
     most = [Reason("orders", "refused", "Policy", 87, f"message {n} {'x' * 40}") for n in range(9)]
-    assert [found[one] for one in most] == [500 - n for n in range(9)]
+    assert [found[reason] for reason in most] == [500 - n for n in range(9)]
 
 
 def test_a_message_that_does_not_fit_leaves_room_for_others():
@@ -73,8 +73,8 @@ def test_a_sum_changes_neither_of_its_parts():
 
 
 def test_what_was_left_out_stays_left_out():
-    one = counted(a=1)
-    one.reasons.left_out = 7
-    assert one.plus(counted(a=2)).reasons.total() == 10
-    text = KeptCounts("run", 0, one).text()
+    single = counted(a=1)
+    single.reasons.left_out = 7
+    assert single.plus(counted(a=2)).reasons.total() == 10
+    text = KeptCounts("run", 0, single).text()
     assert json.loads(text)["left_out"] == 7

@@ -118,10 +118,12 @@ class Runner:
             "topic_id": str(topic_id(admin, source)), "job": f"{kind}-{uuid.uuid4().hex[:8]}",
             "run": "run", "first": 0, "chunk": 2000, "targets": targets, **more,
         }  # fmt: skip
-        latest = {TopicPartition(source, one): OffsetSpec.latest() for one in range(PARTITIONS)}
+        latest = {
+            TopicPartition(source, number): OffsetSpec.latest() for number in range(PARTITIONS)
+        }
         self.ends = {
-            partition.partition: told.result(60).offset
-            for partition, told in admin.list_offsets(latest).items()
+            partition.partition: result.result(60).offset
+            for partition, result in admin.list_offsets(latest).items()
         }
 
     def describe(self, partition):
@@ -162,7 +164,7 @@ class Runner:
 
 def committed(kafka, topic, partition):
     found = read_topic(kafka.bootstrap_servers, topic, isolation="read_committed", full=True)
-    return [one for one in found if one.partition() == partition]
+    return [entry for entry in found if entry.partition() == partition]
 
 
 def what(message):
@@ -183,21 +185,21 @@ def test_split_that_is_killed_again_and_again(kafka, admin, topic, source):
     kills = 0
     for partition in range(PARTITIONS):
         before = len(committed(kafka, dead, 0))
-        own = [one for one in records if one.partition() == partition]
+        own = [record for record in records if record.partition() == partition]
         killed, ending, outcomes, reasons = runner.run(partition, chance)
         kills += killed
         assert ending == TaskEnding.DONE
-        fates = [fate(Row(one)) for one in own]
+        fates = [fate(Row(row)) for row in own]
         assert +outcomes == Counter(fates), f"seed {SEED}"
         assert reasons == len(own) - outcomes["accepted"]
-        accepted = [one for one, its in zip(own, fates, strict=True) if its == "accepted"]
+        accepted = [row for row, its in zip(own, fates, strict=True) if its == "accepted"]
         expected = [
             (time_, key, value and value.replace(b"secret", b"******"), headers)
             for time_, key, value, headers in map(what, accepted)
         ]
         assert list(map(what, committed(kafka, clean, partition))) == expected, f"seed {SEED}"
         rejected = [
-            one for one, its in zip(own, fates, strict=True) if its in {"refused", "failed"}
+            row for row, its in zip(own, fates, strict=True) if its in {"refused", "failed"}
         ]
         check_letters(name, rejected, committed(kafka, dead, 0)[before:])
     assert kills >= 3
@@ -249,8 +251,12 @@ def test_redrive_that_is_killed_again_and_again(kafka, admin, topic):
     assert total == {"returned": 8 * tenth, "again": tenth, "dropped": tenth}
     numbers = [n for n in range(count) if n % 10 not in {1, 2}]
     assert back_again(kafka, back) == sorted((n % 7 % 3, NOW - n, b"good %d" % n) for n in numbers)
-    waiting = [one for p in range(PARTITIONS) for one in committed(kafka, dead, p)[count // 2 :]]
-    assert sorted(int(one.key()) for one in waiting) == [n for n in range(count) if n % 10 == 1]
+    waiting = [
+        letter for p in range(PARTITIONS) for letter in committed(kafka, dead, p)[count // 2 :]
+    ]
+    assert sorted(int(record.key()) for record in waiting) == [
+        n for n in range(count) if n % 10 == 1
+    ]
     # The second attempt of those that are left is their last.
     second = Runner(kafka, admin, "redrive", dead, targets, places=places, run="second")
     second.given["job"] = first.given["job"]
@@ -263,7 +269,7 @@ def test_redrive_that_is_killed_again_and_again(kafka, admin, topic):
 
 def back_again(kafka, back):
     found = read_topic(kafka.bootstrap_servers, back, isolation="read_committed", full=True)
-    return sorted((one.partition(), one.timestamp()[1], one.value()) for one in found)
+    return sorted((entry.partition(), entry.timestamp()[1], entry.value()) for entry in found)
 
 
 def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
@@ -284,7 +290,7 @@ def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
     os.kill(zombie.pid, signal.SIGCONT)
     out, _ = zombie.communicate(timeout=60)
     assert json.loads(out)[0] == TaskEnding.FENCED
-    own = [fate(Row(one)) for one in records if one.partition() == 0]
+    own = [fate(Row(record)) for record in records if record.partition() == 0]
     assert len(committed(kafka, clean, 0)) == own.count("accepted")
 
 
@@ -296,8 +302,8 @@ def test_without_transactions_a_task_works_as_well(kafka, admin, topic, source):
     chunks = []
     with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
         result = work(connection, runner.describe(1), chunks.append)
-    own = [one for one in records if one.partition() == 1]
-    fates = Counter(fate(Row(one)) for one in own)
+    own = [record for record in records if record.partition() == 1]
+    fates = Counter(fate(Row(row)) for row in own)
     assert result.ending is TaskEnding.DONE
     assert +result.progress.counts.outcomes == fates
     assert len(committed(kafka, clean, 1)) == fates["accepted"]

@@ -32,10 +32,10 @@ def stored():
     """Stored batches, and the records that a consumer reads of each."""
     lines = [
         " ".join(
-            [what, codec, kind, str(BASE), *line(codec, list(compactable(one))).split(" ")[1:]]
+            [what, codec, kind, str(BASE), *line(codec, list(compactable(corpu))).split(" ")[1:]]
         )
         for codec in CODECS
-        for one in corpus()
+        for corpu in corpus()
         for kind in ("CreateTime", "LogAppendTime")
         for what in ("store", "compact")
     ]
@@ -63,14 +63,14 @@ def test_each_record_is_where_it_belongs_and_as_it_was(stored):
     )
     kinds = set()
     written = [
-        (one, before, batch)
+        (java_batch, before, batch)
         for data, before in stored
         for batch in [read_stored_batch(data, max_decompressed_bytes=LIMIT)]
-        for one in (*job.process(batch, TaskCounts()), *job.rest())
+        for java_batch in (*job.process(batch, TaskCounts()), *job.rest())
     ]
-    read = consumed(one.batch for one, _, _ in written)
-    for (one, before, batch), after in zip(written, read, strict=True):
-        is_dead = one.topic == "dead"
+    read = consumed(item.batch for item, _, _ in written)
+    for (entry, before, batch), after in zip(written, read, strict=True):
+        is_dead = entry.topic == "dead"
         expected = [record for record in before if is_refused(record) == is_dead]
         added = 2 * ADDED if is_dead else 0
         own = [record[: len(record) - added] for record in after]
@@ -80,7 +80,7 @@ def test_each_record_is_where_it_belongs_and_as_it_was(stored):
             assert offsets == [record[0].encode() for record in expected]
         else:
             assert [record[1] for record in own] == [record[1] for record in expected]
-        kinds.add((one.topic, one.batch is batch.data, batch.codec, batch.is_log_append_time))
+        kinds.add((entry.topic, entry.batch is batch.data, batch.codec, batch.is_log_append_time))
     whole = {(codec, is_log_append_time) for _, whole, codec, is_log_append_time in kinds if whole}
     assert whole == {(codec, False) for codec in CODECS}
     assert len(kinds) == 5 * len(CODECS)

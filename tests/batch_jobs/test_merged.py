@@ -27,18 +27,18 @@ def batch(first, *values, timestamp=NOW, **fields):
 
 def merged(batches):
     waiting, found = MergedBatches(), []
-    for one in batches:
-        found += waiting.add(one)
+    for batch in batches:
+        found += waiting.add(batch)
     return [*found, *waiting.rest()]
 
 
 def rows(batches):
     return [
         row
-        for one in batches
+        for batch in batches
         for row in zip(
-            one.offsets, one.records.timestamps, one.records.keys, one.records.values,
-            one.records.headers, strict=True,
+            batch.offsets, batch.records.timestamps, batch.records.keys, batch.records.values,
+            batch.records.headers, strict=True,
         )
     ]  # fmt: skip
 
@@ -46,10 +46,10 @@ def rows(batches):
 @pytest.mark.parametrize("codec", CODECS)
 def test_small_ones_that_follow_each_other_become_one(codec):
     before = [batch(n, b"a", None, attributes=CODECS[codec]) for n in range(10, 40, 2)]
-    (one,) = merged(before)
-    assert rows([one]) == rows(before)
-    assert one.codec == codec
-    assert (one.base_offset, one.last_offset, one.is_whole) == (10, 39, True)
+    (found,) = merged(before)
+    assert rows([found]) == rows(before)
+    assert found.codec == codec
+    assert (found.base_offset, found.last_offset, found.is_whole) == (10, 39, True)
 
 
 def test_gaps_and_large_ones_stay_borders():
@@ -59,7 +59,7 @@ def test_gaps_and_large_ones_stay_borders():
     ]  # fmt: skip
     found = merged(before)
     assert rows(found) == rows(before)
-    assert [len(one.records) for one in found] == [2, 1, 1, 2]
+    assert [len(batch.records) for batch in found] == [2, 1, 1, 2]
     assert found[1] is before[2]
     assert found[2] is before[3]
 
@@ -69,7 +69,7 @@ def test_what_is_small_only_as_it_is_compressed_stays_alone():
     before += [batch(3, b"0" * 10**6, attributes=CODECS["gzip"]), batch(4, b"c"), batch(5, b"d")]
     found = merged(before)
     assert rows(found) == rows(before)
-    assert [len(one.records) for one in found] == [2, 1, 1, 2]
+    assert [len(batch.records) for batch in found] == [2, 1, 1, 2]
     assert found[1:3] == before[2:4]
 
 
@@ -91,16 +91,16 @@ def test_times_of_the_broker_are_kept():
         batch(2, b"c", timestamp=NOW - 10**12),
         batch(3, b"d", attributes=LOG_APPEND_TIME, max_timestamp=NOW + 900),
     ]
-    (one,) = merged(before)
-    assert rows([one]) == rows(before)
-    assert not one.is_log_append_time
+    (found,) = merged(before)
+    assert rows([found]) == rows(before)
+    assert not found.is_log_append_time
 
 
 def test_header_keys_that_are_not_utf_8_keep_their_bytes():
     inside = b"\0" + zigzag(0) + zigzag(0) + b"\x02k\x02v" + zigzag(1) + b"\x02\xff\x021"
     odd = encode_stored([Record(NOW, b"k", b"v")], body=zigzag(len(inside)) + inside, base_offset=1)
-    (one,) = merged([batch(0, b"a"), read_stored_batch(odd, max_decompressed_bytes=LIMIT)])
-    assert b"\x02\xff\x021" in one.cut([1])
+    (found,) = merged([batch(0, b"a"), read_stored_batch(odd, max_decompressed_bytes=LIMIT)])
+    assert b"\x02\xff\x021" in found.cut([1])
 
 
 def test_what_is_forgotten_is_not_returned():

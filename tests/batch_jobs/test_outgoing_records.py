@@ -33,20 +33,20 @@ def batch(first, *values, timestamp=NOW, **fields):
     return read_stored_batch(stored, max_decompressed_bytes=LIMIT)
 
 
-def add(records, one, positions=None, replaced=None):
-    positions = range(len(one.records)) if positions is None else positions
-    return list(records.add(one, positions, replaced))
+def add(records, stored, positions=None, replaced=None):
+    positions = range(len(stored.records)) if positions is None else positions
+    return list(records.add(stored, positions, replaced))
 
 
 def rows(written):
-    return [row for one in written for row in rows_of(one.batch)]
+    return [row for item in written for row in rows_of(item.batch)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_large_batch_keeps_its_bytes(codec):
-    one = batch(5, os.urandom(SMALL_BYTES), b"b", attributes=CODECS[codec])
-    (written,) = add(kept(), one)
-    assert written.batch is one.data
+    large = batch(5, os.urandom(SMALL_BYTES), b"b", attributes=CODECS[codec])
+    (written,) = add(kept(), large)
+    assert written.batch is large.data
     assert (written.topic, written.partition, written.source.offset) == ("clean", 1, 5)
 
 
@@ -54,9 +54,9 @@ def test_a_large_batch_keeps_its_bytes(codec):
 def test_small_batches_become_a_larger_one(codec):
     records, before = kept(), []
     for first in range(0, 90, 3):
-        one = batch(first, b"a", None, b"", attributes=CODECS[codec], timestamp=NOW + first)
-        assert add(records, one) == []
-        before += rows_of(one.data)
+        small = batch(first, b"a", None, b"", attributes=CODECS[codec], timestamp=NOW + first)
+        assert add(records, small) == []
+        before += rows_of(small.data)
     (written,) = records.rest()
     assert content(rows([written])) == content(before)
     assert {row.codec for row in rows([written])} == {codec}
@@ -131,12 +131,12 @@ def test_whatever_comes_all_records_stay_in_order(seed):
     chance, records, before, written = random.Random(seed), kept(), [], []
     for first in range(0, 3000, 30):
         sizes = chance.choice(([], [3, 0, 200], [SMALL_BYTES], [9] * 30))
-        one = batch(first, *map(chance.randbytes, sizes),
+        stored = batch(first, *map(chance.randbytes, sizes),
                     attributes=chance.choice([*CODECS.values()]),
                     timestamp=chance.choice([NOW, 0, -1, 2**62]))  # fmt: skip
         positions = [at for at in range(len(sizes)) if chance.random() < 0.8]
-        written += add(records, one, positions)
-        all_rows = rows_of(one.data)
+        written += add(records, stored, positions)
+        all_rows = rows_of(stored.data)
         before += [all_rows[at] for at in positions]
     written += records.rest()
     assert content(rows(written)) == content(before)
@@ -147,11 +147,11 @@ def test_merged_batches_are_compressed_as_those_that_they_were(codec):
     records, waiting = kept(), MergedBatches()
     merged, before, stored = [], [], 0
     for first in range(0, 900, 15):
-        one = batch(first, *[b"%0200d" % first] * 15, attributes=CODECS[codec])
-        before, stored = before + rows_of(one.data), stored + len(one.data)
-        merged += waiting.add(one)
+        source = batch(first, *[b"%0200d" % first] * 15, attributes=CODECS[codec])
+        before, stored = before + rows_of(source.data), stored + len(source.data)
+        merged += waiting.add(source)
     merged += waiting.rest()
-    written = [some for one in merged for some in add(records, one)] + [*records.rest()]
+    written = [some for stored in merged for some in add(records, stored)] + [*records.rest()]
     assert content(rows(written)) == content(before)
     assert {row.codec for row in rows(written)} == {codec}
-    assert sum(len(one.batch) for one in written) <= stored
+    assert sum(len(item.batch) for item in written) <= stored

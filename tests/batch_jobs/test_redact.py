@@ -30,7 +30,7 @@ def redact(stored, counts, *, interceptors=(Mask,)):
 
 
 def stored(*values, codec="none"):
-    records = [Record(NOW + 3 * n, b"k%d" % n, one, HEADERS) for n, one in enumerate(values)]
+    records = [Record(NOW + 3 * n, b"k%d" % n, value, HEADERS) for n, value in enumerate(values)]
     return encode_stored(records, attributes=CODECS[codec], base_offset=20)
 
 
@@ -49,7 +49,7 @@ def test_only_what_interceptors_changed_differs(codec):
 
 
 def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see():
-    records = [Record(NOW, b"k", one, HEADERS) for one in (b"a secret", b"b")]
+    records = [Record(NOW, b"k", value, HEADERS) for value in (b"a secret", b"b")]
     (written,) = redact(encode_stored(records, attributes=8, max_timestamp=NOW + 9), TaskCounts())
     assert [(row.timestamp, row.value) for row in rows_of(written.batch)] == [
         (NOW + 9, b"a ******"),
@@ -73,7 +73,9 @@ def test_what_was_dropped_or_failed_on_is_left_out_and_counted():
 
 def test_without_interceptors_everything_is_copied():
     before = stored(b"a secret")
-    assert [one.batch for one in redact(before, TaskCounts(), interceptors=())] == [before]
+    assert [outgoing.batch for outgoing in redact(before, TaskCounts(), interceptors=())] == [
+        before
+    ]
     job = Redact(
         BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "orders", 0, target=Target("to", 1, LIMIT)
     )

@@ -156,16 +156,16 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
         return zigzag(len(inside)) + inside
 
     odd = [(b"\xff", NOW), (b"\xfe", NOW), (b"\xfd", NOW + 9), (b"fine", NOW + 1), (b"f", NOW)]
-    data = b"".join(body(n, *one) for n, one in enumerate(odd))
+    data = b"".join(body(n, *letter) for n, letter in enumerate(odd))
     stored = encode_stored([Record(LATER, b"k", b"v")] * len(odd), body=data)
     job = Redrive(
         BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0, target=Target("orders", 1, LIMIT),
         again=Target("dead", 1, LIMIT), parked=Target("p", 1, LIMIT), replays_max=5,
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
-    written = [one.batch for one in job.process(batch, TaskCounts())]
-    assert [len(rows_of(one)) for one in written] == [2, 1, 2]
-    assert [row.timestamp for one in written for row in rows_of(one)] == [at for _, at in odd]
+    written = [outgoing.batch for outgoing in job.process(batch, TaskCounts())]
+    assert [len(rows_of(item)) for item in written] == [2, 1, 2]
+    assert [row.timestamp for item in written for row in rows_of(item)] == [at for _, at in odd]
     for (key, _), place in zip(odd, (0, 0, 1, 2, 2), strict=True):
         assert b"%c%b\x021" % (len(key) << 1, key) in written[place][HEADER.size :]
 
@@ -217,10 +217,10 @@ def test_split_and_redrive_bring_everything_back():
         return (row.timestamp, row.key, value, headers)
 
     def own(row):
-        return [one for one in row.headers if not one[0].startswith("__penstock.")]
+        return [header for header in row.headers if not header[0].startswith("__penstock.")]
 
-    def order(one):
-        return repr(one)
+    def order(letter):
+        return repr(letter)
 
     before = [as_repaired(row, row.headers) for row in cluster.rows("source")]
     after = [as_repaired(row, own(row)) for row in cluster.rows("all")]

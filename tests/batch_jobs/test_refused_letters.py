@@ -93,7 +93,7 @@ def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(s
     fine = [value for value in values if value.startswith(b"fine")]
     assert [row.value for row in cluster.rows("orders")] == fine
     waiting = [row for row in cluster.rows("dead") if row.offset >= before]
-    assert [row.value for row in waiting] == [one for one in values if one not in set(fine)]
+    assert [row.value for row in waiting] == [value for value in values if value not in set(fine)]
     codes = {**KINDS, b"bad": 87}
     for row in waiting:
         kind, headers = row.value.split()[0], dict(row.headers)
@@ -187,7 +187,7 @@ def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
         encode_stored([letter(b"fine %d" % n) for n in range(first, first + 3)], base_offset=first)
         for first in (0, 3)
     ]
-    first, second = (read_stored_batch(one, max_decompressed_bytes=LIMIT) for one in stored)
+    first, second = (read_stored_batch(record, max_decompressed_bytes=LIMIT) for record in stored)
     at_0, at_3 = (
         RefusedBatchError("", BatchRefusal("orders", BatchSource("dead", 0, offset), 10))
         for offset in (0, 3)

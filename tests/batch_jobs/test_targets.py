@@ -23,8 +23,8 @@ def outgoing(sizes, limit, partition=0):
 
 
 def test_what_fits_is_one_batch():
-    (one,) = outgoing([10, 10], 100, partition=7)
-    assert (one.topic, one.partition, one.source) == ("to", 3, source(0))
+    (entry,) = outgoing([10, 10], 100, partition=7)
+    assert (entry.topic, entry.partition, entry.source) == ("to", 3, source(0))
     assert outgoing([], 10) == []
 
 
@@ -34,11 +34,11 @@ def test_batches_have_all_records_in_order_and_fit():
         limit = chance.randrange(200, 2000)
         sizes = [chance.randrange(limit - 100) for _ in range(chance.randrange(1, 60))]
         at = 0
-        for one in outgoing(sizes, limit):
-            assert len(one.batch) <= limit
-            start, end = one.batch.rstrip(b"\0").decode().split("-")
+        for written in outgoing(sizes, limit):
+            assert len(written.batch) <= limit
+            start, end = written.batch.rstrip(b"\0").decode().split("-")
             # A zero at the end of the number was stripped off with the rest.
-            assert int(start) == at == one.source.offset - 100
+            assert int(start) == at == written.source.offset - 100
             at = next(n for n in range(at + 1, len(sizes) + 1) if str(n).encode() == end.encode())
         assert at == len(sizes)
 

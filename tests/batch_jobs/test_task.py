@@ -326,9 +326,9 @@ def test_chunks_end_by_bytes_by_records_and_by_time():
 def test_what_retention_removed_is_counted_and_told():
     cluster = filled(random.Random(11), 10)
     cluster.starts["source", 0] = 25
-    told = []
-    result = run(task(cluster, on_lost=told.append), split())
-    assert [(one.first, one.end) for one in told] == [(0, 25)]
+    reported = []
+    result = run(task(cluster, on_lost=reported.append), split())
+    assert [(batch.first, batch.end) for batch in reported] == [(0, 25)]
     assert result.progress.counts.removed == 25
     assert run(task(cluster), split()).progress.counts.removed == 25
 

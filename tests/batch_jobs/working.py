@@ -33,7 +33,7 @@ def job_of(kind, topic, partition, targets):
         partition: Its partition.
         targets: Name and number of partitions of the targets.
     """
-    to = {name: Target(one, partitions, SIZE) for name, (one, partitions) in targets.items()}
+    to = {name: Target(target, partitions, SIZE) for name, (target, partitions) in targets.items()}
     if kind == "split":
         judge = BatchJudge(chain(interceptors=[Mask], validators=[NoBad]), TOPIC_ID)
         return Split(judge, topic, partition, accepted=to["accepted"], rejected=to["rejected"])

@@ -140,7 +140,7 @@ class Gateway:
         states = (
             [ConnectionState.OPEN] * 214 + [ConnectionState.PAUSED] * 2 + [ConnectionState.CLOSING]
         )
-        self.connections = [SimpleNamespace(state=one) for one in states]
+        self.connections = [SimpleNamespace(state=state) for state in states]
         self.connections_max = 2**31 - 1
         self.budget = SimpleNamespace(used_bytes=38_400_000, max_bytes=2**30)
         self.producers = SimpleNamespace(count=0, translated=0, kept_bytes=0, evicted=0)

@@ -230,7 +230,9 @@ def test_shadow_mode_side_by_side(watched, opened, topic):
     rows(page, "#shadow-topics").filter(has_text="25.0 %").wait_for()
     assert "no: bad 1" in rows(page, "#shadow-rows").first.inner_text()
     assert rows(page).count() == 0
-    boxes = [page.locator(one).bounding_box() for one in ("#shadow-topics", "#shadow-rows")]
+    boxes = [
+        page.locator(selector).bounding_box() for selector in ("#shadow-topics", "#shadow-rows")
+    ]
     assert boxes[0]["y"] == boxes[1]["y"]
 
 

@@ -66,7 +66,7 @@ class FakeSupervisor:
     def submit(self, batch, done):
         done(self.verdicts.get(batch.plan.topic, ACCEPTED))
 
-    def asks_for_client(self, plan):
+    def needs_client(self, plan):
         return plan.topic.endswith("tenants")
 
 

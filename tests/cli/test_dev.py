@@ -18,7 +18,7 @@ from penstock.cli.dev import (
 )
 from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
-from penstock.engine.verdict import STORED, Outcome, Verdict
+from penstock.engine.verdict import STORED, Outcome, PolicyVerdict
 from penstock.gateway.refusal_log import Refused, _event
 
 KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3)
@@ -133,7 +133,7 @@ OTHERS = (Outcome.REFUSED, Outcome.POSTPONED, Outcome.FAILED)
     [(outcome, False) for outcome in (*STORED, *OTHERS)] + [(outcome, True) for outcome in OTHERS],
 )
 def test_what_is_shown_for_a_person_is_not_logged_as_well(outcome, is_observed):
-    verdict = Verdict(outcome=outcome, code=87, policy="p", message="no")
+    verdict = PolicyVerdict(outcome=outcome, code=87, policy="p", message="no")
     event = _event(Refused("t", 0, "c", verdict, is_observed=is_observed))
     with pytest.raises(structlog.DropEvent):
         _Terminal()(None, "info", {"event": event})

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from penstock.cli.output.refusal_lines import refusal_lines
-from penstock.engine.verdict import Outcome, RecordError, Verdict
+from penstock.engine.verdict import Outcome, PolicyVerdict, RecordError
 from penstock.gateway.refusal_log import Refused
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\rstored\u202e"
@@ -11,7 +11,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\rstored\u202e"
 
 def refused(*messages, client="app", **more):
     errors = tuple(RecordError(index, text) for index, text in enumerate(messages))
-    verdict = Verdict(
+    verdict = PolicyVerdict(
         outcome=Outcome.REFUSED, policy="policy.Orders", code=87, record_errors=errors, **more
     )
     return Refused("orders", 0, client, verdict)

@@ -1,4 +1,4 @@
-"""A task in a process of its own, to be killed: `python -m tests.client.copying ARGUMENTS`.
+"""A task in a separate process, to be killed: `python -m tests.client.copying ARGUMENTS`.
 
 It writes made-up records as if it had read them: batches to the target, each seventh to the dead
 letters, and commits after each chunk. Exit code 3: another writer has taken over.
@@ -20,7 +20,7 @@ from tests.records.encoding import encode_batch
 FENCED = 3
 BATCH, CHUNK = 100, 2_000
 SINCE = int(time.time() * 1000) - 3_600_000
-"""Retention removes what is older than some days."""
+"""Retention removes records that are older than a few days."""
 FILE = Path("/nowhere/penstock.properties")
 
 

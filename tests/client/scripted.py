@@ -1,9 +1,9 @@
-"""Brokers that answer by a script: connections without sockets, for what real ones rarely do.
+"""Brokers that respond by a script: connections without sockets, for rare events.
 
 The leader keeps a log as Kafka's does (ProducerAppendInfo): it checks epochs and sequence numbers,
 and knows the last five batches of a producer. A script is a list for each API: an error code that
-is answered in place of the request being done, `LOST` (the connection breaks before the broker
-has it), `UNANSWERED` (it is done, and the response is lost), or None (as it should be).
+is returned instead of handling the request, `LOST` (the connection breaks before the broker
+has it), `UNANSWERED` (it is handled, and the response is lost), or None (the normal response).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DUPLICATE = int(ErrorCode.duplicate_sequence_number)
 
 
 class Clock:
-    """Time that passes when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -42,7 +42,7 @@ class Clock:
 
 
 class Pending:
-    """An answer that is there as soon as `ready` is set."""
+    """A response that is available as soon as `ready` is set."""
 
     def __init__(self, outcome: RawResponse | Exception) -> None:
         self.outcome = outcome
@@ -75,13 +75,13 @@ class PartitionLog:
             return int(ErrorCode.invalid_producer_epoch)
         if found.epoch > self.epoch:
             self.epoch, self.recent = found.epoch, []
-        one = (found.base_sequence, (found.base_sequence + found.record_count - 1) % 2**31)
-        if one in self.recent:
+        numbers = (found.base_sequence, (found.base_sequence + found.record_count - 1) % 2**31)
+        if numbers in self.recent:
             return 0  # a broker answers with the offset that the batch has got before
         expected = (self.recent[-1][1] + 1) % 2**31 if self.recent else 0
-        if one[0] != expected:
+        if numbers[0] != expected:
             return OUT_OF_ORDER
-        self.recent = [*self.recent[-4:], one]
+        self.recent = [*self.recent[-4:], numbers]
         self.batches.append(batch)
         return 0
 
@@ -95,13 +95,13 @@ class ScriptedConnection:
         self.settings = SETTINGS._replace(**settings)
         self.script: defaultdict[int, list[Any]] = defaultdict(list)
         self.logs: defaultdict[tuple[str, int], PartitionLog] = defaultdict(PartitionLog)
-        self.asked: list[tuple[int, Any]] = []
+        self.sent_requests: list[tuple[int, Any]] = []
         """API keys, and the entities; of Produce, topic, partition and base sequence."""
         self.requests: list[list[tuple[str, int]]] = []
         """The topics and partitions of each Produce request."""
         self.pending: list[Pending] = []
         self.slow = False
-        """Answers are there only when they are waited for."""
+        """Responses arrive only when they are waited for."""
         self.refreshed: list[str] = []
         self.forgotten: list[tuple[str, bool]] = []
         self.leaders: list[Any] = []
@@ -112,7 +112,7 @@ class ScriptedConnection:
         self.is_unstable = False
         """A writer was killed while it committed; the next one fences it."""
 
-    # What the writer asks of a connection.
+    # The requests of the writer to a connection.
 
     def leader(self, topic: str, partition: int) -> PartitionLeader:
         step = self.leaders.pop(0) if self.leaders else None
@@ -133,7 +133,7 @@ class ScriptedConnection:
         self.requests.append([(topic, partition) for topic, partition, _ in sent])
         for topic, partition, batch in sent:
             producer = read_producer(batch)
-            self.asked.append((PRODUCE, (topic, partition, producer.base_sequence)))
+            self.sent_requests.append((PRODUCE, (topic, partition, producer.base_sequence)))
             step = self.script[PRODUCE].pop(0) if self.script[PRODUCE] else None
             code, text = step if isinstance(step, tuple) else (step, None)
             is_lost |= code in {LOST, UNANSWERED}
@@ -155,7 +155,7 @@ class ScriptedConnection:
         self, key: str, request: Any, response: Any, *, transaction: bool = False
     ) -> Any:
         api = int(request.__api_key__)
-        self.asked.append((api, request))
+        self.sent_requests.append((api, request))
         step = self.script[api].pop(0) if self.script[api] else None
         if step == LOST:
             raise BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")

@@ -38,7 +38,7 @@ class ScriptedCluster:
 
     Attributes:
         script: For each fetch a response, an error, or a function that returns one.
-        fetches: What was fetched: node, offset, leader epoch, max bytes, rack, version.
+        fetches: The fetches: node, offset, leader epoch, max bytes, rack, version.
         leaders: For each request of metadata a leader; the last one stays.
         topic_ids: Likewise.
         offsets: What ListOffsets returns, by timestamp.
@@ -77,9 +77,9 @@ class ScriptedCluster:
 
     def refresh(self, topic):
         self.refreshed += 1
-        for one in (self.leaders, self.topic_ids):
-            if len(one) > 1:
-                one.popleft()
+        for waiting in (self.leaders, self.topic_ids):
+            if len(waiting) > 1:
+                waiting.popleft()
 
     def leader(self, topic, partition):
         leader = self.leaders[0]
@@ -92,17 +92,17 @@ class ScriptedCluster:
 
     def begin(self, node, request, *, channel):
         kind = {12: FetchRequest12, 13: FetchRequest13}[request.version]
-        asked, _ = entity_reader(kind)(request.body, 0)
-        partition = asked.topics[0].partitions[0]
+        fetch, _ = entity_reader(kind)(request.body, 0)
+        partition = fetch.topics[0].partitions[0]
         self.fetches.append(
             SimpleNamespace(
                 node=node,
                 offset=int(partition.fetch_offset),
                 epoch=int(partition.current_leader_epoch),
-                max_bytes=int(asked.max_bytes),
-                rack=asked.rack_id,
+                max_bytes=int(fetch.max_bytes),
+                rack=fetch.rack_id,
                 version=request.version,
-                committed=bool(asked.isolation_level),
+                committed=bool(fetch.isolation_level),
                 at=self.now,
             )
         )

@@ -100,13 +100,13 @@ def fetched(
         records=Records(b"".join(batches)),
     )
     named = {"topic": TopicName(topic)} if version == 12 else {"topic_id": topic}
-    one = module.FetchableTopicResponse(partitions=(partition,), **named)
+    found_topic = module.FetchableTopicResponse(partitions=(partition,), **named)
     return RawResponse(
         response_frame(
             module.FetchResponse(
                 throttle_time=i32Timedelta.parse(datetime.timedelta(milliseconds=throttle_ms)),
                 error_code=ErrorCode(outer),
-                responses=() if is_empty else (one,),
+                responses=() if is_empty else (found_topic,),
             )
         )
     )

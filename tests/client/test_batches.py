@@ -10,18 +10,18 @@ from tests.client.stored import batch, damaged, empty, marker
 
 
 def selected(*batches, position=0, end=1000, aborted=()):
-    """Return the (first, end) of what is selected, and where to go on."""
+    """Return the (first, end) of the selected batches, and where to continue."""
     found = select(memoryview(b"".join(batches)), position, end, aborted)
-    return [(one.first, one.end) for one in found.batches], found.position
+    return [(batch.first, batch.end) for batch in found.batches], found.position
 
 
 def test_the_bytes_of_batches_are_those_of_the_response():
     stored = [batch(10, 3, epoch=4), batch(13, 2, epoch=5, codec="lz4")]
     response = memoryview(b"".join(stored))
     found = select(response, 10, 100, [])
-    assert [bytes(one.data) for one in found.batches] == stored
-    assert all(one.data.obj is response.obj for one in found.batches)
-    assert [one.readable_behind for one in found.batches] == [len(stored[1]), 0]
+    assert [bytes(batch.data) for batch in found.batches] == stored
+    assert all(batch.data.obj is response.obj for batch in found.batches)
+    assert [batch.readable_behind for batch in found.batches] == [len(stored[1]), 0]
     first, second = found.batches
     assert (first.base_offset, first.last_offset, first.record_count) == (10, 12, 3)
     assert (first.leader_epoch, second.leader_epoch, second.attributes & 7) == (4, 5, 3)
@@ -46,7 +46,7 @@ def test_the_edges_of_a_range_are_inside_batches(position, end, wanted, after):
     batches = (batch(10, 10), batch(20, 10), batch(30, 10))
     assert selected(*batches, position=position, end=end) == (wanted, after)
     found = select(memoryview(b"".join(batches)), position, end, [])
-    assert [one.is_whole for one in found.batches] == [b - a == 10 for a, b in wanted]
+    assert [batch.is_whole for batch in found.batches] == [b - a == 10 for a, b in wanted]
 
 
 def test_gaps_and_empty_batches_of_compaction():
@@ -114,7 +114,7 @@ class TestTransactions:
         assert selected(*log, aborted=[Aborted(1, 0)]) == ([(2, 3)], 3)
 
     @pytest.mark.parametrize("at", [0, 3])
-    def test_what_is_left_out_must_be_intact(self, at):
+    def test_left_out_batches_must_be_intact(self, at):
         log = [*self.LOG]
         log[at] = damaged(log[at])
         with pytest.raises(UnreadableBatchError, match=r"offset \d: .* checksum"):
@@ -138,7 +138,7 @@ class TestTransactions:
         ([batch(5, magic=3)], "magic is 3"),
     ],
 )
-def test_what_cannot_be_read(log, text):
+def test_unreadable_batches(log, text):
     with pytest.raises(UnreadableBatchError, match=text):
         selected(*log, position=5)
 

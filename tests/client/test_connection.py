@@ -1,4 +1,4 @@
-"""Connections to a real broker, and to what is none."""
+"""Connections to a real broker, and to other servers."""
 
 import asyncio
 import contextlib
@@ -113,7 +113,7 @@ async def test_a_broker_that_is_not_known_cannot_be_reached(connection):
         await connection.exchange(7, RawRequest(3, 11, True, b""))
 
 
-def test_a_process_has_one_connection_and_a_forked_one_its_own(kafka, topic):
+def test_a_process_has_a_connection_and_a_forked_process_another(kafka, topic):
     name = topic()
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     try:
@@ -138,7 +138,7 @@ def test_a_process_has_one_connection_and_a_forked_one_its_own(kafka, topic):
 
 
 @pytest.mark.system
-def test_nobody_listens():
+def test_no_listener():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     properties = {"bootstrap.servers": f"127.0.0.1:{port}", **QUICK}
@@ -150,7 +150,7 @@ def test_nobody_listens():
 
 
 @pytest.mark.system
-def test_nobody_answers():
+def test_no_response():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         properties = {
@@ -166,7 +166,7 @@ def test_nobody_answers():
 
 @pytest.mark.system
 def test_a_broker_that_stops_to_answer(kafka):
-    """Its connection is given up, and another one is made."""
+    """Its connection is given up, and another connection is opened."""
     target = kafka.nodes[0].port
     stuck = threading.Event()
 
@@ -198,5 +198,5 @@ def test_a_broker_that_stops_to_answer(kafka):
             stuck.clear()
             assert connection.send_to_any(metadata_request([]), MetadataResponse).brokers
         server.shutdown(socket.SHUT_RDWR)
-    for one in opened:
-        one.close()
+    for each in opened:
+        each.close()

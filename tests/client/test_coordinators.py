@@ -21,13 +21,13 @@ def coordinator(broker):
     return TransactionCoordinator(broker, ID, 60.0)
 
 
-def test_a_coordinator_that_does_not_know_is_asked_again(broker, coordinator):
-    """As while another writer takes over the transaction whose end is asked for."""
+def test_a_request_without_a_definite_response_is_retried(broker, coordinator):
+    """As while another writer takes over the transaction that is to be ended."""
     producer = coordinator.new_producer()
     broker.script[END] = [UNKNOWN, UNKNOWN]
     coordinator.end(producer, commit=True)
     assert broker.ended == [True]
-    assert [api for api, _ in broker.asked].count(END) == 3
+    assert [api for api, _ in broker.sent_requests].count(END) == 3
     assert coordinator.is_unsure, "one of the requests may still be carried out"
 
 
@@ -35,5 +35,5 @@ def test_another_refusal_is_final(broker, coordinator):
     broker.script[INIT] = [int(ErrorCode.invalid_transaction_timeout)]
     with pytest.raises(ResponseError, match="INVALID_TRANSACTION_TIMEOUT"):
         coordinator.new_producer()
-    assert [api for api, _ in broker.asked] == [INIT]
+    assert [api for api, _ in broker.sent_requests] == [INIT]
     assert not coordinator.is_unsure

@@ -1,4 +1,4 @@
-"""Writers on a real Kafka: batches as they were, positions, fencing, what a target refuses."""
+"""Writers on a real Kafka: unchanged batches, positions, fencing, refusals of a target."""
 
 import contextlib
 import subprocess
@@ -20,6 +20,7 @@ from penstock.client.writing.writer import Promise
 from penstock.local import class_path
 from penstock.policy import Header, Record
 from penstock.records.header import as_produced, read_producer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.integration.reading import read_topic, topic_id
 from tests.java import QUICK
 from tests.records.encoding import CODECS, encode_batch
@@ -36,7 +37,7 @@ def connection(kafka):
 
 @pytest.fixture
 def task(admin, topic):
-    """Makes the task of a job of its own, on a new source topic."""
+    """Makes the task of a separate job, on a new source topic."""
 
     def make(**options):
         source = topic("source", **options)
@@ -66,15 +67,20 @@ def batches(count, each=10, codec="none", first=0):
 
 
 def committed(kafka, topic):
-    """What readers see, with everything that belongs to a record."""
+    """The records that readers get, with all their parts."""
     found = read_topic(kafka.bootstrap_servers, topic, isolation="read_committed", full=True)
     return [(m.timestamp(), m.key(), m.value(), m.headers() or []) for m in found]
 
 
 def expected(all_records):
     return [
-        ((1, one.timestamp), one.key, one.value, [tuple(header) for header in one.headers])
-        for one in all_records
+        (
+            (1, record.timestamp),
+            record.key,
+            record.value,
+            [tuple(header) for header in record.headers],
+        )
+        for record in all_records
     ]
 
 
@@ -108,7 +114,7 @@ def codecs_of(kafka, topic):
     return [batch[22] & 7 for batch in stored_batches(kafka, topic)]
 
 
-def test_what_brokers_set_is_not_carried_along(kafka, connection, topic, task):
+def test_values_that_brokers_set_are_not_copied(kafka, connection, topic, task):
     """LogAppendTime and a delete horizon: each record has the time that its producer gave it."""
     work, target = task(), topic("target")
     with open_writer(connection, work, transactions=True) as writer:
@@ -131,7 +137,7 @@ def test_a_target_with_its_own_time_and_codec(kafka, connection, topic, task):
         )
         writer.commit(Position(9))
     found = committed(kafka, target)
-    assert [one[1:] for one in found] == [one[1:] for one in expected(records(0, 9))]
+    assert [row[1:] for row in found] == [row[1:] for row in expected(records(0, 9))]
     assert all(kind == 2 and at >= began - 1000 for (kind, at), *_ in found)
 
 
@@ -163,7 +169,7 @@ def test_the_writer_that_was_opened_last_wins(kafka, connection, topic, task):
     assert committed(kafka, dead) == []
 
 
-def test_of_two_runs_the_earlier_one_ends(kafka, connection, topic, task):
+def test_the_earlier_of_two_runs_ends(kafka, connection, topic, task):
     """However often Spark tries its task again."""
     work, target = task(), topic("target")
 
@@ -189,7 +195,7 @@ def test_of_two_runs_the_earlier_one_ends(kafka, connection, topic, task):
     assert committed(kafka, target) == expected(records(0, 20))
 
 
-def test_an_aborted_chunk_is_not_seen_and_the_writer_goes_on(kafka, connection, topic, task):
+def test_an_aborted_chunk_is_not_visible_and_the_writer_continues(kafka, connection, topic, task):
     work, target = task(), topic("target")
     with open_writer(connection, work, transactions=True) as writer:
         for round_ in range(3):
@@ -203,7 +209,7 @@ def test_an_aborted_chunk_is_not_seen_and_the_writer_goes_on(kafka, connection, 
     assert committed(kafka, target) == expected(records(0, 30))
 
 
-def test_what_is_not_committed_at_the_end_is_given_up(kafka, connection, topic, task):
+def test_uncommitted_records_are_aborted_at_the_end(kafka, connection, topic, task):
     work, target = task(), topic("target")
     with (
         contextlib.suppress(ZeroDivisionError),
@@ -281,7 +287,7 @@ def test_a_target_that_does_not_exist(connection, task):
 
 
 def test_a_group_that_consumers_have_joined(kafka, connection, task):
-    """Transactional commits are taken all the same; offsets committed without are not."""
+    """Transactional commits are used nevertheless; offsets committed without are not."""
     work = task()
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": work.group})
     try:
@@ -329,17 +335,18 @@ def by_librdkafka(servers, topic, codec):
     producer.init_transactions(30)
     for _ in range(2):
         producer.begin_transaction()
-        for one in records(0, 300):
+        for record in records(0, 300):
             producer.produce(
-                topic, one.value, one.key, 0, timestamp=one.timestamp,
-                headers=[tuple(header) for header in one.headers],
+                topic, record.value, record.key, 0, timestamp=record.timestamp,
+                headers=[tuple(header) for header in record.headers],
             )  # fmt: skip
         producer.commit_transaction(30)
 
 
 def by_java(servers, topic, codec):
     subprocess.run(
-        [java(), "-Xmx128m", *QUICK, "-cp", class_path(), "org.apache.kafka.tools.ProducerPerformance",
+        [java(), "-Xmx128m", *QUICK, "-cp", class_path(),
+        "org.apache.kafka.tools.ProducerPerformance",
          "--topic", topic, "--num-records", "900", "--record-size", "70", "--throughput", "-1",
          "--transactional-id", topic, "--producer-props", f"bootstrap.servers={servers}",
          f"compression.type={codec}"],
@@ -349,7 +356,7 @@ def by_java(servers, topic, codec):
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("by", [by_librdkafka, by_java])
-def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec):
+def test_a_stamped_header_equals_that_of_other_producers(kafka, topic, by, codec):
     """Stamped with the numbers that it has, a batch stays as it is, checksum included."""
     name = topic("written")
     by(kafka.bootstrap_servers, name, codec)
@@ -358,7 +365,7 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         found = read_producer(batch)
         assert found.transactional
         assert batch[22] & 7 == CODECS[codec]
-        producer = produced_batches.ProducerIdAndEpoch(found.producer_id, found.epoch)
+        producer = ProducerIdAndEpoch(found.producer_id, found.epoch)
         stamped = b"".join(
             as_produced(
                 batch,

@@ -28,11 +28,11 @@ def read(data, position=7, end=100):
     """Return (offset, timestamp, key, value) by the reader of batches."""
     found = []
     selection = select(memoryview(data), position, end, [])
-    for one in selection.batches:
+    for batch in selection.batches:
         # The reader of producers' batches wants them at offset 0.
-        at_zero = bytes(8) + bytes(one.data[8:])
+        at_zero = bytes(8) + bytes(batch.data[8:])
         records = read_batch(at_zero, api_version=9, max_decompressed_bytes=2**20).records
-        offsets = range(one.base_offset, one.last_offset + 1)
+        offsets = range(batch.base_offset, batch.last_offset + 1)
         found += zip(offsets, records.timestamps, records.keys, records.values, strict=True)
     return found, selection.position
 

@@ -1,4 +1,4 @@
-"""What a real leader says about the offsets of its log."""
+"""The responses of a real leader about the offsets of its log."""
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -36,7 +36,7 @@ def partition(kafka, admin, topic):
     return LogPartition(name, 0)
 
 
-def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):
+def test_the_start_and_the_end_of_a_log(connection, partition, monkeypatch):
     leader = connection.leader(*partition)
     assert list_offset(connection, leader, partition, EARLIEST) == 3
     assert list_offset(connection, leader, partition, LATEST) == 10
@@ -45,17 +45,17 @@ def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):
     assert local_log_start(connection, leader, partition) == 3
 
 
-def test_where_an_epoch_ended(connection, partition):
+def test_the_end_of_an_epoch(connection, partition):
     leader = connection.leader(*partition)
     assert epoch_end(connection, leader, partition, leader.epoch) == (leader.epoch, 10)
     assert epoch_end(connection, leader, partition, leader.epoch + 5).end == -1
 
 
-@pytest.mark.parametrize("ask", [list_offset, epoch_end])
-def test_an_epoch_that_the_leader_does_not_know(connection, partition, ask):
+@pytest.mark.parametrize("find", [list_offset, epoch_end])
+def test_an_epoch_that_the_leader_does_not_know(connection, partition, find):
     leader = connection.leader(*partition)
     ahead = PartitionLeader(leader.node, leader.epoch + 1)
     with pytest.raises(ResponseError, match=f"topic {partition.topic}, partition 0: ") as caught:
-        ask(connection, ahead, partition, 0)
+        find(connection, ahead, partition, 0)
     assert caught.value.code == ErrorCode.unknown_leader_epoch
     assert caught.value.retriable

@@ -18,7 +18,7 @@ def provider(properties):
     return TokenProvider(OAuthTokens(read_oauth(properties, ""), FILE))
 
 
-async def test_a_token_and_what_is_sent_along():
+async def test_a_token_and_its_extensions():
     jaas = 'x required unsecuredLoginStringClaim_sub="alice" extension_who="me";'
     found = provider({"sasl.jaas.config": jaas})
     assert (await found.token()).count(".") == 2

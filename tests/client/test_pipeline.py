@@ -1,4 +1,4 @@
-"""Batches on their way: in order, each once, whatever a broker answers."""
+"""Batches are sent in order, each once, for any response of a broker."""
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,6 @@ from penstock.client.errors import (
 )
 from penstock.client.protocol.produced_batches import (
     BatchSource,
-    ProducerIdAndEpoch,
     UnwritableBatch,
 )
 from penstock.client.protocol.write_errors import (
@@ -25,6 +24,7 @@ from penstock.client.protocol.write_errors import (
     RefusedBatchError,
 )
 from penstock.records.header import read_producer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.client.scripted import (
     DUPLICATE,
     LOST,
@@ -84,20 +84,22 @@ class Pipe:
             self.pipeline.put(*to, batch(number, records), source(number))
 
     def stored(self, to=("t", 0)):
-        """The base sequences of the batches in the log, and that each is what was put."""
+        """Return the base sequences of the batches in the log; check that they are those that were put."""
         log = self.broker.logs[to].batches
-        return [read_producer(one).base_sequence for one in log]
+        return [read_producer(batch).base_sequence for batch in log]
 
     def sent(self):
-        return [place[2] for api, place in self.broker.asked if api == PRODUCE]
+        return [place[2] for api, place in self.broker.sent_requests if api == PRODUCE]
 
 
 def test_they_arrive_in_order():
     pipe = Pipe()
     pipe.put(*range(12), records=3)
     pipe.pipeline.flush()
-    assert pipe.stored() == [3 * one for one in range(12)]
-    assert all(one.transactional for one in map(read_producer, pipe.broker.logs["t", 0].batches))
+    assert pipe.stored() == [3 * number for number in range(12)]
+    assert all(
+        producer.transactional for producer in map(read_producer, pipe.broker.logs["t", 0].batches)
+    )
 
 
 def test_without_transactions_the_bit_is_not_set():
@@ -107,7 +109,7 @@ def test_without_transactions_the_bit_is_not_set():
     assert not read_producer(pipe.broker.logs["t", 0].batches[0]).transactional
 
 
-def test_each_partition_has_sequence_numbers_of_its_own():
+def test_each_partition_has_its_own_sequence_numbers():
     pipe = Pipe()
     for number in range(6):
         pipe.put(number, to=("t", number % 2))
@@ -136,7 +138,7 @@ def test_they_do_not_wait_for_many_bytes():
     assert pipe.broker.requests == [[("t", 0), ("t", 1), ("t", 2)]]
 
 
-def test_a_request_has_the_batches_of_one_leader():
+def test_a_request_has_the_batches_of_a_single_leader():
     pipe = Pipe(sent_from_bytes=1 << 16)
     pipe.broker.leader = lambda _, partition: PartitionLeader(partition % 2, 0)
     for number in range(4):
@@ -154,7 +156,7 @@ def test_a_request_is_bounded():
     assert pipe.broker.requests == [[("t", 0), ("t", 1)], [("t", 2), ("t", 3)]]
 
 
-def test_of_a_request_only_what_failed_is_sent_again():
+def test_only_failed_batches_of_a_request_are_sent_again():
     pipe = Pipe(sent_from_bytes=1 << 16)
     pipe.broker.script[PRODUCE] = [None, int(ErrorCode.not_leader_or_follower)]
     for number in range(3):
@@ -181,9 +183,9 @@ def test_bytes_on_their_way_are_bounded():
     pipe = Pipe(max_bytes=3 * size)
     pipe.broker.slow = True
     pipe.put(0, 1)
-    assert not any(one.ready for one in pipe.broker.pending)
+    assert not any(request.ready for request in pipe.broker.pending)
     pipe.put(2, 3)
-    assert [one.ready for one in pipe.broker.pending].count(False) <= 3
+    assert [request.ready for request in pipe.broker.pending].count(False) <= 3
     pipe.pipeline.flush()
     assert pipe.stored() == [0, 1, 2, 3]
 
@@ -192,7 +194,7 @@ def test_a_batch_that_is_larger_goes_alone():
     pipe = Pipe(max_bytes=10)
     pipe.broker.slow = True
     pipe.put(0, 1)
-    assert [one.ready for one in pipe.broker.pending] == [True, False]
+    assert [request.ready for request in pipe.broker.pending] == [True, False]
     pipe.pipeline.flush()
     assert pipe.stored() == [0, 1]
 
@@ -220,7 +222,7 @@ def test_all_that_were_on_their_way_are_lost():
         assert pipe.sent()[:6] == [0, 1, 2, 3, 4, 0], "they begin again with the first"
 
 
-def test_after_a_failure_one_goes_ahead_alone():
+def test_after_a_failure_the_first_batch_is_sent_alone():
     pipe = Pipe()
     pipe.broker.slow = True
     pipe.broker.script[PRODUCE] = [LOST] * 3
@@ -228,8 +230,8 @@ def test_after_a_failure_one_goes_ahead_alone():
     with pytest.raises(IndexError):
         pipe.broker.pending[3]
     pipe.broker.script[PRODUCE] = []
-    for one in pipe.broker.pending:
-        one.ready = True
+    for request in pipe.broker.pending:
+        request.ready = True
     pipe.put(3)
     pipe.clock.sleep(5)
     pipe.put(4)
@@ -260,7 +262,7 @@ def test_pauses_grow_and_end_with_the_time_limit():
     assert len(pipe.sent()) < 40
 
 
-def test_what_waited_for_others_has_all_of_its_time():
+def test_the_time_of_a_batch_begins_when_it_is_sent():
     pipe = Pipe(timeout_s=30.0, sent_from_bytes=1 << 16)
     pipe.put(0)
     pipe.clock.sleep(60)
@@ -317,7 +319,7 @@ def test_a_lost_transaction(code):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (ErrorCode.message_too_large, "larger than the target's max.message.bytes: raise it"),
         (ErrorCode.record_list_too_large, "segment.bytes"),
@@ -327,10 +329,10 @@ def test_a_lost_transaction(code):
         (ErrorCode.policy_violation, "a policy of the target"),
     ],
 )
-def test_a_batch_that_the_target_refuses(code, said):
+def test_a_batch_that_the_target_refuses(code, message):
     pipe = Pipe()
     pipe.broker.script[PRODUCE] = [None, (int(code), "the broker's own words")]
-    with pytest.raises(RefusedBatchError, match=said) as caught:
+    with pytest.raises(RefusedBatchError, match=message) as caught:
         pipe.put(10, 11, 12)
     text = str(caught.value)
     assert "topic t, partition 0: the batch of " in text
@@ -339,14 +341,14 @@ def test_a_batch_that_the_target_refuses(code, said):
     assert caught.value.refusal == BatchRefusal("t", BatchSource("history", 0, 11), int(code))
 
 
-def test_what_may_not_be_written():
+def test_unwritable_batches():
     pipe = Pipe()
     pipe.broker.script[PRODUCE] = [int(ErrorCode.topic_authorization_failed)]
     with pytest.raises(DeniedError, match="the principal needs Write on the targets"):
         pipe.put(0, 1)
 
 
-def test_a_leader_that_does_not_know_is_not_asked_again():
+def test_a_batch_is_not_sent_again_after_an_unknown_error():
     pipe = Pipe()
     pipe.broker.script[PRODUCE] = [int(ErrorCode.unknown_server_error)]
     with pytest.raises(ResponseError, match="topic t, partition 0: UNKNOWN_SERVER_ERROR") as caught:
@@ -355,7 +357,7 @@ def test_a_leader_that_does_not_know_is_not_asked_again():
     assert pipe.sent() == [0]
 
 
-def test_what_no_broker_would_accept_is_not_sent():
+def test_a_batch_that_no_broker_would_accept_is_not_sent():
     pipe = Pipe()
     with pytest.raises(UnwritableBatch, match="history, partition 0, offset 0"):
         pipe.pipeline.put("t", 0, b"nothing", source(0))
@@ -369,7 +371,7 @@ def test_a_new_epoch_begins_at_zero():
     pipe.broker.slow = True
     pipe.put(0, 1, 2)
     pipe.pipeline.abandon()
-    assert all(one.ready for one in pipe.broker.pending), "their answers were waited for"
+    assert all(request.ready for request in pipe.broker.pending), "their answers were waited for"
     pipe.pipeline.start(ProducerIdAndEpoch(7, 2))
     pipe.put(3)
     pipe.pipeline.flush()
@@ -405,11 +407,11 @@ def test_whatever_happens_each_is_stored_once_and_in_order(script, ready, counts
         to = ("t", number % 2)
         pipe.put(number, records=count, to=to)
         expected[to].append(b"".join([b"%d" % number] * count))
-        for one, is_ready in zip(pipe.broker.pending, ready, strict=False):
-            one.ready |= is_ready
+        for request, is_ready in zip(pipe.broker.pending, ready, strict=False):
+            request.ready |= is_ready
     pipe.pipeline.flush()
     for to, contents in expected.items():
-        stored = [read_values(one) for one in pipe.broker.logs[to].batches]
+        stored = [read_values(batch) for batch in pipe.broker.logs[to].batches]
         assert stored == contents
 
 

@@ -1,4 +1,4 @@
-"""Places that last: their records, and where a job goes on."""
+"""Permanent places: their records, and where a job continues."""
 
 import json
 import time

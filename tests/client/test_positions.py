@@ -45,8 +45,8 @@ TASKS = st.builds(
 
 
 @given(TASKS, TASKS)
-def test_different_tasks_have_different_names(one, other):
-    assert (one.transactional_id == other.transactional_id) == (one == other)
+def test_different_tasks_have_different_names(task, other):
+    assert (task.transactional_id == other.transactional_id) == (task == other)
 
 
 @given(TASKS)
@@ -55,7 +55,7 @@ def test_every_job_is_accepted(task):
 
 
 @pytest.mark.parametrize("job", ["", "a b", "a:b", "ä", "x" * 301, "a\n"])
-def test_what_is_no_job(job):
+def test_invalid_names_of_jobs(job):
     with pytest.raises(ConfigurationError, match="--job"):
         check_job(job, "--job")
 
@@ -73,7 +73,7 @@ def test_the_longest_target_has_a_job():
         run=st.text(st.characters(exclude_characters="\n"), max_size=5),
     )
 )
-def test_what_is_committed_with_an_offset_is_read_back(position):
+def test_the_text_of_a_committed_offset_is_read_back(position):
     assert Position.of(position.offset, position.committed_metadata) == position
 
 
@@ -95,17 +95,17 @@ def test_positions_are_read_and_committed():
     "step", [LOST, int(ErrorCode.unstable_offset_commit), int(ErrorCode.not_coordinator)]
 )
 def test_reading_is_repeated(step):
-    """As long as a transaction is about to commit an offset, nobody knows which it will be."""
+    """While a transaction is about to commit an offset, its value is unknown."""
     broker = ScriptedConnection(backoff_s=0.001)
     broker.committed["g", "a", 0] = (7, "")
     broker.script[GROUP_FETCH] = [step, step]
     assert read_positions(broker, "g", {"a": [0]}) == {("a", 0): Position(7)}
     forgotten = [] if step == ErrorCode.unstable_offset_commit else [("g", False)] * 2
     assert broker.forgotten == forgotten
-    assert all(request.require_stable for _, request in broker.asked)
+    assert all(request.require_stable for _, request in broker.sent_requests)
 
 
-def test_where_things_stood_is_read_past_a_writer_that_was_killed(monkeypatch):
+def test_the_position_is_read_after_a_writer_was_killed(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(
         "penstock.client.connections.coordinators.Retries",

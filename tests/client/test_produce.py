@@ -17,18 +17,18 @@ from tests.client.frames import response_frame
 
 @pytest.mark.parametrize("transactional_id", [None, "", "penstock-job:AAAA:3", "ü" * 100])
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 16_384, 1 << 21])
-def test_a_request_is_what_the_library_writes(transactional_id, size):
+def test_a_request_equals_that_of_the_library(transactional_id, size):
     batch = bytes(size)
     name = TopicName("bestellungen-ä")
     topics = tuple(
         requests.TopicProduceData(
-            name=TopicName(one),
+            name=TopicName(topic),
             partition_data=tuple(
                 requests.PartitionProduceData(index=i32(number), records=Records(batch))
                 for number in numbers
             ),
         )
-        for one, numbers in ((name, (70_000, 3)), ("dead", (0,)))
+        for topic, numbers in ((name, (70_000, 3)), ("dead", (0,)))
     )
     entity = requests.ProduceRequest(
         transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
@@ -108,7 +108,7 @@ def test_a_response_about_several_partitions():
     }
 
 
-def test_a_response_about_something_else():
+def test_a_response_about_another_partition():
     empty = response_frame(responses.ProduceResponse(responses=()))
     with pytest.raises(WireError):
         answer_of(read_response(RawResponse(empty)), ("orders", 3))

@@ -7,7 +7,6 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.protocol.produced_batches import (
     BatchSource,
-    ProducerIdAndEpoch,
     UnwritableBatch,
     record_count,
 )
@@ -15,6 +14,7 @@ from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.header import HEADER, as_produced, is_intact
 from penstock.records.implementation import choose
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from tests.conftest import NATIVE
 from tests.records.encoding import CODECS, encode_batch, values
 
@@ -38,7 +38,7 @@ def sent(batch, sequence, transactional):
 
 
 def as_stored(batch, *, base_offset=4711, leader_epoch=9):
-    """A batch as a broker stores it: what it changes is not in the checksum."""
+    """A batch as a broker stores it: the bytes that it changes are not in the checksum."""
     return (
         struct.pack(">q", base_offset) + batch[8:12] + struct.pack(">i", leader_epoch) + batch[16:]
     )
@@ -46,7 +46,7 @@ def as_stored(batch, *, base_offset=4711, leader_epoch=9):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("transactional", [True, False])
-def test_it_is_what_another_encoder_writes(codec, transactional):
+def test_a_batch_equals_that_of_another_encoder(codec, transactional):
     records = values(b"one", None, b"three" * 900)
     theirs = {"producer_id": 99, "producer_epoch": 3, "base_sequence": 2**31 - 2}
     ours = {"producer_id": PRODUCER.producer_id, "producer_epoch": 12, "base_sequence": 5}
@@ -57,7 +57,7 @@ def test_it_is_what_another_encoder_writes(codec, transactional):
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-def test_it_is_what_aiokafka_writes(codec):
+def test_a_batch_equals_that_of_aiokafka(codec):
     def build(**producer):
         builder = DefaultRecordBatchBuilder(2, codec, batch_size=1 << 20, **producer)
         for number in range(60):
@@ -76,7 +76,7 @@ def test_it_is_what_aiokafka_writes(codec):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("native", ["0", "1"] if NATIVE else ["0"])
 def test_a_batch_that_was_cut(codec, native, monkeypatch):
-    """What the judges leave of a batch is written like one that was read."""
+    """The records of a batch that judges leave are written as a batch that was read."""
     from penstock.records import batch as reading
 
     monkeypatch.setenv("PENSTOCK_NATIVE", native)
@@ -147,12 +147,12 @@ def test_bits_that_only_brokers_set_are_cleared(bits):
         (encode_batch(values(b"v"), count=-1, last_offset_delta=-2), "-1 records at -1 offsets"),
     ],
 )
-def test_what_no_broker_accepts(batch, reason):
+def test_batches_that_no_broker_accepts(batch, reason):
     with pytest.raises(UnwritableBatch, match=f"orders, partition 3, offset 4711: .*{reason}"):
         record_count(batch, SOURCE)
 
 
 def test_the_header_has_no_other_fields():
-    """Whoever adds one has to decide what becomes of it."""
+    """A new refusal needs a decision about its handling."""
     assert HEADER.size == 61
     assert sum(struct.calcsize(">" + kind) for kind in "qiibIhiqqqhii") == HEADER.size

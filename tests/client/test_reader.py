@@ -29,7 +29,7 @@ EAST = SETTINGS._replace(rack="east")
 
 
 class Read:
-    """A reader, and what it was told."""
+    """A reader, and its notifications."""
 
     def __init__(self, cluster, first=0, end=10, *, committed=True, topic_id=None, strict=False):
         self.lost = []
@@ -51,14 +51,14 @@ class Read:
     @property
     def ranges(self):
         """Return (first, end) of each batch."""
-        return [(one.first, one.end) for one in self.reader]
+        return [(batch.first, batch.end) for batch in self.reader]
 
 
 def offsets_of(cluster):
     return [fetch.offset for fetch in cluster.fetches]
 
 
-def test_one_response_is_read_ahead():
+def test_a_response_is_read_ahead():
     cluster = ScriptedCluster(
         fetched(batch(0, 4), batch(4, 2)), fetched(batch(6, 2)), fetched(batch(8, 4))
     )
@@ -68,22 +68,22 @@ def test_one_response_is_read_ahead():
     found.append(next(batches))
     assert offsets_of(cluster) == [0, 6]
     found += batches
-    assert [(one.first, one.end) for one in found] == [(0, 4), (4, 6), (6, 8), (8, 10)]
+    assert [(batch.first, batch.end) for batch in found] == [(0, 4), (4, 6), (6, 8), (8, 10)]
     assert offsets_of(cluster) == [0, 6, 8]
     assert cluster.pauses == []
 
 
-def test_an_empty_range_asks_nobody():
+def test_an_empty_range_sends_no_request():
     cluster = ScriptedCluster()
     assert Read(cluster, 5, 5).ranges == []
 
 
-def test_what_was_read_ahead_is_abandoned():
+def test_a_response_that_was_read_ahead_is_abandoned():
     cluster = ScriptedCluster(fetched(batch(0, 4)), fetched(batch(4, 2)))
     batches = iter(Read(cluster).reader)
     next(batches)
     batches.close()
-    assert [one.abandoned for one in cluster.pending] == [False, True]
+    assert [request.abandoned for request in cluster.pending] == [False, True]
 
 
 def test_a_batch_above_the_limit_comes_and_nothing_is_read_ahead():
@@ -94,7 +94,7 @@ def test_a_batch_above_the_limit_comes_and_nothing_is_read_ahead():
     batches = iter(Read(cluster).reader)
     next(batches)
     assert offsets_of(cluster) == [0]
-    assert [one.first for one in batches] == [5]
+    assert [batch.first for batch in batches] == [5]
     assert [fetch.max_bytes for fetch in cluster.fetches] == [100, 100]
 
 
@@ -151,7 +151,7 @@ def test_a_lost_connection_is_retried(where):
     cluster = ScriptedCluster(
         fetched(batch(0, 4)),
         connecting if where == "connecting" else error,
-        # The error of what was read ahead is met again when it is wanted.
+        # The error of a response that was read ahead occurs again when it is needed.
         *([connecting] if where == "connecting" else []),
         fetched(batch(4, 6)),
     )
@@ -181,8 +181,8 @@ def test_retries_begin_again_after_progress():
 def test_the_time_of_the_caller_does_not_count():
     cluster = ScriptedCluster(fetched(batch(0, 4)), fetched(code=NOT_LEADER), fetched(batch(4, 6)))
     found = []
-    for one in Read(cluster).reader:
-        found.append(one.first)
+    for found_batch in Read(cluster).reader:
+        found.append(found_batch.first)
         cluster.now += 1000
     assert found == [0, 4]
 
@@ -219,7 +219,7 @@ def test_a_damaged_batch_is_named():
 
 
 class TestElections:
-    """After an election the new leader is asked whether its log has what was read (KIP-320)."""
+    """After an election the new leader is queried whether its log has the read records (KIP-320)."""
 
     def script(self, *more):
         cluster = ScriptedCluster(
@@ -255,7 +255,7 @@ class TestElections:
 
 
 class TestOutOfRange:
-    """The log starts later, or ends earlier, than the offset that was asked for."""
+    """The log starts later, or ends earlier, than the requested offset."""
 
     def test_removed_records_are_reported(self):
         cluster = ScriptedCluster(
@@ -312,7 +312,7 @@ class TestOutOfRange:
 
 
 class TestTopicIds:
-    """A topic of the same name may be another one."""
+    """A topic of the same name may be another topic."""
 
     def test_fetches_name_the_id(self):
         cluster = ScriptedCluster(fetched(batch(0, 10), version=13, topic=ID), topic_id=ID)
@@ -320,20 +320,20 @@ class TestTopicIds:
         assert cluster.fetches[0].version == 13
         assert cluster.refreshed == 0
 
-    def test_another_one_from_the_start(self):
+    def test_another_topic_id_from_the_start(self):
         cluster = ScriptedCluster(topic_id=ID)
         with pytest.raises(TopicRecreatedError, match="topic t was deleted and created again"):
             list(Read(cluster, topic_id=type(ID)(int=5)).reader)
 
-    def test_what_is_known_of_the_one_before_is_asked_for_again(self):
-        """Python workers of a long session read a topic that was made anew since."""
+    def test_the_metadata_of_a_recreated_topic_is_requested_again(self):
+        """Python workers of a long session read a topic that was recreated since."""
         new = type(ID)(int=5)
         cluster = ScriptedCluster(fetched(batch(0, 10), version=13, topic=new), topic_id=ID)
         cluster.topic_ids.append(new)
         assert Read(cluster, topic_id=new).ranges == [(0, 10)]
         assert cluster.refreshed == 1
 
-    def test_another_one_after_a_while(self):
+    def test_another_topic_id_after_a_while(self):
         cluster = ScriptedCluster(
             fetched(batch(0, 4), version=13, topic=ID),
             fetched(code=UNKNOWN_TOPIC_ID, version=13, topic=ID),
@@ -343,7 +343,7 @@ class TestTopicIds:
         with pytest.raises(TopicRecreatedError):
             list(Read(cluster, topic_id=ID).reader)
 
-    def test_old_brokers_are_asked_again_at_the_end(self):
+    def test_the_topic_id_is_requested_at_the_end_from_old_brokers(self):
         cluster = ScriptedCluster(fetched(batch(0, 10)), topic_id=ID)
         cluster.served = range(13)
         assert Read(cluster, topic_id=ID).ranges == [(0, 10)]
@@ -424,7 +424,7 @@ class TestNothing:
     """Responses without records."""
 
     @pytest.mark.parametrize("committed", [True, False])
-    def test_what_is_not_readable_yet_is_waited_for(self, committed):
+    def test_the_reader_waits_for_records_that_are_not_readable_yet(self, committed):
         limits = {"high_watermark": 9 if committed else 4, "stable": 4}
         waiting = [fetched(**limits)] * 3
         cluster = ScriptedCluster(fetched(batch(0, 4)), *waiting, fetched(batch(4, 6)))

@@ -63,7 +63,7 @@ def produce(kafka):
 
 
 def read(connection, topic, first, end, **more):
-    """Return (offset, value) of the range, and what was lost."""
+    """Return (offset, value) of the range, and the lost offsets."""
     found, lost = [], []
     more.setdefault("on_lost", lost.append)
     for batch in RangeReader(connection, WantedRange(topic, 0, first, end), **more):
@@ -98,7 +98,7 @@ def consumed(kafka, topic, end, isolation="read_committed"):
             break
         found.append((message.offset(), message.value()))
     consumer.close()
-    return [one for one in found if one[0] < end]
+    return [row for row in found if row[0] < end]
 
 
 def end_of(kafka, topic):
@@ -134,7 +134,7 @@ def test_brokers_that_know_no_ids_in_fetches(connection, topic, produce, monkeyp
 def test_large_batches_and_a_low_limit(kafka, topic, produce):
     name = topic(**{"max.message.bytes": "3000000"})
     large = [bytes([i]) * 2_000_000 for i in range(4)]
-    produce(name, [b"small"], *[[one] for one in large], [b"small"],
+    produce(name, [b"small"], *[[text] for text in large], [b"small"],
             **{"message.max.bytes": 3_000_000})  # fmt: skip
     with connected(kafka, **{"fetch.max.bytes": "60000"}) as connection:
         found, _ = read(connection, name, 0, 6)
@@ -143,12 +143,12 @@ def test_large_batches_and_a_low_limit(kafka, topic, produce):
 
 def test_transactions(connection, kafka, topic, produce):
     name = topic()
-    one, two = uuid.uuid4().hex, uuid.uuid4().hex
-    produce(name, [b"a0", b"a1"], transaction=one, finish="abort")
+    transaction, two = uuid.uuid4().hex, uuid.uuid4().hex
+    produce(name, [b"a0", b"a1"], transaction=transaction, finish="abort")
     produce(name, [b"plain"])
-    produce(name, [b"c0"], [b"c1"], transaction=one, finish="commit")
+    produce(name, [b"c0"], [b"c1"], transaction=transaction, finish="commit")
     open_aborted = produce(name, [b"d0"], transaction=two)
-    produce(name, [b"e0"], transaction=one, finish="commit")
+    produce(name, [b"e0"], transaction=transaction, finish="commit")
     open_aborted.produce(name, b"d1", partition=0)
     open_aborted.flush(60)
     open_aborted.abort_transaction(60)
@@ -160,7 +160,7 @@ def test_transactions(connection, kafka, topic, produce):
         assert read(connection, name, 0, end, committed=committed)[0] == wanted
         for first in range(end):
             found, _ = read(connection, name, first, end - 1, committed=committed)
-            assert found == [one for one in wanted if first <= one[0] < end - 1]
+            assert found == [row for row in wanted if first <= row[0] < end - 1]
     values = [value for _, value in read(connection, name, 0, end)[0]]
     assert values == [b"plain", b"c0", b"c1", b"e0", b"last"]
 
@@ -185,7 +185,7 @@ def test_an_open_transaction(kafka, topic, produce):
 
 @pytest.mark.slow
 def test_compaction(connection, kafka, topic, produce):
-    """The first records of keys go, and whole batches with them."""
+    """The first records of keys are removed, and complete batches with them."""
     name = topic(
         **{
             "cleanup.policy": "compact",
@@ -207,11 +207,11 @@ def test_compaction(connection, kafka, topic, produce):
         produce(name, [b"end"])
     wanted = consumed(kafka, name, end)
     assert len(wanted) <= 60
-    found = [(one.first, one.end) for one in reader(connection, name, 0, end)]
+    found = [(batch.first, batch.end) for batch in reader(connection, name, 0, end)]
     assert all(any(a <= offset < b for a, b in found) for offset, _ in wanted)
     for first, upto in ((0, end), (5, end - 3), (45, 47)):
-        within = [one for one in wanted if first <= one[0] < upto]
-        assert offsets(reader(connection, name, first, upto)) == [one for one, _ in within]
+        within = [row for row in wanted if first <= row[0] < upto]
+        assert offsets(reader(connection, name, first, upto)) == [row for row, _ in within]
 
 
 def reader(connection, topic, first, end):
@@ -264,11 +264,11 @@ def test_a_quota(kafka, topic, produce):
     )
     with RawClient(kafka.bootstrap_servers) as client:
         assert client.call(request).entries[0].error_code == 0
-        told = DescribeClientQuotasRequest(
+        described = DescribeClientQuotasRequest(
             components=(ComponentData(entity_type="client-id", match_type=i8(0), match="slow"),),
             strict=True,
         )
-        wait_until(lambda: client.call(told).entries, what="the quota")
+        wait_until(lambda: client.call(described).entries, what="the quota")
     throttled = []
     with connected(kafka, **{"client.id": "slow", "fetch.max.bytes": "60000"}) as connection:
         batches = RangeReader(
@@ -277,13 +277,13 @@ def test_a_quota(kafka, topic, produce):
             on_lost=pytest.fail,
             sleep=lambda seconds: (throttled.append(seconds), time.sleep(seconds)),
         )
-        assert [one.first for one in batches] == list(range(8))
+        assert [batch.first for batch in batches] == list(range(8))
     assert sum(throttled) > 0.5
 
 
 def test_two_ranges_at_a_time(connection, topic, produce):
     name = topic()
     produce(name, *[[b"%d" % i] for i in range(40)])
-    first, second = (iter(reader(connection, name, *one)) for one in ((0, 20), (20, 40)))
+    first, second = (iter(reader(connection, name, *bounds)) for bounds in ((0, 20), (20, 40)))
     pairs = list(zip(first, second, strict=True))
-    assert [one.first for one, _ in pairs] == list(range(20))
+    assert [pair.first for pair, _ in pairs] == list(range(20))

@@ -22,7 +22,7 @@ RACKS = {1: "west", 2: "east", 3: "north"}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Three brokers, each in a rack of its own."""
+    """Three brokers, each in a separate rack."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     running = LocalKafka(
         nodes=3, first_node_id=1, folder=tmp_path_factory.mktemp("racks"),
@@ -49,9 +49,9 @@ def topic(cluster):
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(name, 1, 3)])[name].result(30)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5000})
-    for one in range(BATCHES):
+    for number in range(BATCHES):
         for two in range(5):
-            producer.produce(name, b"%d-%d" % (one, two) + bytes(1000), partition=0)
+            producer.produce(name, b"%d-%d" % (number, two) + bytes(1000), partition=0)
         assert producer.flush(30) == 0
     return name
 
@@ -122,11 +122,11 @@ def test_a_follower_in_the_rack(cluster, topic):
 
         connection.begin = recorded
         batches = iter(reader(connection, topic))
-        found = [one.first for one in (next(batches) for _ in range(20))]
+        found = [batch.first for batch in (next(batches) for _ in range(20))]
         assert read_from == {leader, follower.node_id}
         try:
             follower.kill()
-            found += [one.first for one in batches]
+            found += [batch.first for batch in batches]
         finally:
             follower.start()
             cluster.wait_ready()

@@ -33,7 +33,7 @@ def test_pauses_double_up_to_the_longest(retries, clock):
     for _ in range(6):
         retries.after(BrokerUnreachableError("away"))
     wanted = [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert clock.pauses == [pytest.approx(one, rel=0.2001) for one in wanted]
+    assert clock.pauses == [pytest.approx(pause, rel=0.2001) for pause in wanted]
 
 
 def test_the_error_is_raised_when_the_time_is_over(retries, clock):
@@ -45,7 +45,7 @@ def test_the_error_is_raised_when_the_time_is_over(retries, clock):
     assert 10 <= clock.now < 11.3
 
 
-def test_progress_begins_anew(retries, clock):
+def test_progress_resets_the_pauses(retries, clock):
     for _ in range(3):
         clock.now += 9
         retries.after(BrokerUnreachableError("away"))

@@ -1,4 +1,4 @@
-"""Reading from a cluster that demands TLS and SASL, by each mechanism; and what it refuses."""
+"""Reading from a cluster that requires TLS and SASL, by each mechanism; and its refusals."""
 
 import pytest
 from confluent_kafka.admin import (
@@ -80,7 +80,7 @@ def connected(kafka, files, mechanism, jaas, **more):
 
 def read(connection, topic):
     batches = RangeReader(connection, WantedRange(topic, 0, 0, 1), on_lost=pytest.fail)
-    return [one.record_count for one in batches]
+    return [batch.record_count for batch in batches]
 
 
 @pytest.mark.parametrize(

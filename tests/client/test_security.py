@@ -1,4 +1,4 @@
-"""TLS and SASL as aiokafka's arguments, and what it has not."""
+"""TLS and SASL as aiokafka's arguments, and unsupported keys."""
 
 import importlib.util
 
@@ -99,7 +99,7 @@ def test_stores(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_used(given, text):
+def test_unusable_keys(given, text):
     with pytest.raises(ConfigurationError, match=text) as caught:
         connection_options(given, FILE)
     assert str(FILE) in str(caught.value)

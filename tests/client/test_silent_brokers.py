@@ -36,16 +36,16 @@ def at_once(monkeypatch):
 
 
 class Broker:
-    """Responds to what comes before a client's requests, and to those when it is let."""
+    """Responds to the first requests of a connection, and to others when a test allows it."""
 
     def __init__(self):
         self.requests = asyncio.Queue()
-        """Of each Produce request: its connection, and what sends the response."""
+        """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
         self.connections = 0
         self.reads = asyncio.Event()
         self.ended = asyncio.Queue()
-        """The bytes that came after the first large request's first ones."""
+        """The bytes that arrived after the first bytes of the first large request."""
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -82,7 +82,7 @@ class Broker:
                     served = [(PRODUCE, 0, 12), (HANDSHAKE, 0, 1), (36, 0, 0)]
                     respond(
                         struct.pack(">hi", 0, len(served))
-                        + b"".join(struct.pack(">hhh", *one) for one in served)
+                        + b"".join(struct.pack(">hhh", *version_range) for version_range in served)
                     )
                 elif key == HANDSHAKE:
                     respond(struct.pack(">hih", 0, 1, 13) + b"SCRAM-SHA-256")
@@ -132,13 +132,13 @@ async def test_a_connection_is_given_up_with_a_letter_that_had_no_response_in_ti
         assert number == 2
         respond()
         await letter
-        # Nothing of the first one is kept, to be sent when the broker reads again.
+        # Nothing of the first request is kept, to be sent when the broker reads again.
         broker.reads.set()
         assert await broker.end_of_connection() < LARGE_BYTES
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_letters_behind_one_that_was_given_up_may_be_sent_again():
+async def test_letters_after_an_abandoned_letter_get_a_retriable_error():
     async with Broker() as broker, connected(broker) as connection:
         first, second = sent(connection), sent(connection)
         for _ in range(2):
@@ -150,7 +150,7 @@ async def test_letters_behind_one_that_was_given_up_may_be_sent_again():
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_older_letter_that_nobody_waits_for_ends_the_connection_too():
+async def test_an_older_abandoned_letter_ends_the_connection_too():
     async with Broker() as broker, connected(broker) as connection:
         letters = [sent(connection) for _ in range(4)]
         responds = [(await broker.next_request())[1] for _ in letters]
@@ -211,7 +211,7 @@ async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_a_broker_that_has_moved_is_connected_where_it_is_now(here):
+async def test_a_broker_that_has_moved_is_connected_at_its_new_address(here):
     async def response(connection):
         if here:
             await connection.exchange(NODE, SMALL)

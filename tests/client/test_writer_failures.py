@@ -30,7 +30,7 @@ SEED = random.randrange(2**32)
 
 
 class Work:
-    """A task, its targets, and what has to be in them at the end."""
+    """A task, its targets, and the records that have to be in them at the end."""
 
     def __init__(self, admin, servers):
         self.servers = servers
@@ -62,7 +62,7 @@ class Work:
         return found[self.source, 0].offset if found else 0
 
     def check(self, count=COUNT):
-        """Whether each record is there once, in order."""
+        """Whether each record exists once, in order."""
         for topic, dead in ((self.target, False), (self.dead, True)):
             stored = read_topic(self.servers, topic, isolation="read_committed")
             expected = [
@@ -98,7 +98,7 @@ def test_a_task_that_is_killed_again_and_again(work):
 
 
 def test_a_task_that_stops_for_a_while_is_fenced(work):
-    """A zombie: what it had sent before is aborted, what it sends afterwards is refused."""
+    """A zombie: the batches that it had sent before are aborted, later batches are refused."""
     zombie = work.process()
     assert zombie.stdout.readline() == "begins\n"
     while work.position() < CHUNK:
@@ -172,7 +172,7 @@ def test_brokers_that_are_killed_and_restarted():
 
 
 def test_a_transaction_that_is_open_for_too_long():
-    """The brokers abort it, the writer says so, and the next one goes on."""
+    """The brokers abort it, the writer reports it, and the next writer continues."""
     quickly = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     with LocalKafka(properties=quickly) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -185,7 +185,7 @@ def test_a_transaction_that_is_open_for_too_long():
                 with pytest.raises(AbortedError, match="open for longer than 1 s"):
                     writer.commit(Position(BATCH))
                 with pytest.raises(AbortedError, match="open for longer than 1 s"):
-                    writer.abort()  # nobody has taken over
+                    writer.abort()  # no other writer has taken over
             assert not read_positions(connection, work.task.group, {work.source: [0]})
             copy(connection, work.task, work.target, work.dead, CHUNK)
         work.check(CHUNK)

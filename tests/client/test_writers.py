@@ -1,4 +1,4 @@
-"""Writers and a broker by script: what is asked of it, in which order, and every error it knows."""
+"""Writers and a scripted broker: the requests, in order, and every error that it has."""
 
 import uuid
 
@@ -68,7 +68,7 @@ def patient(clock):
 
 
 def apis(broker):
-    return [api for api, _ in broker.asked]
+    return [api for api, _ in broker.sent_requests]
 
 
 def work(broker, **options):
@@ -87,7 +87,7 @@ def test_the_order_of_a_transaction(broker):
     assert broker.ended == [True]
     assert broker.committed == {("penstock-copy", "history", 3): (72, "counts")}
     assert writer.position == Position(72, "counts")
-    init = broker.asked[0][1]
+    init = broker.sent_requests[0][1]
     assert init.transactional_id == "penstock-copy:AAAAAAAAAAAAAAAAAAAABQ:3"
     assert init.producer_id == init.producer_epoch == -1
     assert init.transaction_timeout.total_seconds() == 120
@@ -100,7 +100,7 @@ def test_a_partition_is_added_once_in_each_transaction(broker):
                 writer.write(topic, 3, BATCH, SOURCE)
             writer.commit(Position(offset))
     assert apis(broker).count(ADD_PARTITIONS) == 4
-    assert [read_producer(one).base_sequence for one in broker.logs["t", 3].batches] == [
+    assert [read_producer(batch).base_sequence for batch in broker.logs["t", 3].batches] == [
         0, 2, 4, 6, 8, 10,
     ]  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_a_group_with_members(broker):
         work(broker)
 
 
-def test_the_first_error_that_is_a_reason_is_told(broker):
+def test_the_first_error_that_is_a_reason_is_raised(broker):
     """Partitions that were not attempted say nothing."""
     from penstock.client.connections.coordinators import _decisive
 
@@ -193,11 +193,11 @@ def test_an_abort_gets_a_new_epoch(broker):
         writer.abort()
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72))
-    inits = [request for api, request in broker.asked if api == INIT]
-    assert [(one.producer_id, one.producer_epoch) for one in inits] == [(-1, -1), (7, 1)]
+    inits = [request for api, request in broker.sent_requests if api == INIT]
+    assert [(init.producer_id, init.producer_epoch) for init in inits] == [(-1, -1), (7, 1)]
     assert broker.ended == [False, True]
-    found = [read_producer(one) for one in broker.logs["t", 3].batches]
-    assert [(one.epoch, one.base_sequence) for one in found] == [(1, 0), (2, 0)]
+    found = [read_producer(batch) for batch in broker.logs["t", 3].batches]
+    assert [(producer.epoch, producer.base_sequence) for producer in found] == [(1, 0), (2, 0)]
 
 
 @pytest.mark.parametrize("step", [LOST, UNANSWERED])
@@ -209,16 +209,20 @@ def test_a_request_without_response_cannot_act_on_the_next_transaction(broker, a
         for offset in (72, 74, 76):
             writer.write("t", 3, BATCH, SOURCE)
             writer.commit(Position(offset))
-    inits = [(at, one) for at, (key, one) in enumerate(broker.asked) if key == INIT]
-    assert [(one.producer_id, one.producer_epoch) for _, one in inits] == [(-1, -1), (7, 1)]
+    inits = [(at, request) for at, (key, request) in enumerate(broker.sent_requests) if key == INIT]
+    assert [(init.producer_id, init.producer_epoch) for _, init in inits] == [(-1, -1), (7, 1)]
     first_end = max(at for at, key in enumerate(apis(broker)[: inits[1][0]]) if key == END)
     assert inits[1][0] == first_end + 1
-    found = [read_producer(one) for one in broker.logs["t", 3].batches]
-    assert [(one.epoch, one.base_sequence) for one in found] == [(1, 0), (2, 0), (2, 2)]
+    found = [read_producer(batch) for batch in broker.logs["t", 3].batches]
+    assert [(producer.epoch, producer.base_sequence) for producer in found] == [
+        (1, 0),
+        (2, 0),
+        (2, 2),
+    ]
 
 
 def test_an_abort_before_the_first_partition_was_added(broker):
-    """The coordinator knows of no transaction."""
+    """The coordinator knows no transaction."""
     with open_writer(broker, TASK, transactions=True) as writer:
         broker.script[ADD_PARTITIONS] = [int(ErrorCode.topic_authorization_failed)]
         with pytest.raises(DeniedError):
@@ -230,7 +234,7 @@ def test_an_abort_before_the_first_partition_was_added(broker):
     assert len(broker.logs["t", 3].batches) == 1
 
 
-def test_an_abort_of_nothing_asks_nothing(broker):
+def test_an_abort_without_records_sends_no_request(broker):
     with open_writer(broker, TASK, transactions=True) as writer:
         writer.abort()
     assert apis(broker) == [INIT, GROUP_FETCH]
@@ -253,7 +257,7 @@ def test_closing_raises_nothing(broker):
     assert apis(broker).count(END) == 1
 
 
-def test_an_open_transaction_that_is_too_old_says_so():
+def test_the_error_of_a_transaction_that_timed_out_explains_it():
     from penstock.client.writing.transactional_writer import TransactionalWriter
 
     broker, clock = ScriptedConnection(), Clock()
@@ -266,7 +270,7 @@ def test_an_open_transaction_that_is_too_old_says_so():
         writer.commit(Position(72))
 
 
-def test_who_was_fenced_since_its_time_was_over_is_not_taken_for_one_that_was_followed():
+def test_a_writer_that_timed_out_is_distinguished_from_a_replaced_writer():
     """Brokers fence a producer when they abort its transaction, such as of a paused machine."""
     from penstock.client.writing.transactional_writer import TransactionalWriter
 
@@ -308,14 +312,14 @@ def test_partitions_are_added_together_and_their_batches_sent_together(broker):
     assert broker.requests == [[("t", 3), ("dead", 3), ("places", 0)]]
 
 
-def test_one_that_was_killed_while_it_committed_is_followed(broker):
+def test_a_writer_that_was_killed_while_it_committed_is_replaced(broker):
     broker.committed["penstock-copy", "history", 3] = (500, "first\n")
     broker.is_unstable = True
     writer = claimed(broker, "second", seen="first")
     assert writer.position == Position(500, "", "second")
-    asked = [one.require_stable for api, one in broker.asked if api == GROUP_FETCH]
-    assert all(asked[:-2])
-    assert asked[-2:] == [False, True]
+    stable = [request.require_stable for api, request in broker.sent_requests if api == GROUP_FETCH]
+    assert all(stable[:-2])
+    assert stable[-2:] == [False, True]
     assert apis(broker).count(INIT) == 1
 
 
@@ -333,26 +337,26 @@ def test_a_run_claims_its_tasks(broker):
     assert apis(broker).count(END) == 2
 
 
-def test_a_later_run_goes_on_and_the_earlier_one_ends(broker):
+def test_a_later_run_continues_and_the_earlier_run_ends(broker):
     with claimed(broker, "a") as writer:
         writer.commit(Position(20, "counts of a"))
     with claimed(broker, "b", seen="a") as later:
         assert later.position == Position(20, "", "b")
-        asked = len(broker.asked)
+        before = len(broker.sent_requests)
         with pytest.raises(FencedError, match="another run of the job works on history, partition"):
             claimed(broker, "a")
-        assert apis(broker)[asked:] == [GROUP_FETCH], "the later one was not fenced"
+        assert apis(broker)[before:] == [GROUP_FETCH], "the later one was not fenced"
         later.commit(Position(30))
 
 
-def test_a_position_that_an_operator_set_belongs_to_nobody(broker):
+def test_a_position_that_an_operator_set_belongs_to_no_run(broker):
     with claimed(broker, "a"):
         broker.committed["penstock-copy", "history", 3] = (5, "")
     with claimed(broker, "b") as writer:
         assert writer.position == Position(5, "", "b")
 
 
-def test_without_transactions_a_claim_says_where_to_start(broker):
+def test_without_transactions_a_claim_has_the_start(broker):
     claim = Claim("a", frozenset(), 10)
     with open_writer(broker, TASK, transactions=False, claim=claim) as writer:
         assert writer.position == Position(10)
@@ -369,13 +373,13 @@ def test_the_order_without_transactions(broker):
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72, "counts"))
     assert apis(broker) == [INIT, GROUP_FETCH, PRODUCE, PRODUCE, GROUP_COMMIT]
-    assert broker.asked[0][1].transactional_id is None
+    assert broker.sent_requests[0][1].transactional_id is None
     assert not read_producer(broker.logs["t", 3].batches[0]).transactional
     assert broker.committed == {("penstock-copy", "history", 3): (72, "counts")}
     assert "at least once" in writer.promise.value
 
 
-def test_a_position_is_committed_after_what_is_before_it(broker):
+def test_a_position_is_committed_after_the_records_before_it(broker):
     broker.slow = True
     broker.script[PRODUCE] = [LOST]
     with open_writer(broker, TASK, transactions=False) as writer:
@@ -405,7 +409,7 @@ def test_an_abort_without_transactions_gets_another_producer(broker):
     assert len(broker.logs["t", 3].batches) == 2, "at least once"
 
 
-def test_a_producer_id_is_asked_for_again():
+def test_a_producer_id_is_requested_again():
     broker = ScriptedConnection(backoff_s=0.001)
     broker.script[INIT] = [WAITING[0], LOST]
     with open_writer(broker, TASK, transactions=False):

@@ -53,7 +53,7 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     await follower.read_to_end(0.3)
 
 
-async def test_what_is_followed_is_seen_ahead_of_the_event_loop():
+async def test_records_are_read_ahead_of_the_event_loop():
     seen = []
     follower = LogFollower(Topic(3), seen.append, ahead=lambda record: seen.append(record.key))
     follower._loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ async def test_what_is_followed_is_seen_ahead_of_the_event_loop():
 
 
 class Ends(Topic):
-    """Tells other ends one after the other, and the last one for ever."""
+    """Returns other ends one after the other, and the last end permanently."""
 
     def __init__(self, *ends):
         super().__init__(None)
@@ -86,7 +86,7 @@ def follower_at(position, topic):
     return follower
 
 
-async def test_a_leader_that_does_not_know_the_end_yet_is_asked_again():
+async def test_the_end_is_requested_again_from_a_leader_that_does_not_know_it_yet():
     """One that has just started may answer before it knows that another one leads."""
     await follower_at(5, Ends(3, 3, 5)).read_to_end(60)
 
@@ -97,31 +97,31 @@ async def test_a_topic_that_has_lost_records():
 
 
 class TestWhenRead:
-    """What waits until a record has been read."""
+    """Callbacks for when a record has been read."""
 
     async def test_it_is_called_when_the_record_before_the_position_has_been_taken(self):
-        told, follower = [], follower_at(5, Ends(7))
-        follower.when_read(7, 60, told.append)
+        results, follower = [], follower_at(5, Ends(7))
+        follower.when_read(7, 60, results.append)
         follower._take(LogRecord(6, b"k", b"v"))
         await asyncio.sleep(0)
-        assert told == []
+        assert results == []
         follower._take(LogRecord(7, b"k", b"v"))
         await asyncio.sleep(0)
-        assert told == [None]
+        assert results == [None]
 
-    async def test_what_has_been_read_is_not_waited_for(self):
-        told = []
-        follower_at(5, Ends(5)).when_read(5, 60, told.append)
-        assert told == [None]
+    async def test_there_is_no_wait_for_records_that_have_been_read(self):
+        results = []
+        follower_at(5, Ends(5)).when_read(5, 60, results.append)
+        assert results == [None]
 
     async def test_it_fails_if_the_topic_cannot_be_read(self):
-        told = asyncio.get_running_loop().create_future()
-        follower_at(5, Ends(7)).when_read(7, 0.01, told.set_result)
-        assert await told == "t could not be read in time"
+        result = asyncio.get_running_loop().create_future()
+        follower_at(5, Ends(7)).when_read(7, 0.01, result.set_result)
+        assert await result == "t could not be read in time"
 
 
 class Offsets:
-    """An admin client that tells offsets one after the other; librdkafka has -1001 for none."""
+    """An admin client that returns offsets in sequence; librdkafka has -1001 for none."""
 
     def __init__(self, *offsets):
         self.offsets = list(offsets)
@@ -141,7 +141,7 @@ def topic(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [-1001, -1])
-def test_an_end_that_is_not_known_is_not_taken_for_lost_records(topic, offset):
+def test_an_unknown_end_does_not_mean_lost_records(topic, offset):
     topic._admin = Offsets(offset)
     with pytest.raises(CompactedTopicError, match="its end is not known"):
         topic.end(1.0)
@@ -157,7 +157,7 @@ class NeverAnswers(Offsets):
 
 
 def test_a_leader_that_has_gone_is_not_waited_for(topic, monkeypatch):
-    """Another client learns the next leader; the first one's answer counts if it comes."""
+    """Another client finds the next leader; the first leader's response counts if it arrives."""
     clients = [NeverAnswers(), Offsets(7)]
     monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
     monkeypatch.setattr(compacted_topic, "admin_client", lambda _: clients.pop(0))
@@ -265,28 +265,28 @@ async def test_a_read_does_not_request_the_end_with_almost_no_time():
 
 
 class Waits(Topic):
-    """Is asked for its end in a thread, and never knows it."""
+    """Gets a request for its end in a thread, and never knows it."""
 
     def __init__(self):
         super().__init__(None)
-        self.asked = 0
+        self.requests = 0
 
     def end(self, timeout_s):
-        self.asked += 1
+        self.requests += 1
         time.sleep(timeout_s)
         raise CompactedTopicError("t: no answer")
 
 
-async def test_nobody_waits_for_a_read_of_others_and_then_for_a_second_one():
+async def test_a_read_is_shared_by_all_callers():
     topic = Waits()
     follower = follower_at(5, topic)
     reads = [asyncio.create_task(follower.read_to_end(0.4))]
-    await until(lambda: topic.asked == 1)
+    await until(lambda: topic.requests == 1)
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
     assert {type(read.exception()) for read in done} == {CompactedTopicError}
     await follower._reading
-    assert topic.asked == 1
+    assert topic.requests == 1
 
 
 async def until(is_so):
@@ -295,15 +295,15 @@ async def until(is_so):
 
 
 class Held(Topic):
-    """Says its end when a test lets it."""
+    """Returns its end when a test allows it."""
 
     def __init__(self, last):
         super().__init__(last)
-        self.asked = 0
+        self.requests = 0
         self.may_answer = threading.Event()
 
     def end(self, timeout_s):
-        self.asked += 1
+        self.requests += 1
         assert self.may_answer.wait(60)
         return self.last
 
@@ -314,13 +314,13 @@ async def held():
     topic = Held(5)
     follower = follower_at(5, topic)
     first = asyncio.create_task(follower.read_to_end(60))
-    await until(lambda: topic.asked == 1)
+    await until(lambda: topic.requests == 1)
     yield SimpleNamespace(topic=topic, follower=follower, first=first)
     topic.may_answer.set()
     await first
 
 
-async def test_a_caller_gives_up_while_the_read_of_others_goes_on(held):
+async def test_a_caller_times_out_while_the_read_of_others_continues(held):
     second = asyncio.create_task(held.follower.read_to_end(0.1))
     done, _ = await asyncio.wait([second], timeout=30)
     assert done
@@ -336,10 +336,10 @@ async def test_a_read_is_not_late_because_the_caller_that_queued_first_has_given
     await asyncio.wait([second, third, fourth])
     assert isinstance(second.exception(), CompactedTopicError)
     assert [third.exception(), fourth.exception()] == [None, None]
-    assert held.topic.asked == 2
+    assert held.topic.requests == 2
 
 
-async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
+async def test_an_unexpected_failure_fails_one_read_and_not_the_next():
     follower = follower_at(5, Ends("no offset", 5))
     reads = [asyncio.create_task(follower.read_to_end(60)) for _ in range(2)]
     await asyncio.wait(reads)
@@ -348,7 +348,7 @@ async def test_a_failure_that_is_not_expected_fails_one_read_and_not_the_next():
 
 
 class Ensures:
-    """A topic's check that fails with errors, one after the other, and succeeds at last."""
+    """A topic's check that fails with errors, in sequence, and then succeeds."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -385,7 +385,7 @@ def test_a_start_waits_while_brokers_are_slow_or_start(topic, monkeypatch):
 @pytest.mark.parametrize(
     "code", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION]
 )
-def test_a_start_does_not_wait_for_what_does_not_pass(topic, monkeypatch, code):
+def test_a_start_does_not_wait_for_a_permanent_error(topic, monkeypatch, code):
     with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
         opened(topic, monkeypatch, failure(code))
 

@@ -1,4 +1,4 @@
-"""A compacted topic at a real broker whose producer fails for good, and whose writes get no answer."""
+"""A compacted topic at a real broker: the producer fails, and writes get no response."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ def proxy(kafka):
 
 @contextmanager
 def written_to(topic):
-    """A writer and the thread of its results; and what waits for a write."""
+    """A writer and the thread of its results, with the callbacks that wait for a write."""
     writer = CompactedTopicWriter(topic, {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     stopped = threading.Event()
     thread = threading.Thread(target=writer.run, args=(stopped,), daemon=True)
@@ -73,7 +73,7 @@ async def test_after_a_fatal_error_another_producer_writes(proxy, tmp_path):
 
 
 async def test_a_write_without_an_answer_fails_in_time(proxy, tmp_path, monkeypatch):
-    """And what is deleted as a probe shows that it works again, with no other write."""
+    """A deleted key shows as a probe that writes work again, without another write."""
     monkeypatch.setattr("penstock.cluster.compacted_topic_follower.WRITE_TIMEOUT_S", 0.5)
     follower, _ = follower_of(proxy, tmp_path)
     await follower.start(60)
@@ -125,10 +125,10 @@ def test_any_error_of_a_poll_leaves_the_thread_alive(monkeypatch):
 
 
 class Failed:
-    """A producer with records in flight, after a fatal error that nobody has been told of."""
+    """A producer with records in flight, after a fatal error that was not reported yet."""
 
     def __init__(self):
-        self.held, self.told, self.is_purged = [], False, False
+        self.held, self.is_reported, self.is_purged = [], False, False
 
     def produce(self, *_args, on_delivery):
         if self.held:
@@ -136,8 +136,8 @@ class Failed:
         self.held.append(on_delivery)
 
     def poll(self, _timeout_s):
-        if not self.told:  # as librdkafka does it: the error comes before the results
-            self.told = True
+        if not self.is_reported:  # as librdkafka does it: the error comes before the results
+            self.is_reported = True
             raise KafkaException(KafkaError(KafkaError._FATAL))
         while self.is_purged and self.held:
             self.held.pop()(KafkaError(KafkaError._PURGE_INFLIGHT), None)
@@ -161,7 +161,7 @@ def failed_writer():
     return writer, ended
 
 
-def test_what_a_producer_held_that_was_replaced_fails_at_once():
+def test_the_records_of_a_replaced_producer_fail_at_once():
     """Though the next write finds out about the fatal error before the thread of the results."""
     writer, ended = failed_writer()
     writer.append([(b"k", b"v")], lambda *_: None)

@@ -24,7 +24,7 @@ class Admin:
 @pytest.mark.parametrize(
     ("brokers", "replicas"), [(1, (1, 1)), (2, (2, 1)), (3, (3, 2)), (9, (3, 2))]
 )
-def test_state_outlives_the_loss_of_a_broker_where_there_are_three(brokers, replicas):
+def test_state_outlives_the_loss_of_one_of_three_brokers(brokers, replicas):
     assert Replicas.of(Admin(brokers), 1.0) == replicas
 
 

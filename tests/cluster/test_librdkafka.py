@@ -1,4 +1,4 @@
-"""librdkafka's clients: what it knows is checked before, and a token is there when it starts."""
+"""librdkafka's clients: its keys are checked first, and a token is available at the start."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_a_client_has_a_name():
         ("completely.different", "not a key of Kafka's Java clients or of librdkafka$"),
     ],
 )
-def test_a_key_that_nobody_knows(key, text):
+def test_an_unknown_key(key, text):
     given = {"bootstrap.servers": "k:9", key: "1"}
     with pytest.raises(ConfigurationError, match=f"{FILE}: upstream.{key} is .*{text}"):
         check(given, FILE)
@@ -70,7 +70,7 @@ def test_a_client_starts_with_a_token(make, tmp_path):
 @pytest.mark.parametrize(
     ("token", "text"), [(None, "cannot be read"), (unsigned("a", -5), "the token has expired")]
 )
-def test_a_client_without_a_token_says_why_at_once(make, tmp_path, token, text):
+def test_a_client_without_a_token_reports_the_reason_at_once(make, tmp_path, token, text):
     file = tmp_path / "token"
     if token is not None:
         file.write_text(token)

@@ -20,11 +20,11 @@ class Cluster:
 
     def __init__(self, without_leader=()):
         self.without_leader = Counter(without_leader)
-        self.asked = []
+        self.requests = []
         self.now = 0.0
 
-    def ask(self, partitions):
-        self.asked.append([partition.number for partition in partitions])
+    def request(self, partitions):
+        self.requests.append([partition.number for partition in partitions])
         return {partition: self._answer(partition) for partition in partitions}
 
     def _answer(self, partition):
@@ -38,29 +38,29 @@ class Cluster:
 
     def offsets(self, partitions=PARTITIONS, **options):
         return all_offsets(
-            partitions, self.ask, clock=lambda: self.now, pause=self.pause, **options
+            partitions, self.request, clock=lambda: self.now, pause=self.pause, **options
         )
 
 
-def test_all_are_asked_about_at_once():
+def test_all_partitions_are_in_a_request():
     cluster = Cluster()
     assert cluster.offsets() == {partition: 10 * partition.number for partition in PARTITIONS}
-    assert (len(cluster.asked), cluster.now) == (1, 0)
+    assert (len(cluster.requests), cluster.now) == (1, 0)
 
 
-def test_many_are_asked_about_in_chunks():
+def test_many_partitions_are_requested_in_chunks():
     cluster = Cluster()
     many = [Partition("t", number) for number in range(10_000)]
     assert len(cluster.offsets(many)) == 10_000
-    assert [len(asked) for asked in cluster.asked] == [5000, 5000]
+    assert [len(requested) for requested in cluster.requests] == [5000, 5000]
 
 
-def test_only_partitions_without_a_leader_are_asked_about_again_in_growing_pauses():
+def test_only_partitions_without_a_leader_are_requested_again_with_growing_pauses():
     cluster = Cluster([3, 7, 7, 7, 7, 7, 7])
     assert cluster.offsets(chunk=4) == {
         partition: 10 * partition.number for partition in PARTITIONS
     }
-    assert cluster.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [3, 7], [7], [7], [7], [7], [7]]
+    assert cluster.requests == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [3, 7], [7], [7], [7], [7], [7]]
     assert cluster.now == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1 + 1)
 
 
@@ -80,14 +80,14 @@ def test_other_errors_are_not_waited_for():
 
 
 class Admin:
-    """As librdkafka's client: asks a leader that has moved until the metadata are requested."""
+    """As librdkafka's client: uses a leader that has moved until the metadata are requested."""
 
     def __init__(self, refusals):
         self.refusals = dict(refusals)
         self.requested = []
 
     def list_offsets(self, wanted, **_):
-        return {one: self._answer(one.topic) for one in wanted}
+        return {entry: self._answer(entry.topic) for entry in wanted}
 
     def _answer(self, topic):
         answer = Future()
@@ -102,22 +102,22 @@ class Admin:
         self.refusals.pop(topic, None)
 
 
-@pytest.mark.parametrize("asking", [earliest_of, latest_of])
+@pytest.mark.parametrize("request_of", [earliest_of, latest_of])
 @pytest.mark.parametrize(
     "code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
 )
-def test_whoever_asks_next_knows_the_leader_that_has_moved(asking, code):
+def test_the_next_caller_knows_a_leader_that_has_moved(request_of, code):
     admin, partition = Admin({"moved": code}), Partition("moved", 0)
-    assert asking(admin)([partition, Partition("t", 0)]) == {
+    assert request_of(admin)([partition, Partition("t", 0)]) == {
         partition: OffsetRefusal(code, KafkaError(code).str()),
         Partition("t", 0): 7,
     }
     assert admin.requested == ["moved"]
-    assert asking(admin)([partition]) == {partition: 7}
+    assert request_of(admin)([partition]) == {partition: 7}
     assert admin.requested == ["moved"]
 
 
-def test_metadata_are_not_requested_for_what_is_refused_otherwise():
+def test_metadata_are_not_requested_after_other_errors():
     admin, partition = Admin({"t": KafkaError.TOPIC_AUTHORIZATION_FAILED}), Partition("t", 0)
     for _ in range(2):
         assert earliest_of(admin)([partition])[partition].code == (

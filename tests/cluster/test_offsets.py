@@ -64,17 +64,17 @@ def test_ranges_of_several_topics(cluster, topic, produce):
         OffsetRange(first, 0, 0, 0), OffsetRange(first, 1, 1, 2), OffsetRange(two, 0, 0, 3)
     )  # fmt: skip
     assert cluster.ranges(topics[1:], "0:1", "0:2") == (OffsetRange(two, 0, 1, 2),)
-    for start, end, told in (
+    for start, end, expected in (
         ("0:1", "latest", "PARTITION:OFFSET needs one topic"),
         ("latest", "earliest", "--from latest is after --to earliest in partition 1"),
         ("yesterday", "latest", "--from yesterday: must be earliest"),
     ):
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=expected):
             cluster.ranges(topics, start, end)
 
 
 def test_a_time_before_1970_is_the_beginning(cluster, topic, produce):
-    """Negative timestamps mean something else in the protocol: -1 is the end."""
+    """Negative timestamps have another meaning in the protocol: -1 is the end."""
     name = topic()
     produce(name, JANUARY)
     found = cluster.ranges(cluster.topics(name), "1969-12-31T23:59:59.999")
@@ -100,11 +100,13 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200
 
 
-@pytest.mark.parametrize("ask", [Cluster.names, lambda cluster: cluster.topic("t")])
-def test_a_cluster_that_is_away_is_said_with_the_error_of_the_connection(ask, monkeypatch, capsys):
+@pytest.mark.parametrize("look_up", [Cluster.names, lambda cluster: cluster.topic("t")])
+def test_the_error_of_an_unavailable_cluster_has_that_of_the_connection(
+    look_up, monkeypatch, capsys
+):
     monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 1.0)
     monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
     away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
     with pytest.raises(ClusterError, match=r"127.0.0.1:1 cannot be reached: .*Connection refused"):
-        ask(away)
+        look_up(away)
     assert "waiting for the cluster at 127.0.0.1:1: gives up after 1 s\n" in capsys.readouterr().err

@@ -8,10 +8,10 @@ from penstock.cluster.ranges import OffsetRange, Partition, by_topic, numbers_by
 
 
 def test_a_range_knows_its_partition_and_its_number_of_offsets():
-    one = OffsetRange("orders", 3, 10, 25)
-    assert one.of == Partition("orders", 3)
-    assert str(one.of) == "orders-3"
-    assert (one.offsets, one._replace(end=5).offsets) == (15, 0)
+    given = OffsetRange("orders", 3, 10, 25)
+    assert given.of == Partition("orders", 3)
+    assert str(given.of) == "orders-3"
+    assert (given.offsets, given._replace(end=5).offsets) == (15, 0)
 
 
 def test_ranges_by_topic():
@@ -37,11 +37,11 @@ def test_numbers_of_partitions_by_topic():
         ([(0, 3), (0, 3)], [(3, 10)]),
     ],
 )
-def test_what_no_part_covers(parts, left):
+def test_offsets_that_no_part_covers(parts, left):
     covering = [OffsetRange("t", 0, *part) for part in parts]
     others = [OffsetRange("t", 1, 0, 10), OffsetRange("u", 0, 0, 10)]
     found = without([OffsetRange("t", 0, 0, 10)], [*covering, *others])
-    assert found == tuple(OffsetRange("t", 0, *one) for one in left)
+    assert found == tuple(OffsetRange("t", 0, *item) for item in left)
 
 
 _pairs = st.tuples(st.integers(0, 40), st.integers(0, 40))
@@ -51,8 +51,8 @@ _pairs = st.tuples(st.integers(0, 40), st.integers(0, 40))
 @given(st.lists(_pairs, max_size=8))
 def test_it_is_the_difference_of_sets(pairs):
     parts = [OffsetRange("t", 0, min(pair), max(pair)) for pair in pairs]
-    covered = {offset for one in parts for offset in range(one.start, one.end)}
+    covered = {offset for part in parts for offset in range(part.start, part.end)}
     left = without([OffsetRange("t", 0, 5, 30)], parts)
-    assert [offset for one in left for offset in range(one.start, one.end)] == [
+    assert [offset for part in left for offset in range(part.start, part.end)] == [
         offset for offset in range(5, 30) if offset not in covered
     ]

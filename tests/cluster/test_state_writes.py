@@ -3,7 +3,7 @@
 from penstock.cluster.state_writes import StateWrites
 
 
-def test_one_failure_is_no_trouble_yet():
+def test_a_single_failure_is_no_trouble_yet():
     """The producer was replaced, perhaps: the next write shows it."""
     writes = StateWrites("a-topic")
     writes.ended("fatal")

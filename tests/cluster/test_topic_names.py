@@ -26,7 +26,7 @@ def test_names_and_globs(given, topics):
     assert list(existing(given, EXISTING)) == topics
 
 
-def test_what_exists_now_can_be_less_or_nothing():
+def test_fewer_or_no_topics_may_exist_now():
     assert existing("payments,gone,orders-*,back-*", EXISTING) == (
         "payments",
         "orders-eu",
@@ -49,7 +49,7 @@ def test_what_exists_now_can_be_less_or_nothing():
         (",", "--topic ,: names and globs"),
     ],
 )
-def test_what_does_not_exist(given, text):
+def test_topics_that_do_not_exist(given, text):
     with pytest.raises(ConfigurationError) as raised:
         select(given, EXISTING, servers="k:9092")
     assert str(raised.value).startswith(text)

@@ -17,7 +17,7 @@ def unsigned(subject: str, lifetime_s: float = 3600) -> str:
 
 
 class TokenEndpoint:
-    """Issues `token-1`, `token-2`, ..., or what `answer` says.
+    """Issues `token-1`, `token-2`, ..., or the value of `answer`.
 
     Attributes:
         requests: The Authorization header and the form of each request.

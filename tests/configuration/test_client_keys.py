@@ -1,4 +1,4 @@
-"""The keys of Kafka's Java clients: all of them, and what a value may be."""
+"""The keys of Kafka's Java clients: all of them, and their valid values."""
 
 import subprocess
 from pathlib import Path

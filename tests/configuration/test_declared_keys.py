@@ -90,7 +90,7 @@ def test_a_topic_that_is_switched_on_needs_no_record_validation_policy(tmp_path)
     assert TopicPlan.decode(on.encoded) == on
 
 
-def test_a_key_that_nobody_declares_any_more_lets_nothing_pass(tmp_path):
+def test_a_key_that_is_not_declared_any_more_lets_no_record_pass(tmp_path):
     plan = Plan(read(tmp_path, declared=()).policies)
     assert "shop.level is set" in plan.for_topic("t", {"shop.level": "low"}).unusable
 
@@ -158,7 +158,7 @@ def test_declarations_that_are_not_usable_are_errors_at_start(tmp_path, declared
         ([("a", "STRING", "\ud800")], "not Unicode text"),
     ],
 )
-def test_what_is_no_declaration_is_an_error(given, text):
+def test_an_invalid_declaration_is_an_error(given, text):
     with pytest.raises(ValueError, match=text):
         as_configs(given)
 
@@ -172,7 +172,7 @@ def test_it_travels_to_workers_and_to_executors(tmp_path):
 
 @pytest.mark.usefixtures("in_force")
 def test_topics_take_them_from_admin_tools():
-    assert set(definitions.config_keys()) >= {one.name for one in DECLARED}
+    assert set(definitions.config_keys()) >= {entry.name for entry in DECLARED}
     assert definitions.normalize("shop.validation", " TRUE ") == "true"
     for name, value, why in (
         ("shop.level", "x", "String must be one of: low, high"),
@@ -183,7 +183,7 @@ def test_topics_take_them_from_admin_tools():
         expected = f"Invalid value {value} for configuration {name}: {why}"
         assert definitions.value_error(name, value) == expected
     assert definitions.value_error("shop.file", "anything") is None
-    numbers = [definitions.config_keys()[one.name].type.number for one in DECLARED]
+    numbers = [definitions.config_keys()[entry.name].type.number for entry in DECLARED]
     assert numbers == [1, 2, 3, 2]
 
 
@@ -204,7 +204,7 @@ def test_without_the_policy_they_are_not_passed_over():
         kept({"shop.level": "high"})
 
 
-def test_a_reload_that_adds_the_policy_reads_what_other_gateways_have_kept_before_it():
+def test_a_reload_that_adds_the_policy_reads_earlier_settings_of_other_gateways():
     index, key = TopicConfigIndex(), topic_key(TOPIC_ID).encode()
     first = TopicConfigRecord("t", {"records.policy.enabled": "true"}, "gateway")
     index.apply(key, first.encode(), 0)
@@ -237,7 +237,7 @@ class Tells(RecordValidationPolicy):
         self.seen.append(topic)
 
 
-def test_the_policy_is_told_them():
+def test_the_policy_gets_the_values_of_its_keys():
     from dataclasses import replace
 
     policies = chain(validation=Tells)
@@ -251,7 +251,7 @@ def test_the_policy_is_told_them():
     assert TopicMetadata(topic.topic_id_partition, "").configs == {}
 
 
-def test_ready_made_policies_are_asked_in_this_process():
+def test_built_in_policies_are_imported_in_this_process():
     assert declared_by_own("penstock.policies.JsonSchema") == ()
     assert declared_by_own("penstock.policies:Nothing") == ()
     assert declared_by_own("penstock.policies.nowhere.Nothing") == ()
@@ -259,7 +259,7 @@ def test_ready_made_policies_are_asked_in_this_process():
 
 
 @pytest.mark.system
-def test_a_class_of_a_user_is_asked_in_another_process(tmp_path):
+def test_a_class_of_a_user_is_imported_in_another_process(tmp_path):
     import sys
 
     (tmp_path / "shop.py").write_text(MODULE)
@@ -295,7 +295,7 @@ def test_with_a_class_path_too(tmp_path):
         ("class Policy: topic_configs = [('a' * 30000,)] * 3", "too long"),
     ],
 )
-def test_what_cannot_be_imported_is_left_to_the_workers(tmp_path, module, text):
+def test_failed_imports_are_left_to_the_workers(tmp_path, module, text):
     (tmp_path / "shop.py").write_text(module)
     if text is None:
         assert declared_by_user(CLASS, tmp_path / "p.properties", []) == ()

@@ -1,4 +1,4 @@
-"""The configuration file: what is read, what is refused, and what the refusal says."""
+"""The configuration file: valid files, and refusals with their messages."""
 
 import pytest
 from pydantic import ValidationError
@@ -68,7 +68,7 @@ def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "upstream.bootstrap.servers is missing"),
         ("upstream.bootstrap.servers=nowhere", "must be host:port"),
@@ -95,12 +95,12 @@ def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
         (LEAST + "own.key=${file:secrets.properties:missing}", "has no key missing"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_key(tmp_path, text, told):
+def test_an_error_names_the_file_and_the_key(tmp_path, text, message):
     (tmp_path / "secrets.properties").write_text("password=xyz\n")
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, text)
 
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "penstock.properties" in str(raised.value)
 
 
@@ -148,7 +148,7 @@ def test_a_misspelt_key_of_a_built_in_policy_is_suggested(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["acme.record.validation.policy", "acme.records.policy.enabled"])
-def test_a_key_of_a_users_policy_may_end_like_one_of_the_proposals(tmp_path, key):
+def test_a_key_of_a_users_policy_may_end_like_a_key_of_the_proposals(tmp_path, key):
     (warning,) = load(tmp_path, f"{LEAST}{key}=x").warnings
     assert warning == f"{key} is unknown to Penstock; it is handed to the policies' configure()"
 
@@ -176,16 +176,16 @@ def test_unknown_keys_are_kept_and_warned_about(tmp_path):
         ("PLAINTEXT", True, False),
     ],
 )
-def test_one_principal_for_all_clients_is_warned_about(tmp_path, protocol, keystore, warned):
+def test_a_single_principal_for_all_clients_is_warned_about(tmp_path, protocol, keystore, warned):
     text = LEAST + f"upstream.security.protocol={protocol}\n"
     if keystore:
         text += "upstream.ssl.keystore.type=PEM\nupstream.ssl.keystore.location=gateway.pem\n"
-    told = " ".join(load(tmp_path, text).warnings)
-    assert ("every client acts in the cluster as the principal" in told) is warned
+    warnings = " ".join(load(tmp_path, text).warnings)
+    assert ("every client acts in the cluster as the principal" in warnings) is warned
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("upstream.send.buffer.bytes=64k\n", "upstream.send.buffer.bytes must be a whole number"),
         (
@@ -194,8 +194,8 @@ def test_one_principal_for_all_clients_is_warned_about(tmp_path, protocol, keyst
         ),
     ],
 )
-def test_a_wrong_key_of_a_client_is_named_when_the_file_is_read(tmp_path, text, told):
-    with pytest.raises(ConfigurationError, match=f"penstock.properties: {told}"):
+def test_a_wrong_key_of_a_client_is_named_when_the_file_is_read(tmp_path, text, message):
+    with pytest.raises(ConfigurationError, match=f"penstock.properties: {message}"):
         load(tmp_path, LEAST + text)
 
 
@@ -212,8 +212,8 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
 WITH_DEFAULT = [field for field in Keys.model_fields.values() if default_text(field)]
 
 
-@pytest.mark.parametrize("field", [pytest.param(one, id=one.alias) for one in WITH_DEFAULT])
-def test_a_default_is_what_its_text_means(field):
+@pytest.mark.parametrize("field", [pytest.param(key, id=key.alias) for key in WITH_DEFAULT])
+def test_a_default_equals_the_value_of_its_text(field):
     """The reference shows the text."""
     text = default_text(field)
 
@@ -223,7 +223,7 @@ def test_a_default_is_what_its_text_means(field):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("policy.timeout.ms=soon", "must be a whole number from 1 to 2147483647; it is 'soon'"),
         ("listeners=here", "(or SASL_PLAINTEXT, SASL_SSL); it is 'here'"),
@@ -233,15 +233,15 @@ def test_a_default_is_what_its_text_means(field):
         ("policy.workers=" + "x" * 300, "it is '" + "x" * 200 + "...'"),
     ],
 )
-def test_an_error_shows_the_value_that_was_given(tmp_path, line, told):
+def test_an_error_shows_the_value_that_was_given(tmp_path, line, message):
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, LEAST + line)
 
-    assert str(raised.value).endswith(told)
+    assert str(raised.value).endswith(message)
 
 
 @pytest.mark.parametrize("key", ["policy.timeout.ms", "topics.a.records.policy.enabled"])
-def test_an_error_does_not_show_what_comes_from_a_variable(tmp_path, monkeypatch, key):
+def test_an_error_does_not_show_the_value_of_a_variable(tmp_path, monkeypatch, key):
     monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hunter2")
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, LEAST + f"{key}=${{env:PENSTOCK_TEST_SECRET}}\n")

@@ -1,4 +1,4 @@
-"""Short names of policies: ready-made ones, and entry points of installed packages."""
+"""Short names of policies: built-in policies, and entry points of installed packages."""
 
 import sys
 
@@ -28,7 +28,7 @@ def install(tmp_path, monkeypatch):
     return install
 
 
-def test_what_comes_along_has_short_names():
+def test_built_in_policies_have_short_names():
     own = own_policies()
 
     assert own["JsonSchema"] == "penstock.policies.JsonSchema"
@@ -36,7 +36,7 @@ def test_what_comes_along_has_short_names():
     assert class_of_type("JsonSchema") == "penstock.policies.JsonSchema"
 
 
-def test_what_is_installed_has_short_names(install):
+def test_installed_policies_have_short_names(install):
     install("acme", amounts="acme.policies:Amounts")
 
     assert ("amounts", "acme.policies:Amounts", "acme") in installed_policies()
@@ -56,13 +56,13 @@ def test_two_packages_with_a_short_name(install):
     assert class_of_type("other:Amounts") == "other:Amounts"
 
 
-def test_a_ready_made_one_cannot_be_replaced(install):
+def test_a_built_in_policy_cannot_be_replaced(install):
     install("acme", JsonSchema="acme.policies:Amounts")
 
     assert class_of_type("JsonSchema") == "penstock.policies.JsonSchema"
 
 
 @pytest.mark.parametrize("given", ["a.", ":B", "a b.C", "1a.C"])
-def test_what_is_no_class(given):
+def test_entry_points_that_are_no_class(given):
     with pytest.raises(ValueError, match=r"package\.module\.Class"):
         class_of_type(given)

@@ -114,7 +114,7 @@ class Columns:
         (object, r"has no validate\(\)"),
     ],
 )
-def test_none_or_more_than_one_is_an_error(cls, why):
+def test_no_interface_or_several_are_an_error(cls, why):
     with pytest.raises(TypeError, match=why):
         interface_of(cls)
 

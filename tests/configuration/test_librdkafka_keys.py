@@ -81,7 +81,7 @@ def test_names_of_librdkafka():
     }
 
 
-def test_what_librdkafka_does_not_know_is_not_passed_to_it():
+def test_keys_unknown_to_librdkafka_are_not_passed_to_it():
     given = {"default.api.timeout.ms": "5", "fetch.max.wait.ms": "5", "client.rack": "east"}
     assert client_properties(given, FILE.parent) == {"client.rack": "east"}
 

@@ -14,7 +14,7 @@ def login(mechanism, jaas="", **more):
     return read_login({**given, **more}, "f: upstream.")
 
 
-def test_without_sasl_there_is_none():
+def test_without_sasl_there_is_no_login():
     assert read_login({"sasl.mechanism": "NONE"}, "") is None
 
 
@@ -53,7 +53,7 @@ def test_librdkafkas_names():
         ),
     ],
 )
-def test_what_cannot_be_used(mechanism, jaas, more, text):
+def test_unusable_logins(mechanism, jaas, more, text):
     with pytest.raises(ConfigurationError, match=text) as found:
         login(mechanism, jaas, **more)
     assert str(found.value).startswith("f: upstream.")

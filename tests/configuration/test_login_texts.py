@@ -1,4 +1,4 @@
-"""Logins in `upstream.sasl.jaas.config`: what is refused, without ever showing it."""
+"""Logins in `upstream.sasl.jaas.config`: refusals, without ever showing the login."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def read(jaas, mechanism="PLAIN", **more):
 @pytest.mark.parametrize(
     "jaas", ["hunter2", "hunter2 needed a=1;", 'username="u" password="hunter2"']
 )
-def test_what_is_no_entry_of_jaas_is_refused_and_not_shown(mechanism, jaas):
+def test_an_invalid_jaas_entry_is_refused_and_not_shown(mechanism, jaas):
     with pytest.raises(ConfigurationError) as caught:
         read(jaas, mechanism)
     assert str(caught.value).startswith(f"{KEY} must be a login module and its options, such as ")

@@ -48,10 +48,10 @@ def file(tmp_path):
 
 def load(file, *parts):
     properties = {"upstream.bootstrap.servers": "a:1"}
-    for one in parts:
-        properties |= one
+    for part in parts:
+        properties |= part
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    return load_configuration(file, ask_classes=classes_here)
+    return load_configuration(file, describe_classes=classes_here)
 
 
 def test_a_class_stands_under_several_names(file):
@@ -92,25 +92,25 @@ def test_it_travels(file):
     ("more", "why"),
     [
         ({"policies": "short,short"}, "policies must be names of policies .*, each once"),
-        ({"policies": "sh.ort"}, "policies must be names of policies"),
-        ({"policies.short.type": ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
+        ({"policies": "sh.ort"}, "policies must be names of policies"), ({"policies.short.type":
+        ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
         ({"policies.short.type": "mine."}, r"policies\.short\.type must be package\.module\.Class"),
         ({"policies.short.type": "JsonShema"}, r"policies\.short\.type must be .*JsonSchema\?"),
         ({"policies.short.type": "mine.Gone"}, r"policies\.short\.type: mine\.Gone: module mine"),
-        ({"policies.short.type": "mine.Both"}, "more than one interface"),
-        ({"policies.short.type": "penstock.policies.TopicRules"}, "judges topics"),
-        ({"policies.short.limit": "five"}, r"policies\.short\.limit must be a whole number"),
-        ({"policies.short.unit": "mib"}, r"policies\.short\.unit must be one of bytes, kib"),
-        ({"policies.short.limt": "1"}, r"policies\.short\.limt is unknown; .*short\.limit\?"),
-        ({"policies.short.mode": "obsreve"}, r"policies\.short\.mode must be one of enforce, quar"),
-        ({"policies.shrt.limit": "1"}, r"policies\.shrt\.limit is for shrt, .*mean short\?"),
-        ({"policies.short": "1"}, r"policies\.short must be policies\.<name>\.<key>"),
-        ({"topics.a.penstock.policies": "shrot"}, r"there is no policy shrot; there are short; did"),
-        ({"topics.a.penstock.policies": "short,short"}, "each once"),
-        ({"penstock.policies": "short"}, r"belongs to a topic: write topics\.<glob>\.penstock"),
+        ({"policies.short.type": "mine.Both"}, "more than one interface"), ({"policies.short.type":
+        "penstock.policies.TopicRules"}, "judges topics"), ({"policies.short.limit": "five"},
+        r"policies\.short\.limit must be a whole number"), ({"policies.short.unit": "mib"},
+        r"policies\.short\.unit must be one of bytes, kib"), ({"policies.short.limt": "1"},
+        r"policies\.short\.limt is unknown; .*short\.limit\?"), ({"policies.short.mode": "obsreve"},
+        r"policies\.short\.mode must be one of enforce, quar"), ({"policies.shrt.limit": "1"},
+        r"policies\.shrt\.limit is for shrt, .*mean short\?"), ({"policies.short": "1"},
+        r"policies\.short must be policies\.<name>\.<key>"), ({"topics.a.penstock.policies":
+        "shrot"}, r"there is no policy shrot; there are short; did"),
+        ({"topics.a.penstock.policies": "short,short"}, "each once"), ({"penstock.policies":
+        "short"}, r"belongs to a topic: write topics\.<glob>\.penstock"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_an_error_that_says_where(file, more, why):
+def test_an_unusable_key_is_an_error_with_its_place(file, more, why):
     with pytest.raises(ConfigurationError, match=why) as raised:
         Plan(load(file, LIMIT, more).policies)
     assert str(raised.value).startswith(f"{file}: ")
@@ -133,7 +133,7 @@ def test_the_file_may_have_a_required_key_for_all(file):
     assert load(file, of_short, {"limit": "3"}).named_policies[0].configs == {}
 
 
-def test_what_is_not_named_is_a_warning(file):
+def test_keys_of_unnamed_policies_are_a_warning(file):
     more = {"policies.shor.type": "x.Y", "policies.shor.limit": "1"}  # as complete as any
     assert load(file, LIMIT, more).warnings == (
         "policies.shor.type: policies does not name shor: it is not used",
@@ -148,7 +148,7 @@ def test_what_is_not_named_is_a_warning(file):
     )
 
 
-def test_without_names_keys_may_be_anybodys(file):
+def test_without_names_keys_may_belong_to_users(file):
     configuration = load(file, {"policies.folder": "x", "policies.a.type": "not.Loaded"})
 
     assert configuration.warnings == (
@@ -189,7 +189,7 @@ def test_a_misspelt_mode_or_type_is_an_error(file, key, meant):
 
 
 @pytest.mark.system
-def test_classes_of_users_are_looked_at_in_a_process_of_its_own(file):
+def test_classes_of_users_are_imported_in_a_separate_process(file):
     before = load(file, LIMIT)
     assert load_configuration(file).named_policies == before.named_policies
 
@@ -235,8 +235,8 @@ def test_which_topics_may_be_intercepted(file):
     plan = Plan(load(file, LIMIT, TOPICS).policies)
     assert not plan.intercepts("orders-1")
     plan.set_interceptor_patterns(patterns)
-    # By a key of its own, any of them may have it.
-    assert [plan.intercepts(one) for one in ("orders-1", "orders-raw", "other")] == [
+    # By a topic level key, any of them may have it.
+    assert [plan.intercepts(topic) for topic in ("orders-1", "orders-raw", "other")] == [
         True,
         True,
         False,
@@ -245,12 +245,12 @@ def test_which_topics_may_be_intercepted(file):
         load(file, LIMIT, TOPICS, {"topic.settings.keys.allowed": "penstock.mode"}).policies
     )
     fixed.set_interceptor_patterns(patterns)
-    assert [fixed.intercepts(one) for one in ("orders-1", "orders-raw")] == [True, False]
+    assert [fixed.intercepts(topic) for topic in ("orders-1", "orders-raw")] == [True, False]
     fixed.set_interceptor_patterns([("a.Class", re.compile("raw"))])
-    assert [fixed.intercepts(one) for one in ("orders-1", "orders-raw")] == [False, True]
+    assert [fixed.intercepts(topic) for topic in ("orders-1", "orders-raw")] == [False, True]
 
 
-def test_they_come_after_what_proposals_name(file):
+def test_they_follow_the_policies_of_the_proposals(file):
     own = {
         "record.validator.classes": "v.V",
         "record.validation.policy.class.name": "p.P",
@@ -265,7 +265,7 @@ def test_they_come_after_what_proposals_name(file):
     assert found.validation_setting == "x"
 
 
-def test_what_is_set_on_the_topic_wins_and_may_be_unknown(file):
+def test_the_value_on_the_topic_wins_and_may_be_unknown(file):
     plan = Plan(load(file, LIMIT, TOPICS).policies)
 
     assert plan.for_topic("orders-1", {"penstock.policies": "short"}).named == ("short",)
@@ -293,12 +293,12 @@ def test_read_again_nothing_is_imported(file):
         configuration.properties,
         declared=(),
         named=configuration.named_policies,
-        ask_classes=lambda *_: pytest.fail("imported"),
+        describe_classes=lambda *_: pytest.fail("imported"),
     )
     assert again.named_policies == configuration.named_policies
 
 
-def test_a_class_that_declares_no_keys_may_have_one_that_is_called_like_a_topics(file):
+def test_a_class_without_declared_keys_may_have_the_name_of_a_topic_level_key(file):
     names = {"policies": "up", "policies.up.type": "mine.Upper"}
     key = {"policies.up.errors.deadletterqueue.topic.name": "bad"}
     (policy,) = load(file, names, key).named_policies

@@ -20,14 +20,14 @@ LIBRDKAFKA = {
 
 
 @pytest.mark.parametrize("given", [JAAS, KIP_1139, LIBRDKAFKA])
-def test_each_form_says_the_same(given):
+def test_each_form_has_the_same_meaning(given):
     found = read_oauth({TOKEN_URL: " https://a/b ", **given}, "")
     assert found[:4] == ("https://a/b", "me", "s3", "a b")
     assert (found.timeout_s, found.used_for, found.urlencoded) == (10.0, 0.8, False)
     assert repr(found) == "OAuth(https)"
 
 
-def test_what_belongs_to_the_endpoint_and_the_token():
+def test_keys_of_the_endpoint_and_the_token():
     text = 'x required extension_who="me" ssl.truststore.location="t.pem" unsecured="1";'
     given = {
         TOKEN_URL: "file:///t",
@@ -67,6 +67,6 @@ def test_librdkafkas_authority_of_the_endpoint():
         ),
     ],
 )
-def test_what_is_missing_is_named(properties, text):
+def test_missing_keys_are_named(properties, text):
     with pytest.raises(ConfigurationError, match=text):
         read_oauth(properties, "f: upstream.")

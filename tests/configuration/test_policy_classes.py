@@ -1,4 +1,4 @@
-"""What classes say of themselves: keys, documentation."""
+"""Descriptions of classes: keys, documentation."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_a_part_in_angle_brackets_is_for_any_word(name, expected):
         ("colour", None),
     ],
 )
-def test_what_was_meant(name, expected):
+def test_the_key_that_was_meant(name, expected):
     assert PolicyClass.of(Declared).close_to(name) == expected
 
 
@@ -103,7 +103,7 @@ def test_values_are_of_their_types(key, value, why):
         ((ConfigKey(f"a{n}") for n in range(10_000)), "more than 200 keys"),
     ],
 )
-def test_what_a_class_declares_may_be_anything(given, why):
+def test_declarations_of_a_class_may_have_any_type(given, why):
     with pytest.raises(ValueError, match=why):
         as_config_keys(given)
 

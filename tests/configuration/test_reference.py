@@ -1,4 +1,4 @@
-"""The reference in docs/ is what the code says."""
+"""The reference in docs/ equals that of the code."""
 
 from pathlib import Path
 

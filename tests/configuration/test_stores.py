@@ -91,10 +91,12 @@ def test_contents_are_as_good_as_files_to_librdkafka(properties, tmp_path):
 def test_stores_of_java_are_refused_with_the_reason(tmp_path, store, name, content, kind):
     (tmp_path / name).write_bytes(content)
     given = {"bootstrap.servers": "k:9", f"ssl.{store}.location": name}
-    told = f"upstream.ssl.{store}.location must be a PEM file, and .*{name} is {kind}: .* Python"
-    with pytest.raises(ConfigurationError, match=told):
+    expected = (
+        f"upstream.ssl.{store}.location must be a PEM file, and .*{name} is {kind}: .* Python"
+    )
+    with pytest.raises(ConfigurationError, match=expected):
         with_contents(given, tmp_path / "penstock.properties")
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=expected):
         client_properties(given, tmp_path)
 
 
@@ -119,7 +121,7 @@ def test_a_type_of_java_is_refused_whatever_the_file(files):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "cannot be read here .No such file.*; it is read on the driver"),
         (b"\xff\xff", "no text"),
@@ -127,15 +129,15 @@ def test_a_type_of_java_is_refused_whatever_the_file(files):
         (b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", "a private key and its"),
     ],
 )
-def test_what_is_no_store(tmp_path, content, told):
+def test_invalid_stores(tmp_path, content, message):
     if content is not None:
         (tmp_path / "client.pem").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=told) as raised:
+    with pytest.raises(ConfigurationError, match=message) as raised:
         with_contents({"ssl.keystore.location": "client.pem"}, tmp_path / "penstock.properties")
     assert "penstock.properties: upstream.ssl.keystore.location" in str(raised.value)
 
 
-def test_a_key_that_is_none_is_not_repeated():
+def test_an_invalid_private_key_is_not_shown():
     given = {KEY: "secret of a key", CHAIN: "secret of a chain"}
     with pytest.raises(ConfigurationError, match=r"upstream\.ssl\.keystore\.key") as raised:
         client_context(given, Path("f"))

@@ -24,17 +24,18 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rendered(folder: Path, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the chart makes of values beside its own."""
+    """Return the objects that the chart renders for values."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(dict(values)))
     done = helm(
-        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file), *OF_A_CLUSTER
+        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file),
+        *OF_A_CLUSTER
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one is not None]
+    return [document for document in yaml.safe_load_all(done.stdout) if document is not None]
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     """Return the only object of a kind."""
-    [found] = [one for one in objects if one["kind"] == kind]
+    [found] = [document for document in objects if document["kind"] == kind]
     return found

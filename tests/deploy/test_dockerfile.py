@@ -43,12 +43,12 @@ def test_base_images_are_of_a_version_and_a_distribution():
         assert re.fullmatch(r"[a-z]+:\d+\.\d+-slim-[a-z]+", image), image
 
 
-def test_the_python_of_the_image_is_one_that_the_package_names():
+def test_the_package_names_the_python_of_the_image():
     [python] = re.findall(r"python:([\d.]+)-", DOCKERFILE.read_text())
     assert f"Programming Language :: Python :: {python}" in (ROOT / "pyproject.toml").read_text()
 
 
-def test_the_image_is_of_a_stage_of_its_own_that_runs_nothing():
+def test_the_image_is_a_separate_stage_without_run():
     assert len(stages()) > 1
     assert of_last_stage("RUN") == []  # neither a compiler nor a package of the build is in it
     for copied in of_last_stage("COPY"):
@@ -81,7 +81,7 @@ def test_packages_are_installed_by_hash_or_from_this_checkout():
         assert "--require-hashes" in install or "--no-index" in install, install
 
 
-def test_what_is_copied_exists_and_is_in_the_context():
+def test_copied_files_exist_and_are_in_the_context():
     in_context = {
         line.removeprefix("!") for line in IGNORED.read_text().splitlines() if line[0] == "!"
     }

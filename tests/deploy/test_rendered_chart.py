@@ -37,15 +37,15 @@ def test_helm_finds_no_mistake(tmp_path):
     assert "0 chart(s) failed" in done.stdout
 
 
-def test_values_that_are_none_are_refused(tmp_path):
+def test_invalid_values_are_refused(tmp_path):
     done = helm("template", "trial", str(CHART), "--set", "replica=3", *OF_A_CLUSTER)
     assert done.returncode != 0
     assert "replica" in done.stderr
 
 
-def test_what_is_installed_without_any_values(tmp_path):
+def test_the_default_installation(tmp_path):
     objects = rendered(tmp_path, {})
-    assert sorted(one["kind"] for one in objects) == [
+    assert sorted(document["kind"] for document in objects) == [
         "ConfigMap", "PodDisruptionBudget", "Secret", "Service", "Service", "StatefulSet",
     ]  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_replicas_that_share_their_state_have_stable_names_and_no_volumes(tmp_pa
     assert container["resources"]["limits"]["memory"]
 
 
-def test_the_notes_say_how_to_open_the_console():
+def test_the_notes_explain_how_to_open_the_console():
     done = helm(
         "install", "trial", str(CHART), "--namespace", "kafka", "--dry-run=client",
         "--set", "metrics.port=9400,metrics.token.key=a.b",
@@ -83,16 +83,16 @@ def test_the_notes_say_how_to_open_the_console():
     ) in notes
 
 
-def test_probes_ask_the_metrics_listener(tmp_path):
+def test_probes_use_the_metrics_listener(tmp_path):
     container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "StatefulSet"))[
         "containers"
     ][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"bootstrap": 9192, "metrics": 9400}
-    asked = {
+    probes = {
         name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
     }
-    assert asked == {
+    assert probes == {
         "startup": {"path": "/readyz", "port": "metrics"},
         "liveness": {"path": "/livez", "port": "metrics"},
         "readiness": {"path": "/readyz", "port": "metrics"},
@@ -105,13 +105,14 @@ def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
     [claim] = stateful["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
     mounts = {
-        one["name"]: one["mountPath"] for one in pod(stateful)["containers"][0]["volumeMounts"]
+        mount["name"]: mount["mountPath"]
+        for mount in pod(stateful)["containers"][0]["volumeMounts"]
     }
     assert mounts["state"] == "/var/lib/penstock"
     for_clients = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
 
@@ -124,12 +125,12 @@ SNI = {
 
 
 @pytest.mark.parametrize(("advertised", "port"), [({}, 9192), ({"advertisedPort": 443}, 443)])
-def test_one_port_for_all_brokers(tmp_path, advertised, port):
+def test_a_single_port_for_all_brokers(tmp_path, advertised, port):
     objects = rendered(tmp_path, SNI | advertised)
     service = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert service["spec"]["ports"] == [{"name": "bootstrap", "port": port, "targetPort": 9192}]
     written = only(objects, "ConfigMap")["data"]["penstock.properties"]
@@ -144,24 +145,24 @@ def test_one_port_for_all_brokers(tmp_path, advertised, port):
 
 
 @pytest.mark.parametrize(
-    ("without", "told"),
+    ("without", "message"),
     [("listener", "listener.protocol SSL"), ("advertisedHost", "needs advertisedHost")],
 )
-def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, told):
+def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, message):
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump({key: SNI[key] for key in SNI if key != without}))
     done = helm("template", "trial", str(CHART), "--values", str(file), *OF_A_CLUSTER)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_every_broker_has_a_port_at_the_service(tmp_path):
     values = {"listener": {"port": 9000}, "brokers": {"firstId": 3, "ports": 2}}
     objects = rendered(tmp_path, values)
     service = next(
-        one
-        for one in objects
-        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+        document
+        for document in objects
+        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
     )
     assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == {
         "bootstrap": 9000, "broker-3": 9001, "broker-4": 9002,
@@ -179,7 +180,7 @@ def test_the_gateway_reads_the_file(tmp_path):
     objects = rendered(tmp_path, {"config": CONFIG | odd})
     file = tmp_path / "penstock.properties"
     file.write_text(only(objects, "ConfigMap")["data"]["penstock.properties"])
-    # What metrics.listener asks for is a file of the container.
+    # The value of metrics.listener.token is a file of the container.
     configuration = load_configuration(file, without="metrics.")
     assert configuration.properties | odd == configuration.properties
     assert configuration.advertised_host == "trial-penstock.kafka.svc.cluster.local"
@@ -202,7 +203,7 @@ def test_keys_that_the_chart_sets_are_not_set_again(tmp_path):
 
 def test_a_disruption_budget_does_not_hold_up_a_single_replica(tmp_path):
     assert only(rendered(tmp_path, {}), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-    kinds = [one["kind"] for one in rendered(tmp_path, {"replicas": 1})]
+    kinds = [document["kind"] for document in rendered(tmp_path, {"replicas": 1})]
     assert "PodDisruptionBudget" not in kinds
 
 
@@ -210,7 +211,7 @@ def test_every_value_has_its_place(tmp_path):
     objects = rendered(tmp_path, EVERYTHING)
     stateful, monitor = only(objects, "StatefulSet"), only(objects, "ServiceMonitor")
     container = pod(stateful)["containers"][0]
-    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
     assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts) - {"state"}
     assert container["env"] == EVERYTHING["env"]
@@ -222,7 +223,7 @@ def test_every_value_has_its_place(tmp_path):
     [endpoint] = monitor["spec"]["endpoints"]
     assert endpoint["authorization"]["credentials"]["name"] == "trial-penstock-metrics"
     labels = monitor["spec"]["selector"]["matchLabels"]
-    services = [one for one in objects if one["kind"] == "Service"]
+    services = [document for document in objects if document["kind"] == "Service"]
     assert [
         service["metadata"]["name"]
         for service in services

@@ -31,7 +31,9 @@ def plain(name: str) -> str:
 
 
 def pinned() -> dict[str, str]:
-    files = [ROOT / "requirements" / f"{one}.txt" for one in ("runtime", "schemas", "json-schema")]
+    files = [
+        ROOT / "requirements" / f"{name}.txt" for name in ("runtime", "schemas", "json-schema")
+    ]
     text = "".join(file.read_text() for file in files)
     return {
         plain(name): version
@@ -47,7 +49,7 @@ def test_it_fits_the_schema_of_cyclonedx():
     assert done.returncode == 0, done.stderr
 
 
-def test_it_has_every_package_of_the_image_and_no_other():
+def test_it_has_exactly_the_packages_of_the_image():
     document = json.loads(SBOM.read_text())
     assert document["bomFormat"] == "CycloneDX"
     found = {plain(component["name"]): component["version"] for component in document["components"]}
@@ -58,12 +60,12 @@ def test_it_has_every_package_of_the_image_and_no_other():
     assert described.get("version", penstock.__version__) == penstock.__version__
 
 
-def test_packages_say_what_they_are_and_under_which_licence():
+def test_packages_have_names_and_licences():
     components = json.loads(SBOM.read_text())["components"]
     others = [component for component in components if component["name"] != "penstock"]
-    assert all(one["purl"].startswith("pkg:pypi/") for one in others)
+    assert all(other["purl"].startswith("pkg:pypi/") for other in others)
     # The metadata of protobuf do not say.
-    assert {one["name"] for one in others if not one.get("licenses")} <= {"protobuf"}
+    assert {other["name"] for other in others if not other.get("licenses")} <= {"protobuf"}
 
 
 def test_it_names_no_place_of_this_machine():

@@ -1,4 +1,4 @@
-"""The unit of systemd: what the gateway needs of it, and what systemd thinks of it."""
+"""The unit of systemd: what the gateway needs of it, and systemd's own check."""
 
 import re
 import shutil
@@ -48,10 +48,10 @@ def test_it_runs_with_few_rights():
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "tool", [one for one in ("systemd-analyze", "grep") if shutil.which(one)][:1]
+    "tool", [tool for tool in ("systemd-analyze", "grep") if shutil.which(tool)][:1]
 )
 def test_systemd_finds_no_mistake(tool, tmp_path):
-    """Without systemd on the machine only the names of sections are looked at."""
+    """Without systemd on the machine only the names of sections are checked."""
     if tool == "grep":
         assert re.findall(r"^\[(\w+)\]$", UNIT.read_text(), re.MULTILINE) == [
             "Unit",

@@ -1,4 +1,4 @@
-"""Chains of policies that tests give as classes, without a file and without a worker."""
+"""Chains of policies, from classes of tests, without a file and without a worker."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +51,9 @@ def columns(*values, headers=()) -> Columns:
 
 
 def each(policies: Chain, records) -> list:
-    """Return position, outcome, policy, code and message of what is not accepted, in order."""
+    """Return position, outcome, policy, code and message of records that are not accepted."""
     verdicts = policies.judge_each(3, TOPIC_ID, records).verdicts
     return sorted(
-        (index, one.outcome.value, one.policy, one.code, one.message) for index, one in verdicts
+        (index, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+        for index, verdict in verdicts
     )

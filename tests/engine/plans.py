@@ -1,4 +1,4 @@
-"""Plans of configuration files that tests give as properties."""
+"""Plans of configuration files, from properties of tests."""
 
 from pathlib import Path
 

@@ -5,14 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, Verdict, failed
+from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, PolicyVerdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import JobState, JudgingJob
 from penstock.engine.workers.processes.worker import Worker, WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.schedule import LOST_MAX, Schedule, SchedulePhase, WorkerLimits
 
-MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
+MEMORY = PolicyVerdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
 
 ONE = WorkerLimits(1)
 
@@ -29,9 +29,9 @@ class Process:
     began_at: float = 0.0
     phase: int = DONE
     last: int = 0
-    gathered: list[tuple[int, Verdict, float]] = field(default_factory=list)
+    gathered: list[tuple[int, PolicyVerdict, float]] = field(default_factory=list)
     """Judged, in so many seconds; the verdicts are not sent."""
-    on_the_way: list[tuple[int, Verdict, float]] = field(default_factory=list)
+    on_the_way: list[tuple[int, PolicyVerdict, float]] = field(default_factory=list)
     skip: int = 0
     loading: int = 0
     """Which topic it loads between batches; 0 for none."""
@@ -50,7 +50,7 @@ class World:
         self.now = 0.0
         self.schedule = Schedule(limits)
         self.processes: dict[Worker, Process] = {}
-        self.answers: dict[JudgingJob, Verdict] = {}
+        self.answers: dict[JudgingJob, PolicyVerdict] = {}
         self.jobs: list[JudgingJob] = []
         self.begun: Counter[JudgingJob] = Counter()
         self.reports: list[actions.LogError] = []
@@ -98,7 +98,7 @@ class World:
         self.check()
 
     def check(self) -> None:
-        """What holds always."""
+        """Check the invariants."""
         pool = self.schedule.pool
         alive = [p for p in self.processes.values() if p.worker.state is not WorkerState.DEAD]
         assert len(alive) <= 2 * self.limits.workers + self.limits.spare
@@ -121,7 +121,7 @@ class World:
         for times in self.begun.values():
             assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
 
-    # What happens
+    # Events
 
     def submit(
         self,
@@ -154,7 +154,7 @@ class World:
             self.carry_out()
 
     def die(self, process: Process, *, by_another: bool = False) -> None:
-        """End it; what was on its way arrives, what was gathered does not."""
+        """End it; its sent messages arrive, its gathered verdicts do not."""
         if process.state == "dead":
             return
         self.deliver(process)
@@ -171,7 +171,7 @@ class World:
             self.carry_out()
 
     def begin(self, process: Process) -> bool:
-        """Have it begin the next batch that is still wanted."""
+        """Let it begin the next batch that is still needed."""
         if process.state not in {"ready", "closing"} or process.current or process.killed:
             return False
         while process.inbox:
@@ -192,8 +192,8 @@ class World:
         if process.current:
             process.phase = JUDGING
 
-    def end(self, process: Process, verdict: Verdict = ACCEPTED) -> None:
-        """Have it end the batch in hand; the verdict is not sent yet."""
+    def end(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> None:
+        """Let it end its current batch; the verdict is not sent yet."""
         if process.current:
             took_s = self.now - process.began_at
             process.gathered.append((process.current[0], verdict, took_s))
@@ -204,14 +204,14 @@ class World:
         process.gathered = []
 
     def deliver(self, process: Process) -> None:
-        """Have what it sent arrive."""
+        """Let its messages arrive."""
         arriving, process.on_the_way = process.on_the_way, []
         for attempt, verdict, took_s in arriving:
             self.schedule.verdict(process.worker, attempt, verdict, self.now, took_s)
         self.carry_out()
 
-    def judge(self, process: Process, verdict: Verdict = ACCEPTED) -> bool:
-        """Have it judge one batch, at once."""
+    def judge(self, process: Process, verdict: PolicyVerdict = ACCEPTED) -> bool:
+        """Let it judge one batch, at once."""
         begun = self.begin(process) or process.current is not None
         self.end(process, verdict)
         self.send(process)
@@ -231,8 +231,8 @@ class World:
     # A world in which time passes
 
     def serve(self, clients: Sequence["ClosedLoop"], for_s: float, step_s: float = 0.001) -> None:
-        """Have clients that send their next batch when the last is answered, and whose batches
-        take as long as they say; workers start within half a second.
+        """Let clients send their next batch when the last is answered; their batches
+        take their declared times; workers start within half a second.
         """
         ends = self.now + for_s
         ticked, opened = self.now, {}
@@ -258,7 +258,7 @@ class World:
         return [p for p in self.processes.values() if p.state != "dead"]
 
     def settle(self, process: Process) -> None:
-        """Have a process do what is due."""
+        """Let a process do its due work."""
         if process.killed or process.state == "closing":
             self.die(process)
         self.started(process)
@@ -272,7 +272,7 @@ class World:
         return self
 
     def be_kind(self, most_ticks: int) -> None:
-        """Have all go well until all jobs are answered, in so many ticks at most."""
+        """Let all succeed until all jobs are answered, in at most so many ticks."""
         for _ in range(most_ticks):
             for process in self.living():
                 self.settle(process)
@@ -289,7 +289,7 @@ class World:
 
 
 class ClosedLoop:
-    """A client that has so many batches on their way, and no more.
+    """A client with so many batches in flight, and no more.
 
     Attributes:
         waits: How long each batch took from its submission to its verdict.
@@ -313,7 +313,7 @@ class ClosedLoop:
             sent.append((job, world.now))
 
 
-def not_judged(verdict: Verdict) -> bool:
+def not_judged(verdict: PolicyVerdict) -> bool:
     return verdict.code == 7 and verdict.cause in UNJUDGED
 
 

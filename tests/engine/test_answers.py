@@ -1,4 +1,4 @@
-"""What policies return that judge columns: what is taken, and what is not."""
+"""Results of policies that judge columns: valid and invalid."""
 
 import numpy as np
 import pytest
@@ -54,13 +54,13 @@ def test_objections(given, expected):
         ([(0, "a"), (0, ValueError("b"))], "returned ValueError as the message for position 0"),
     ],
 )
-def test_what_is_no_objection_is_said_without_what_it_holds(given, complaint):
+def test_an_error_about_an_invalid_objection_does_not_show_it(given, complaint):
     with pytest.raises(AnswerError) as caught:
         read_objections(given, 2)
     assert complaint in str(caught.value)
 
 
-def test_an_iterator_that_raises_halfway_has_said_nothing():
+def test_an_iterator_that_raises_halfway_has_no_objections():
     for read in (read_objections, read_results):
         with pytest.raises(KeyError):
             read(raising(), 2)

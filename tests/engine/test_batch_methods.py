@@ -44,7 +44,7 @@ class Untouched(Both):
 
 
 class Mixed(Batch, Record):
-    """Has the one for a batch from the first of its bases."""
+    """Inherits the method for a batch from the first of its bases."""
 
 
 class SwitchedOff(Both):
@@ -146,11 +146,11 @@ class Short(ProduceRequestInterceptor):
         ({"interceptors": [Short]}, r"Short: process_record\(\) must take 5 arguments"),
     ],
 )
-def test_what_could_not_be_called_is_refused_at_start(given, complaint):
+def test_a_method_with_a_wrong_signature_is_refused_at_start(given, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         instances(**given)
 
 
-def test_a_class_without_either_is_refused_by_what_it_lacks(tmp_path):
+def test_a_class_without_either_method_is_refused(tmp_path):
     with pytest.raises(TypeError, match=r"no method validate_record\(\) or validate_batch\(\)"):
         callables(object(), OF_VALIDATORS)

@@ -8,7 +8,7 @@ from penstock.engine.workers.processes.child import Child
 
 
 class Heard:
-    """Takes what a worker says."""
+    """Receives the messages of a worker."""
 
     def __init__(self):
         self.verdicts = []
@@ -48,7 +48,7 @@ def test_a_large_message_is_not_joined_before_its_last_piece(heard):
     assert len(child._pieces) > 1_000
 
 
-def test_a_length_that_cannot_be_is_told_at_once(heard):
+def test_an_invalid_length_is_reported_at_once(heard):
     child = Child(None, heard)
     child.data_received(messages.PREFIX.pack(2**32 - 1, messages.VERDICT))
     assert heard.garbage == 1

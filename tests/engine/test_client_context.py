@@ -1,4 +1,4 @@
-"""Who sent records: given to the methods that ask for it, and to no others."""
+"""The client of records: passed to the methods that take a context, and to no others."""
 
 import functools
 
@@ -102,8 +102,8 @@ class StaticPolicy:
         StaticPolicy,
     ],
 )
-def test_a_policy_that_asks_is_told(policy):
-    assert [one.message for one in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD] * 2
+def test_a_policy_that_takes_a_context_gets_the_client(policy):
+    assert [verdict.message for verdict in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD] * 2
     [of_instance] = judge(policy(), [b"a"], **IDENTITY)
     assert of_instance.message == TOLD
 
@@ -135,15 +135,17 @@ class NamesPrepared(ProduceRequestInterceptorWithContext):
 
 
 @pytest.mark.parametrize("policy", [Names, NamesInColumns, NamesPrepared])
-def test_an_interceptor_that_asks_is_told(policy):
-    assert [one.value for one in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD.encode()] * 2
+def test_an_interceptor_that_takes_a_context_gets_the_client(policy):
+    assert [verdict.value for verdict in judge(policy, [b"a", b"b"], **IDENTITY)] == [
+        TOLD.encode()
+    ] * 2
 
 
 @pytest.mark.parametrize("policy", [Validator, Policy, Whole])
-def test_nobody_is_somebody_without_a_name(policy):
-    """As on Spark: a context is there, and nothing is in it."""
-    [one] = judge(policy, [b"a"])
-    assert one.message == str(ClientContext(None, None, None)) == str(NOBODY)
+def test_an_unknown_client_has_a_context_without_names(policy):
+    """As on Spark: the context exists, and is empty."""
+    [verdict] = judge(policy, [b"a"])
+    assert verdict.message == str(ClientContext(None, None, None)) == str(NOBODY)
 
 
 class Silent(BrokerRecordValidator):
@@ -159,7 +161,7 @@ class SilentInterceptor(ProduceRequestInterceptor):
         return ProduceRequestInterceptorResult(key, value)
 
 
-def test_only_those_that_ask_are_named_and_wrapped():
+def test_only_classes_that_take_a_context_are_listed_and_wrapped():
     policies = instances(
         validators=[Silent, Validator], interceptors=[SilentInterceptor, Names], validation=Prepared
     )
@@ -175,8 +177,8 @@ def test_the_next_batch_is_of_the_next_client():
     for context in (ALICE, NOBODY, ALICE._replace(principal="User:bob")):
         policies.client = context
         judging.validators = [policies.validators["Validator"]]
-        one = judging.subset(judging.plan)
-        verdict = one.judge(0, TOPIC_ID, columns(b"a"))
+        own = judging.subset(judging.plan)
+        verdict = own.judge(0, TOPIC_ID, columns(b"a"))
         assert verdict.record_errors[0].message == str(context)
 
 
@@ -237,7 +239,7 @@ class DecoratedColumns(BrokerRecordValidator):
         ({"validation": WrongPreparation}, r"prepare_batch\(\) must take 2 arguments"),
     ],
 )
-def test_what_could_not_be_called_is_refused_at_start(given, complaint):
+def test_a_method_with_a_wrong_signature_is_refused_at_start(given, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         instances(**given)
 
@@ -283,7 +285,7 @@ class Inherits(Policy):
 
 @pytest.mark.parametrize("policy", [ByAnObject, ByADecorator, OfTheClass, OfNobody, Inherits])
 def test_however_a_method_comes_to_its_class(policy):
-    assert [one.message for one in judge(policy, [b"a"], **IDENTITY)] == [TOLD]
+    assert [verdict.message for verdict in judge(policy, [b"a"], **IDENTITY)] == [TOLD]
 
 
 class WrongWhole:
@@ -310,13 +312,13 @@ def test_a_third_parameter_of_another_name_is_no_context():
 
 
 def test_a_client_crosses_the_pipe():
-    for one in (ALICE, ClientContext(None, "", None), ClientContext("User:ünï\n", "\0", "::1")):
-        assert messages.read_client(messages.client(one)) == one
+    for client in (ALICE, ClientContext(None, "", None), ClientContext("User:ünï\n", "\0", "::1")):
+        assert messages.read_client(messages.client(client)) == client
     assert messages.read_client(b"") == NOBODY
 
 
-def test_what_timed_out_of_one_client_is_judged_of_another():
-    """The verdict of an interceptor that asks who sends is not one about somebody else."""
+def test_a_batch_that_timed_out_for_a_client_is_judged_for_another():
+    """The verdict of an interceptor that takes a context is not used for another client."""
     timed_out, data = TimedOutBatches(lambda: 0.0), encode_batch(values(b"a"))
     timed_out.add(batch_of("t", 0, data, messages.client(ALICE)), 5.0)
     assert timed_out.is_suspended(batch_of("t", 0, data, messages.client(ALICE)))
@@ -333,8 +335,8 @@ def test_a_long_client_id_is_not_held_for_each_batch():
     assert batch_of("t", 0, encode_batch(values(b"a")), b"")[-1] == b""
 
 
-def test_the_gateway_is_told_of_a_class_whose_first_instance_could_not_be_configured():
-    told, fails = [], [True]
+def test_the_gateway_knows_a_class_whose_first_instance_could_not_be_configured():
+    reported, fails = [], [True]
 
     class Late(RecordsPolicyWithContext):
         def configure(self, configs):
@@ -345,9 +347,9 @@ def test_the_gateway_is_told_of_a_class_whose_first_instance_could_not_be_config
             """Let everything pass."""
 
     policies = PolicyInstances(CONFIGURATION, {}, given={"Late": Late})
-    policies.on_records_class = told.append
+    policies.on_records_class = reported.append
     with pytest.raises(ConfigurationError):
         policies.judging_records("Late", "t")
     policies.judging_records("Late", "t")
     policies.judging_records("Late", "u")
-    assert told == ["Late"]
+    assert reported == ["Late"]

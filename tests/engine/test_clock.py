@@ -1,4 +1,4 @@
-"""The clock of the workers: time in which nobody read it counts for little."""
+"""The clock of the workers: time in which it was not read counts little."""
 
 import math
 

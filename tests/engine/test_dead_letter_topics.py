@@ -40,7 +40,7 @@ def test_a_dead_letter_topic_is_not_judged_in_this_mode():
     assert not plan_of(VALIDATED).for_topic("a.dead").holds_dead_letters
 
 
-def test_a_topic_is_not_taken_for_the_dead_letter_topic_of_others_by_its_own_line():
+def test_the_line_of_a_topic_does_not_make_it_the_dead_letter_topic_of_others():
     own = {"topics.a.errors.deadletterqueue.topic.name": "a"}
     with pytest.raises(ConfigurationError, match="dead letter topic of a would be a itself"):
         plan_of({**QUARANTINE, **own})

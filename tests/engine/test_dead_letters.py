@@ -1,4 +1,4 @@
-"""What headers say of a dead letter."""
+"""The headers of a dead letter."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def headers(**values):
     return [Header("own", b"9")] + [Header(names[key], value) for key, value in values.items()]
 
 
-def test_the_place_is_read_as_far_as_it_is_there():
+def test_an_incomplete_origin_is_read():
     assert read_origin([], HERE) == HERE
     assert read_origin([Header("own", b"1")], HERE) == HERE
     whole = headers(topic=b"t", partition=b"5", offset=b" 6 ", timestamp=b"-7", replays=b"+8")
@@ -36,7 +36,7 @@ def test_the_place_is_read_as_far_as_it_is_there():
 @pytest.mark.parametrize(
     "number", [None, b"", b"x", b"1.5", b"1e3", b"0x1", b"1_0", "\u0661".encode(), b"9" * 40]
 )
-def test_what_is_no_number_does_not_count(number):
+def test_invalid_numbers_are_ignored(number):
     found = read_origin(
         headers(partition=number, offset=number, timestamp=number, replays=number), HERE
     )
@@ -60,7 +60,7 @@ def test_the_last_header_of_a_name_counts():
     assert read_replays(twice) == 2
 
 
-def test_a_dead_letter_says_which_topic_it_comes_from():
+def test_a_dead_letter_names_its_original_topic():
     assert is_dead_letter(headers(topic=b"t"))
     assert not is_dead_letter(headers(topic=None))
     assert not is_dead_letter(headers(replays=b"1"))

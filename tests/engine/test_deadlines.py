@@ -1,4 +1,4 @@
-"""What is due, and when."""
+"""Entries become due at their times."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The process that imports users' classes: its answers about what they declare."""
+"""The process that imports users' classes: its descriptions of them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def answer(monkeypatch):
-    """Has one request answered; gives the answer."""
+    """Sends one request; returns the answer."""
     ended = []
     monkeypatch.setattr(os, "_exit", ended.append)
 
@@ -85,7 +85,7 @@ def test_keys_of_topics_that_are_not_usable_are_an_error(answer, module, tmp_pat
     )
 
 
-def test_classes_say_what_they_are(answer, module, tmp_path):
+def test_classes_are_described(answer, module, tmp_path):
     names = {
         "policies.a.class": f"{module}.Declares",
         "policies.b.class": f"{module}.DeclaresNothing",

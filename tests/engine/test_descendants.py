@@ -1,4 +1,4 @@
-"""What a policy leaves running ends with its worker, whatever it has made of itself."""
+"""Processes that a policy leaves running end with its worker, even if they detach."""
 
 import asyncio
 import subprocess
@@ -35,15 +35,15 @@ class Misbehaves(BrokerRecordValidator):
 
 
 async def orphans(folder: Path) -> None:
-    """Have a policy leave processes that nothing ties to it; print their ids, and end."""
+    """Let a policy start detached processes; print their ids, and end."""
     from tests.engine.test_supervisor import Judging
 
     assert adopt_orphans()
     own = await asyncio.create_subprocess_exec("/bin/sleep", "600")
     async with Judging(folder, POLICIES, **{"policy.workers": 1}) as judging:
-        verdict = await judging.ask(b"long")
+        verdict = await judging.judge(b"long")
         left = int(verdict.record_errors[0].message)
-        verdict = await judging.ask(b"short")
+        verdict = await judging.judge(b"short")
         ended = int(verdict.record_errors[0].message)
         await asyncio.to_thread(wait_until, lambda: not is_running(ended))
         assert Path(f"/proc/{ended}").exists(), "nobody has reaped it"

@@ -1,4 +1,4 @@
-"""Batches whose bad records are stored: which policy counts, and what is written."""
+"""Batches whose bad records are stored: the policy that counts, and the written records."""
 
 import pytest
 
@@ -50,7 +50,7 @@ class Upper(ProduceRequestInterceptor):
 
 
 class Swap(ProduceRequestInterceptor):
-    """Makes bad records good, and good ones bad."""
+    """Makes bad records good, and good records bad."""
 
     def interceptor_topic_pattern(self):
         return "."
@@ -125,9 +125,13 @@ def test_bad_records_are_marked_and_all_else_stays(record_batches, codec):
         (*own, *marked(policy=b"Worse", message=b"it is worse")),
         own,
     ]
-    (one,) = verdict.diverted
-    assert (one.verdict.outcome, one.verdict.code, one.count) == (Outcome.MARKED, 87, 2)
-    assert [error.index for error in one.verdict.record_errors] == [1, 2]
+    (diverted,) = verdict.diverted
+    assert (diverted.verdict.outcome, diverted.verdict.code, diverted.count) == (
+        Outcome.MARKED,
+        87,
+        2,
+    )
+    assert [error.index for error in diverted.verdict.record_errors] == [1, 2]
 
 
 def test_a_good_batch_goes_as_it_came(record_batches):
@@ -154,7 +158,7 @@ def test_the_strictest_policy_that_objects_counts():
     assert [(error.index, error.message) for error in refused.record_errors] == [(1, "it is worse")]
 
     verdict = judge(chain(modes=modes), batch_of(b"a", b"bad"))
-    assert [one.count for one in verdict.diverted] == [1]
+    assert [part.count for part in verdict.diverted] == [1]
 
 
 @pytest.mark.parametrize("by_record", [False, True])
@@ -170,7 +174,7 @@ def test_of_stored_records_the_strictest_policy_that_objects_is_named_too(by_rec
 
 
 @pytest.mark.parametrize("mode", ["enforce", "quarantine", "mark"])
-def test_where_interceptors_only_observe_a_stricter_policy_sees_stored_records_as_sent(mode):
+def test_a_stricter_policy_judges_unchanged_records_if_interceptors_only_observe(mode):
     modes = {"mode": "observe", "policy_modes": {"Bad": mode}}
     policies = chain(modes=modes, interceptors=[Swap])
     values = [b"bad", b"x", b"a", b"drop bad", b"drop", b"y", b"bad y", b"worse"]
@@ -185,17 +189,19 @@ def test_where_interceptors_only_observe_a_stricter_policy_sees_stored_records_a
     assert each(policies.by_record(), columns(*values)) == expected
     waited_for = policies.subset(policies.plan.waited_for)
     verdicts = [judge(waited_for, batch_of(value)) for value in values]
-    objected = [one.outcome is Outcome.REFUSED or bool(one.diverted) for one in verdicts]
-    assert [index for index, one in enumerate(objected) if one] == [0, 3, 6]
+    objected = [
+        verdict.outcome is Outcome.REFUSED or bool(verdict.diverted) for verdict in verdicts
+    ]
+    assert [index for index, is_objected in enumerate(objected) if is_objected] == [0, 3, 6]
 
-    # What interceptors made of records, and the others as they were sent.
+    # The intercepted records, and the others as they were sent.
     assert policies.judge_each(3, TOPIC_ID, columns(*values)).replaced == (
         [b"b", b"x", b"a", b"d", None, b"y", b"b", b"w"],
         [b"bad", b"bad", b"a", b"drop bad", None, b"worse", b"bad y", b"***"],
     )
 
 
-def test_where_interceptors_only_observe_they_may_be_all_that_does():
+def test_only_interceptors_may_observe():
     plan = TopicPlan(
         topic="orders",
         interceptors=("Swap",),
@@ -205,12 +211,15 @@ def test_where_interceptors_only_observe_they_may_be_all_that_does():
     )
     policies = Chain(plan, instances(interceptors=[Swap], validators=[Bad]))
     found = policies.judge_each(3, TOPIC_ID, columns(b"bad", b"bad"))
-    assert [(index, one.policy) for index, one in found.verdicts] == [(0, "Bad"), (1, "Bad")]
+    assert [(index, verdict.policy) for index, verdict in found.verdicts] == [
+        (0, "Bad"),
+        (1, "Bad"),
+    ]
     assert found.replaced == ([b"b", b"b"], [b"bad", b"bad"])
     assert each(policies, columns(b"x", b"drop")) == [(1, "dropped", "Swap", 0, None)]
 
 
-def test_where_interceptors_and_all_policies_observe_policies_see_intercepted_records():
+def test_policies_judge_intercepted_records_if_all_only_observe():
     policies = chain(modes={"mode": "observe"}, interceptors=[Swap])
     assert each(policies, columns(b"bad", b"x")) == [(1, "refused", "Bad", 87, "it is bad")]
 
@@ -253,7 +262,7 @@ def test_of_a_batch_that_is_bad_as_a_whole_each_record_is_marked():
     assert texts[-1] == b""
 
 
-def test_a_worker_sends_what_was_marked():
+def test_a_worker_sends_marked_records():
     verdict = judge(chain(modes=MARK), batch_of(b"a", b"bad"))
     framed = messages.verdict(7, verdict, 0.5)
     attempt, read_back, took_s = messages.read_verdict(framed[messages.PREFIX.size :])
@@ -318,7 +327,7 @@ class TestQuarantine:
         marks = judge(chain(modes=MARK), batch)
         assert marks.outcome is Outcome.ACCEPTED
 
-    def test_a_retry_sets_the_same_records_aside_whatever_policies_say_now(self):
+    def test_a_retry_quarantines_the_same_records_after_a_change_of_policies(self):
         batch = batch_of(b"a", b"bad", b"b", b"drop")
         verdict = intercept_and_judge(
             chain(modes=self.MODES), 3, TOPIC_ID, batch,

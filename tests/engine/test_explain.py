@@ -1,4 +1,4 @@
-"""A record is judged policy by policy: each step has its decision in words, and what it saw."""
+"""A record is judged policy by policy: each step has its decision in words, and its input."""
 
 from types import SimpleNamespace
 from uuid import UUID
@@ -86,7 +86,7 @@ def test_each_policy_sees_the_record_of_the_policy_before_it():
 @pytest.mark.parametrize(
     ("interceptor", "words"), [(Same, "left as it is"), (Both, "replaced key and value")]
 )
-def test_an_interceptor_is_described_by_what_it_changed(interceptor, words):
+def test_an_interceptor_is_described_by_its_changes(interceptor, words):
     assert [step.decided for step in explained(interceptor).steps] == [words]
 
 

@@ -1,4 +1,4 @@
-"""What is accepted without a worker, and what is left to one."""
+"""Batches that are accepted without a worker, and those that are left to a worker."""
 
 import json
 import uuid
@@ -78,7 +78,9 @@ def configured(folder, **properties):
         **properties,
     }
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, POLICIES)
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):
@@ -184,7 +186,7 @@ SLOW = [encode_batch(values(*[GOOD] * 100)), encode_batch(values(GOOD), codec="g
 
 
 @pytest.mark.parametrize("batch", SLOW, ids=["not small", "compressed"])
-def test_what_takes_long_is_left_to_workers_for_a_while(timed, batch):
+def test_slow_topics_are_left_to_workers_for_a_while(timed, batch):
     judge, plan, clock, cpu_clock = timed
     cpu_clock.step = SLOW_S * 1.1
     assert accepts(judge, plan, batch)
@@ -240,7 +242,7 @@ DOCUMENTS = st.one_of(
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=5))
-def test_what_is_accepted_is_what_a_worker_accepts(folder_of_judges, documents):
+def test_a_worker_accepts_all_that_is_accepted_inline(folder_of_judges, documents):
     judge, chain, plan = folder_of_judges
     data = encode_batch(values(*documents))
     batch = read_batch(data, api_version=9, max_decompressed_bytes=10**6)
@@ -361,7 +363,7 @@ def test_all_policies_of_a_topic_have_to_accept(folder):
 
 
 @pytest.mark.usefixtures("rule")
-def test_one_that_cannot_be_configured_names_its_key(folder):
+def test_a_policy_that_cannot_be_configured_names_its_key(folder):
     with pytest.raises(
         ConfigurationError, match=r"policies\.a\.type: .*Rule: bad must be something"
     ):

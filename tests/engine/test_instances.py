@@ -1,4 +1,4 @@
-"""What a class of KIP-940 says of a topic's text before a record comes."""
+"""Objections of a class of KIP-940 to a topic's text before a record arrives."""
 
 import pytest
 
@@ -39,7 +39,7 @@ class ReadsNothing(RecordValidationPolicy):
 
 @pytest.fixture
 def load(tmp_path):
-    """Loads policies of a file that has these keys; gives them and the plan."""
+    """Loads policies of a file with these keys; returns them and the plan."""
     module = f"policies_{abs(hash(tmp_path))}"
     (tmp_path / f"{module}.py").write_text(POLICIES)
     (tmp_path / "beside.txt").write_text("right")
@@ -68,7 +68,7 @@ def test_the_files_texts_are_read_at_start(load, tmp_path):
     )
 
 
-def test_a_class_that_fails_over_a_text_says_where(load):
+def test_the_error_of_a_class_for_a_text_has_its_location(load):
     with pytest.raises(ConfigurationError, match=r"policy=crash: KeyError: 'crash' \(.*py:\d+\)$"):
         load(orders="crash")
 
@@ -81,7 +81,7 @@ def test_a_topic_with_a_wrong_text_cannot_be_judged(load):
         Chain(plan.for_topic("a", {"record.validation.policy": "wrong"}), policies)
 
 
-def test_a_text_is_tried_by_an_instance_of_its_own(load):
+def test_a_text_is_tried_with_a_separate_instance(load):
     policies, plan = load()
     [name] = plan.names["record.validation.policy.class.name"]
     cls = type(policies.validation)
@@ -93,7 +93,7 @@ def test_a_text_is_tried_by_an_instance_of_its_own(load):
     assert (cls.made, cls.closed) == (4, 3)
 
 
-def test_a_class_that_reads_no_text_is_not_made_to_try_one(load):
+def test_a_class_without_a_text_is_not_tried(load):
     policies, plan = load("ReadsNothing", orders="anything")
     [name] = plan.names["record.validation.policy.class.name"]
     del type(policies.validation).made

@@ -49,7 +49,7 @@ def decide(kinds, batch, dropped_before=frozenset()):
     st.sampled_from(list(CODECS)),
     st.data(),
 )
-def test_what_goes_on_is_the_same_to_the_last_byte(kinds, values, codec, data):
+def test_an_unchanged_batch_keeps_every_byte(kinds, values, codec, data):
     headers = (Header("h", b"1"),)
     records = [Record(1000 + n, b"k", value, headers) for n, value in enumerate(values)]
     encoded = encode_batch(records, codec=codec) + bytes(64)
@@ -85,14 +85,14 @@ class WithoutFirstByte(ProduceRequestInterceptor):
 
 
 class Asking(RecordValidationPolicy):
-    """Refuses a batch by what it says without a column."""
+    """Refuses a batch by its content, without a column."""
 
     def validate_batch(self, topic, batch):
-        asked = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")
-        return [(0, repr((*asked, batch.has_header("h"), batch.has_header("i"))))]
+        found = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")
+        return [(0, repr((*found, batch.has_header("h"), batch.has_header("i"))))]
 
 
-def test_what_follows_a_prefix_is_what_interceptors_left():
+def test_the_rest_after_a_prefix_is_that_of_intercepted_records():
     def header(name):
         return (Header(name, None),)
 
@@ -102,7 +102,7 @@ def test_what_follows_a_prefix_is_what_interceptors_left():
         Record(3, b"c", b"1id"),
     ]
     batch = read_batch(encode_batch(records), api_version=9, max_decompressed_bytes=2**20)
-    for before, asked in (
+    for before, expected in (
         (frozenset(), ((b"-x", b""), None, (b"a", b"c"), True, False)),
         ({0}, ((b"",), None, (b"c",), False, False)),
     ):
@@ -111,7 +111,7 @@ def test_what_follows_a_prefix_is_what_interceptors_left():
             dropped_before=before, on_intercepted=lambda: None, max_bytes=2**20,
         )  # fmt: skip
         (error,) = verdict.record_errors
-        assert error.message == repr(asked)
+        assert error.message == repr(expected)
 
 
 LIMITS = {"api_version": 9, "max_decompressed_bytes": 2**20, "max_records": 100, "max_bytes": 2**20}
@@ -145,7 +145,7 @@ def test_a_batch_without_policies_may_lose_all_again_or_be_unreadable():
     assert drop_again(encoded, {1}, **LIMITS | {"max_bytes": 10}).code == 10
 
 
-def test_validators_judge_what_is_left_when_the_interceptors_are_gone():
+def test_validators_judge_the_remaining_records_without_interceptors():
     seen = []
 
     class Validator:

@@ -18,7 +18,7 @@ from tests.engine.chains import chain, columns, each
 
 PLACES = 3
 LEAVE, CHANGE, UNDO, REKEY, DROP, FAIL, WRONG = range(7)
-"""What an interceptor does with a record; its value says it, a byte for each interceptor."""
+"""The action of an interceptor on a record; its value has a byte for each interceptor."""
 CHANGED = b"+"
 
 
@@ -77,13 +77,14 @@ def interceptor(place, kind):
 
 
 def run(kinds, records, **options):
-    """Run a chain; return what it made of the records, the kinds left out of the names."""
+    """Run a chain; return the records, without the kinds in the names."""
     made = chain(interceptors=[interceptor(place, kind) for place, kind in enumerate(kinds)])
     headers = (Header("h", b"1"),)
     given = columns(*records, headers=headers)
     done = intercept(made.interceptors, "orders", 3, given, **options)
     verdicts = [
-        (index, one.outcome, one.policy[:2], one.code, one.message) for index, one in done.verdicts
+        (index, verdict.outcome, verdict.policy[:2], verdict.code, verdict.message)
+        for index, verdict in done.verdicts
     ]
     return done, verdicts
 
@@ -118,7 +119,7 @@ def test_the_first_failure_ends_it(kinds, records):
         assert (list(first.keys), list(first.values)) == (list(other.keys), list(other.values))
 
 
-def test_what_is_behind_the_first_failure_is_not_given_to_the_next():
+def test_the_next_interceptor_gets_no_records_after_the_first_failure():
     seen = []
 
     class Second(interceptor(1, "both")):
@@ -130,19 +131,19 @@ def test_what_is_behind_the_first_failure_is_not_given_to_the_next():
     records = [bytes([CHANGE, LEAVE]), bytes([DROP, LEAVE]), bytes([FAIL, LEAVE]), bytes(2)]
     given = columns(*records, headers=(Header("h", b"1"),))
     done = intercept(made.interceptors, "orders", 3, given, until_failure=True)
-    assert [(n, one.outcome) for n, one in done.verdicts] == [
+    assert [(n, verdict.outcome) for n, verdict in done.verdicts] == [
         (1, Outcome.DROPPED), (2, Outcome.FAILED)
     ]  # fmt: skip
     assert seen == [(records[0] + CHANGED,)]
 
 
 @given(some_kinds)
-def test_what_is_changed_and_changed_back_is_unchanged(kinds):
+def test_a_change_that_is_undone_is_no_change(kinds):
     done, _ = run([*kinds, "batch"][:2], [bytes([CHANGE, UNDO, LEAVE]), bytes(3)])
     assert not done.changed
 
 
-def test_nothing_is_said_of_what_stays():
+def test_unchanged_records_are_not_replaced():
     done, verdicts = run(["batch"], [bytes(3), bytes(3)])
     assert (done.changed, verdicts) == (False, [])
     done, _ = run(["batch"], [bytes(3), bytes([CHANGE, 0, 0])])
@@ -167,7 +168,7 @@ def test_the_skip_exception_may_be_a_class():
 
     policies = intercepting(lambda batch: [(0, Test), (2, Test())])
     found = each(policies, columns(b"a", b"b", b"c"))
-    assert [one[:3] for one in found] == [(0, "dropped", "Answers"), (2, "dropped", "Answers")]
+    assert [row[:3] for row in found] == [(0, "dropped", "Answers"), (2, "dropped", "Answers")]
 
 
 RESULT = ProduceRequestInterceptorResult(None, b"new")
@@ -191,20 +192,20 @@ def skip():
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_what_is_no_answer_lets_nothing_pass(answer):
+def test_an_invalid_result_lets_no_record_pass(answer):
     policies = intercepting(ANSWERS[answer])
     records = columns(b"secret", b"secret")
     found = each(policies, records)
-    assert [one[:4] for one in found] == [
+    assert [row[:4] for row in found] == [
         (0, "failed", "Answers", -1),
         (1, "failed", "Answers", -1),
     ]
     done = intercept(policies.interceptors, "orders", 3, records, until_failure=True)
-    assert [(n, one.outcome) for n, one in done.verdicts] == [(0, Outcome.FAILED)]
+    assert [(n, verdict.outcome) for n, verdict in done.verdicts] == [(0, Outcome.FAILED)]
     assert "secret" not in repr(done.verdicts)
 
 
-def test_one_bad_record_does_not_fail_the_others_where_each_counts():
+def test_a_bad_record_does_not_fail_the_others_if_each_is_judged_separately():
     def answer(batch):
         for index, value in enumerate(batch.values):
             yield index, ProduceRequestInterceptorResult(b"k", 1 // (value != b"bad") * value)
@@ -214,7 +215,7 @@ def test_one_bad_record_does_not_fail_the_others_where_each_counts():
     done = intercept(intercepting(answer).interceptors, "orders", 3, records)
     assert list(done.values) == [b"a", b"b", None, b"c", b"d"]
     assert list(done.keys) == [b"k", b"k", None, b"k", b"k"]
-    assert [(n, one.outcome) for n, one in done.verdicts] == [(2, Outcome.FAILED)]
+    assert [(n, verdict.outcome) for n, verdict in done.verdicts] == [(2, Outcome.FAILED)]
     assert done.changed
 
 
@@ -228,7 +229,7 @@ def test_one_bad_record_does_not_fail_the_others_where_each_counts():
     ],
 )
 @pytest.mark.parametrize("kind", ["process_record", "process_batch"])
-def test_the_log_says_what_a_result_must_be(kind, result, detail):
+def test_the_log_describes_a_valid_result(kind, result, detail):
     class Wrong(ProduceRequestInterceptor):
         def interceptor_topic_pattern(self):
             return ""

@@ -1,4 +1,4 @@
-"""Class names become classes; a policy's own class path is seen by nobody else (KIP-940)."""
+"""Class names become classes; a policy's own class path is private to it (KIP-940)."""
 
 import sys
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_module_on_the_path_wins_over_the_processs_own_and_leaves_it_alone(tmp
     assert not hasattr(json, "MINE")
 
 
-def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
+def test_modules_outside_the_path_come_from_the_process(tmp_path):
     folder = write(
         tmp_path / "path",
         policy="from penstock.policy import RecordValidationPolicy\n"
@@ -62,7 +62,7 @@ def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("NoModule", "", "the module is missing"),
         ("nowhere.P", "", "there is no module nowhere"),
@@ -74,9 +74,9 @@ def test_what_the_path_does_not_hold_comes_from_the_process(tmp_path):
         ("broken.P", "P = 1", "must be a class; in module broken its type is int"),
     ],
 )
-def test_what_cannot_be_loaded_is_said_with_its_key_and_file(tmp_path, name, text, said):
+def test_the_error_of_loading_names_key_and_file(tmp_path, name, text, message):
     space = ClassPath([write(tmp_path / "path", broken=text)])
     with pytest.raises(
-        ConfigurationError, match=rf"^/etc/p.properties: some.key: {name}: .*{said}"
+        ConfigurationError, match=rf"^/etc/p.properties: some.key: {name}: .*{message}"
     ):
         load(name, space)

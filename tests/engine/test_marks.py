@@ -7,7 +7,7 @@ from penstock.records.batch import read_batch
 from tests.records.encoding import encode_batch
 
 
-def test_a_mark_says_which_policy_and_why():
+def test_a_mark_names_the_policy_and_the_reason():
     headers = marks_of([RecordError(3, "no \ud800", "a.V")], 87)[3]
     assert [name for name, _ in headers] == [
         "__mark.errors.policy",
@@ -30,7 +30,7 @@ def test_each_record_is_marked_with_its_own_policy_and_text():
     }
 
 
-def test_marks_are_found_whoever_wrote_them(record_batches):
+def test_marks_of_other_writers_are_found(record_batches):
     for name, expected in ((f"{PREFIX}errors.code", True), ("mark.errors.code", False)):
         data = encode_batch([Record(1, None, b"v", (Header(name, None),))])
         records = read_batch(data, api_version=9, max_decompressed_bytes=1000).records

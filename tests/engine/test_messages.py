@@ -107,7 +107,7 @@ def test_a_worker_that_is_ready(flags):
     assert found == expected
 
 
-def test_a_client_is_read_as_it_was_or_as_nobody():
+def test_a_client_is_decoded_or_unknown():
     context = ClientContext(*[f"text {number}" for number in range(len(ClientContext._fields))])
     assert messages.read_client(messages.client(context)) == context
     assert messages.read_client(b"") == ClientContext()

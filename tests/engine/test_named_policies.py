@@ -102,7 +102,7 @@ class Context(RecordValidationPolicy):
 
 @pytest.fixture
 def file(tmp_path, request):
-    # Each test has a module of its own: it is imported in this process.
+    # Each test has its own module, because it is imported in this process.
     name = "named_" + re.sub(r"\W", "_", request.node.name)
     (tmp_path / f"{name}.py").write_text(MODULE)
     return tmp_path / f"{name}.properties"
@@ -115,7 +115,9 @@ def load(file, policies, **properties):
         lines[f"policies.{name}.type"] = cls if "." in cls else f"{file.stem}.{cls}"
         lines |= {f"policies.{name}.{key}": value for key, value in keys.items()}
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 class Loaded:
@@ -205,7 +207,7 @@ def test_a_batch_without_records_is_judged_by_policies_over_batches(file):
 
 
 @pytest.mark.parametrize("names", ["values", "batches,values", "columns,values"])
-def test_what_cannot_be_decided_now_ends_it(file, names):
+def test_a_retriable_exception_ends_the_judging(file, names):
     chain = loaded(file, FOUR, names).chain()
 
     verdict = chain.judge(3, TOPIC_ID, columns(b"x", b"later"))
@@ -217,7 +219,7 @@ def test_what_cannot_be_decided_now_ends_it(file, names):
 def test_a_failure_is_of_its_name(file):
     chain = loaded(file, FOUR, "values").chain()
 
-    assert [one[:3] for one in each(chain, columns(b"crash"))] == [(0, "failed", "values")]
+    assert [row[:3] for row in each(chain, columns(b"crash"))] == [(0, "failed", "values")]
 
 
 def test_interceptors_come_first_wherever_they_stand(file):
@@ -256,12 +258,12 @@ def test_keys_that_nothing_would_read_are_an_error(file, cls):
         loaded(file, {"one": (cls, {"limit": "1"})}, "one")
 
 
-def test_one_that_is_not_run_is_an_error(file):
+def test_a_coroutine_is_an_error(file):
     with pytest.raises(ConfigurationError, match=r"policies\.one\.type: .*must not be async"):
         loaded(file, {"one": ("Async", {"limit": "1"})}, "one")
 
 
-def test_what_configure_raises_names_the_key(file):
+def test_an_error_of_configure_names_the_key(file):
     with pytest.raises(
         ConfigurationError, match=r"policies\.values\.type: .*configure\(\) failed: Key"
     ):
@@ -273,7 +275,7 @@ def load_and_make(file, policies):
     return PolicyInstances(configuration, Plan(configuration).names)
 
 
-def test_each_name_has_one_instance_that_is_closed_once(file):
+def test_each_name_has_an_instance_that_is_closed_once(file):
     policies = {name: ("Values", {"bad": name}) for name in ("a", "b")}
     instances = load_and_make(file, policies)
     calls(file).clear()
@@ -287,7 +289,7 @@ def test_topic_configs_are_those_of_its_name(file):
     policies = {"one": ("Switched", keys), "two": ("Switched", {"shop.on": "true"})}
     found = loaded(file, policies, "one,two")
 
-    assert [one[2] for one in each(found.chain(), columns(b"x", b"y"))] == ["two", "one"]
+    assert [row[2] for row in each(found.chain(), columns(b"x", b"y"))] == ["two", "one"]
     prepared = __import__(file.stem).Switched.prepared
     assert ("orders", {"shop.on": "true", "shop.bad": "y"}) in prepared
     with pytest.raises(ConfigurationError, match="topic unusable: one: it is not usable"):
@@ -296,7 +298,7 @@ def test_topic_configs_are_those_of_its_name(file):
         loaded(file, policies, "two", **{"topics.unusable.penstock.policies": "one"})
 
 
-def test_the_text_of_the_topic_is_told(file):
+def test_the_policy_gets_the_text_of_the_topic(file):
     own = {"record.validation.policy.class.name": f"{file.stem}.NotRead"}
     found = loaded(file, FOUR, "values", **own)
 
@@ -304,7 +306,7 @@ def test_the_text_of_the_topic_is_told(file):
     assert each(chain, columns(b"a")) == [(0, "refused", "values", 87, "a 'text'")]
 
 
-def test_one_takes_the_client(file):
+def test_a_named_policy_gets_the_client(file):
     found = loaded(file, {"who": ("Context", {})}, "who")
 
     assert found.instances.takes_client == {"who"}
@@ -336,13 +338,13 @@ def test_stored_records_are_judged_by_the_strictest_modes_first(file):
     calls(file).clear()
 
     found = chain.judge_each(3, TOPIC_ID, columns(b"a", b"c", b"x"), records_policy_batch=3)
-    assert sorted((index, one.policy) for index, one in found.verdicts) == [
+    assert sorted((index, verdict.policy) for index, verdict in found.verdicts) == [
         (0, "columns"), (1, "values"),
     ]  # fmt: skip
     assert calls(file) == [("c", b"c"), ("c", b"x"), [b"x"]]
 
 
-def test_explain_asks_the_strictest_modes_first(file):
+def test_explain_starts_with_the_strictest_modes(file):
     policies = {
         "values": ("Values", {"bad": "a", "mode": "observe"}),
         "validator": ("Validator", {"bad": "a"}),
@@ -356,7 +358,7 @@ def test_explain_asks_the_strictest_modes_first(file):
     assert explained.verdict.policy == "validator"
 
 
-def test_explain_shows_what_gateways_show_where_interceptors_only_observe(file):
+def test_explain_equals_gateways_if_interceptors_only_observe(file):
     policies = {
         "mark": ("Suffix", {"suffix": "!"}),
         "observed": ("Values", {"bad": "b!"}),
@@ -386,7 +388,7 @@ CONTRACT = """
 """
 
 
-def test_one_says_which_topics_it_cannot_judge(file):
+def test_a_named_policy_rejects_topics_that_it_cannot_judge(file):
     (file.parent / "c.yaml").write_text(CONTRACT)
     policies = {
         "values": FOUR["values"],

@@ -19,7 +19,7 @@ from penstock.policy import (
 from tests.engine.chains import TOPIC_ID, chain, columns, each
 
 PLACES = 4
-"""How many policies a generated chain may have; a record's value says what each does with it."""
+"""How many policies a generated chain may have; a record's value is the action for each."""
 PASS, REFUSE, REFUSE_MUTELY, FAIL = range(4)
 
 
@@ -101,7 +101,7 @@ def policies_of(kinds: list[str], last: str | None, *, plain: bool = False):
 
 
 def nameless(found):
-    """Return what was found without the kind that stands in the names of the classes."""
+    """Return the objections without the kind in the names of the classes."""
     kinds = ("record", "batch", "both")
 
     def without(text):
@@ -109,7 +109,7 @@ def nameless(found):
             text = text.replace(kind, "") if text else text
         return text
 
-    return [(*one[:2], without(one[2]), one[3], without(one[4])) for one in found]
+    return [(*row[:2], without(row[2]), row[3], without(row[4])) for row in found]
 
 
 kinds = st.sampled_from(["record", "batch", "both"])
@@ -127,7 +127,9 @@ def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last
     assert nameless(each(mixed, columns(*records))) == expected
     middle = data.draw(st.integers(0, len(records)))
     head, tail = each(mixed, columns(*records[:middle])), each(mixed, columns(*records[middle:]))
-    assert nameless(head + [(middle + one[0], *one[1:]) for one in tail]) == expected
+    assert (
+        nameless(head + [(middle + objection[0], *objection[1:]) for objection in tail]) == expected
+    )
 
 
 @pytest.mark.thorough
@@ -145,25 +147,25 @@ def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
     assert found == expected
 
 
-def test_the_first_failure_of_a_batch_is_the_one_that_counts():
-    """Whatever stage finds it: the records behind it are asked about no further."""
-    asked = []
+def test_the_first_failure_of_a_batch_counts():
+    """Whichever stage finds it: the records after it are not judged."""
+    judged = []
 
     class Second(validator(1, "both")):
         def validate_batch(self, topic_partition, batch):
-            asked.append(batch.values)
+            judged.append(batch.values)
             return super().validate_batch(topic_partition, batch)
 
     late, early = bytes([FAIL, PASS]), bytes([PASS, FAIL])
     passing, refused = bytes([PASS, PASS]), bytes([REFUSE, PASS])
     policies = chain(validators=[validator(0, "record"), Second])
     verdict = policies.judge(3, TOPIC_ID, columns(refused, passing, late, early))
-    assert (verdict.policy, asked) == ("V0record", [(passing,)])
+    assert (verdict.policy, judged) == ("V0record", [(passing,)])
     verdict = policies.judge(3, TOPIC_ID, columns(early, late))
     assert verdict.policy == "Second"
 
 
-def test_a_policy_sees_what_is_left_and_never_nothing():
+def test_a_policy_judges_the_remaining_records_if_there_are_any():
     seen = []
 
     class Watching(BrokerRecordValidator):
@@ -173,7 +175,7 @@ def test_a_policy_sees_what_is_left_and_never_nothing():
 
     policies = chain(validators=[validator(0, "both"), Watching])
     good, bad = bytes([PASS]), bytes([REFUSE])
-    assert [one[0] for one in each(policies, columns(bad, good, bad, good))] == [0, 2]
+    assert [row[0] for row in each(policies, columns(bad, good, bad, good))] == [0, 2]
     assert seen == [(2, (good, good))]
     assert len(each(policies, columns(bad, bad))) == 2
     assert each(policies, columns()) == []
@@ -181,7 +183,7 @@ def test_a_policy_sees_what_is_left_and_never_nothing():
     assert len(seen) == 1
 
 
-def test_one_bad_record_does_not_fail_the_others_where_each_counts():
+def test_a_bad_record_does_not_fail_the_others_if_each_is_judged_separately():
     calls = []
 
     class Fails(BrokerRecordValidator):
@@ -194,7 +196,7 @@ def test_one_bad_record_does_not_fail_the_others_where_each_counts():
 
     policies = chain(validators=[Fails])
     found = each(policies, columns(*[b"a"] * 20, b"bad", *[b"b"] * 20))
-    assert [one[1] for one in found] == ["refused"] * 20 + ["failed"] + ["refused"] * 20
+    assert [row[1] for row in found] == ["refused"] * 20 + ["failed"] + ["refused"] * 20
     assert found[20][4] == "The policy Fails failed: ValueError"
     assert len(calls) < 20
     calls.clear()
@@ -218,14 +220,14 @@ ANSWERS = {
 
 
 class wrong:  # noqa: N801
-    """Neither a coroutine nor an iterable: what a coroutine looks like to the engine."""
+    """Neither a coroutine nor an iterable: how the engine recognizes a coroutine."""
 
     def __await__(self):
         yield
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_what_is_no_answer_lets_nothing_pass(answer):
+def test_an_invalid_result_lets_no_record_pass(answer):
     class Wrong(BrokerRecordValidator):
         def validate_batch(self, topic_partition, batch):
             return ANSWERS[answer](batch)
@@ -236,7 +238,7 @@ def test_what_is_no_answer_lets_nothing_pass(answer):
     memory = answer == "memory"
     assert verdict.cause is (FailureCause.OUT_OF_MEMORY if memory else FailureCause.RAISED)
     assert "secret" not in verdict.detail + verdict.message
-    assert [one[:2] for one in each(policies, columns(b"v", b"w"))] == [
+    assert [row[:2] for row in each(policies, columns(b"v", b"w"))] == [
         (0, "failed"),
         (1, "failed"),
     ]
@@ -274,7 +276,7 @@ def test_columns_that_cannot_be_read_let_no_batch_pass(error):
     assert verdict.cause is FailureCause.OUT_OF_MEMORY
 
 
-def test_the_log_says_what_was_wrong_with_an_answer():
+def test_the_log_describes_an_invalid_result():
     class Forgetful(RecordValidationPolicy):
         def validate_batch(self, topic, batch):
             [(0, "x")]  # noqa: B018 - not returned
@@ -322,7 +324,7 @@ def test_a_policy_over_batches_that_returns_its_verdict_lets_nothing_pass(return
     assert "it must return None, and raise PolicyViolationException to refuse" in verdict.detail
 
 
-def test_the_log_says_what_a_validator_may_return():
+def test_the_log_describes_the_valid_results_of_a_validator():
     class Says(BrokerRecordValidator):
         def validate_record(self, topic_partition, key, value, headers):
             return "bad"
@@ -332,7 +334,7 @@ def test_the_log_says_what_a_validator_may_return():
     assert verdict.detail.startswith("validate_record() returned str; it must return None, an Inva")
 
 
-def test_the_log_says_which_exception_refuses():
+def test_the_log_names_the_exception_that_refuses():
     class OfKip686(RecordValidationPolicy):
         def validate(self, topic, record):
             raise PolicyViolationException("no")
@@ -360,7 +362,7 @@ def test_a_position_twice_has_its_first_message():
 
 
 def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
-    """As `penstock explain` asks: one policy after the other, about one record."""
+    """As `penstock explain` does: one policy after the other, about one record."""
     whole = policies_of(["batch", "record"], "batch")
     for position, name in enumerate(["V0batch", "V1record", "P2batch"]):
         last = name if name.startswith("P") else None
@@ -371,11 +373,11 @@ def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
         actions = [PASS] * PLACES
         assert each(part, columns(bytes(actions))) == []
         actions[position] = REFUSE
-        assert [one[1:3] for one in each(part, columns(bytes(actions)))] == [("refused", name)]
+        assert [row[1:3] for row in each(part, columns(bytes(actions)))] == [("refused", name)]
         assert part.judges_columns == (name != "V1record")
 
 
-def test_the_log_says_that_pyarrow_is_missing(monkeypatch):
+def test_the_log_reports_that_pyarrow_is_missing(monkeypatch):
     class Arrow(BrokerRecordValidator):
         def validate_batch(self, topic_partition, batch):
             return [(0, str(batch.values_arrow.null_count))]

@@ -1,4 +1,4 @@
-"""What is in the digest of what decides which records are stored."""
+"""The parts of the digest of everything that decides which records are stored."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def digest(folder, patterns=PATTERNS, **more):
     return OutcomeDigest(configuration, Plan(configuration.policies)).value(patterns)
 
 
-def test_gateways_with_the_same_files_in_other_folders_have_one_digest(folder, tmp_path):
+def test_gateways_with_the_same_files_in_other_folders_have_the_same_digest(folder, tmp_path):
     other = written(tmp_path / "second")
     assert digest(folder) == digest(other)
     more = {"listeners": "PLAINTEXT://127.0.0.1:9", "advertised.host": "gateway-2"}
@@ -104,7 +104,7 @@ def test_of_a_file_that_a_key_names_the_content_counts_and_not_its_folder(folder
     assert digest(folder, words=str(first)) != digest(folder, words=str(second))
 
 
-def test_the_name_of_a_folder_counts_where_its_files_do_not(folder, tmp_path):
+def test_the_name_of_a_folder_counts_if_its_files_do_not(folder, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "words.txt").write_text("one")
@@ -116,35 +116,35 @@ def test_the_name_of_a_folder_counts_where_its_files_do_not(folder, tmp_path):
     assert digest(folder, words__folder=second) != before
 
 
-def test_what_is_installed_counts(folder, monkeypatch):
+def test_installed_packages_count(folder, monkeypatch):
     before = digest(folder)
     monkeypatch.setattr(outcome_digest, "distributions", list)
     assert digest(folder) != before
 
 
 @pytest.mark.parametrize("key", ["schema.registry.url", "policies.a.schema.registry.url"])
-def test_where_a_registry_decides_it_is_not_known(folder, key):
+def test_the_digest_is_unknown_if_a_registry_decides(folder, key):
     with pytest.raises(NotKnownError, match="registry"):
         digest(folder, **{key: "http://127.0.0.1:1"})
 
 
-def test_where_topics_name_classes_it_is_not_known(folder):
+def test_the_digest_is_unknown_if_topics_name_classes(folder):
     with pytest.raises(NotKnownError, match="topics may name classes"):
         digest(folder, records__policy__class__names__allowed="own.*")
 
 
-def test_where_a_class_reads_what_is_no_file_it_is_not_known(folder):
+def test_the_digest_is_unknown_if_a_class_reads_more_than_files(folder):
     with pytest.raises(NotKnownError, match="key_from"):
         digest(folder, produce__request__interceptors="own.WithKey")
 
 
-def test_where_a_class_cannot_be_imported_it_is_not_known(folder):
+def test_the_digest_is_unknown_if_a_class_cannot_be_imported(folder):
     (folder / "helpers.py").write_text("import os\nos._exit(3)\n")
     with pytest.raises(NotKnownError, match="cannot be found"):
         digest(folder)
 
 
-def test_where_files_change_while_they_are_read_it_is_not_known(folder):
+def test_the_digest_is_unknown_if_files_change_while_they_are_read(folder):
     configuration = configured(folder)
     decides = OutcomeDigest(configuration, Plan(configuration.policies))
     (folder / "own.py").write_text(MODULE + "#")
@@ -178,7 +178,7 @@ def test_beside_a_whole_path_everything_in_a_value_counts(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["rules/first.py", "words.txt"])
-def test_what_a_class_may_read_or_import_later_counts(folder, name):
+def test_files_that_a_class_may_read_or_import_later_count(folder, name):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("one")
     before = digest(folder)
@@ -228,7 +228,7 @@ def test_a_file_that_an_attribute_of_a_class_names_counts(folder, tmp_path):
     assert digest(folder) != before
 
 
-def test_where_a_key_says_where_a_secret_is_it_is_not_known(folder, monkeypatch):
+def test_the_digest_is_unknown_if_a_key_names_the_place_of_a_secret(folder, monkeypatch):
     monkeypatch.setenv("HASH_KEY", "0123456789abcdef")
     of_policy = {"type": "HashJsonFields", "fields": "a", "topics": "o", "key.from": "env:HASH_KEY"}
     keys = {f"policies.hash.{key}": value for key, value in of_policy.items()}
@@ -236,7 +236,7 @@ def test_where_a_key_says_where_a_secret_is_it_is_not_known(folder, monkeypatch)
         digest(folder, policies="hash", **keys)
 
 
-def test_what_is_no_file_is_not_read(folder):
+def test_only_regular_files_are_read(folder):
     before = digest(folder)
     os.mkfifo(folder / "pipe.json")
     (folder / "gone.json").symlink_to(folder / "nothing.json")
@@ -265,7 +265,7 @@ def test_an_import_ends_when_it_is_not_needed_any_more(folder):
     assert time.monotonic() - began < 20
 
 
-def test_what_an_import_has_started_ends_with_it(folder):
+def test_a_process_that_an_import_starts_ends_with_it(folder):
     text = "import subprocess\nopen({!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))\n"
     pid = folder / "pid"
     (folder / "helpers.py").write_text(text.format(str(pid)))
@@ -276,7 +276,7 @@ def test_what_an_import_has_started_ends_with_it(folder):
     assert state.stdout.strip()[:1] in {"", "Z"}
 
 
-def test_where_there_is_no_place_for_files_it_is_not_known(folder, monkeypatch):
+def test_the_digest_is_unknown_without_a_place_for_files(folder, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(folder / "nothing"))
     with pytest.raises(NotKnownError, match="cannot be found"):
         digest(folder)

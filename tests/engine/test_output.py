@@ -1,4 +1,4 @@
-"""What policies print is logged, within a limit."""
+"""The output of policies is logged, within a limit."""
 
 import asyncio
 import os
@@ -30,11 +30,11 @@ def logged():
 
 
 def texts(logged):
-    return [one["text"] for one in logged if one["event"] == "policy output"]
+    return [event["text"] for event in logged if event["event"] == "policy output"]
 
 
 def left_out(logged):
-    return [one["lines"] for one in logged if one["event"] == "policy output left out"]
+    return [event["lines"] for event in logged if event["event"] == "policy output left out"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
@@ -71,7 +71,7 @@ def test_a_line_without_an_end_is_not_kept(logged):
     assert texts(logged) == ["x" * LINE_MAX, "next"]
 
 
-async def test_a_pipe_is_read_until_nobody_writes_to_it(logged):
+async def test_a_pipe_is_read_until_its_writers_have_closed_it(logged):
     pipe = OutputPipe()
     reading = asyncio.ensure_future(pipe.log(7))
     await asyncio.sleep(0)
@@ -81,7 +81,7 @@ async def test_a_pipe_is_read_until_nobody_writes_to_it(logged):
     pipe.started()
     await reading
     assert len(texts(logged)) + sum(left_out(logged)) == count
-    assert texts(logged)[:LINES_A_SECOND] == [str(one) for one in range(LINES_A_SECOND)]
+    assert texts(logged)[:LINES_A_SECOND] == [str(line) for line in range(LINES_A_SECOND)]
 
 
 async def test_the_loop_reads_seldom_however_often_is_written(logged):

@@ -10,7 +10,7 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from tests.engine.plans import QUARANTINE, VALIDATED, plan_of
 
 
-def test_policies_enforce_unless_told_otherwise():
+def test_policies_enforce_by_default():
     assert plan_of(VALIDATED).for_topic("orders").mode == "enforce"
 
 
@@ -35,14 +35,14 @@ def test_a_mode_holds_for_all_topics_or_those_of_a_pattern(modes, observed):
     assert {topic for topic in topics if plan.observes_topic(topic)} == observed
 
 
-def test_what_is_set_on_the_topic_wins():
+def test_the_value_on_the_topic_wins():
     plan = plan_of({**VALIDATED, "penstock.mode": "observe"})
 
     assert plan.for_topic("t", {"penstock.mode": "enforce"}).mode == "enforce"
     assert plan_of(VALIDATED).for_topic("t", {"penstock.mode": "observe"}).mode == "observe"
 
 
-def test_what_judges_topics_and_configs_goes_by_the_file():
+def test_the_policies_of_topics_and_configs_depend_on_the_file():
     everything = plan_of({**VALIDATED, "penstock.mode": "observe"})
     pattern = plan_of({**VALIDATED, "topics.*.penstock.mode": "observe"})
 
@@ -59,7 +59,7 @@ def test_a_mode_alone_judges_nothing():
     assert plan.for_topic("t", {"penstock.mode": "observe"}) is None
 
 
-def test_a_mode_asks_for_no_topic_of_settings():
+def test_a_mode_needs_no_topic_of_settings():
     assert not plan_of({**VALIDATED, "penstock.mode": "observe"}).allows_topic_settings
 
 
@@ -78,7 +78,7 @@ def test_a_plan_comes_to_workers_with_its_mode():
     assert TopicPlan.decode(plan.encoded).mode == "observe"
 
 
-def test_settings_say_where_they_were_set():
+def test_settings_know_their_origin():
     plan = plan_of(
         {
             **VALIDATED,
@@ -102,7 +102,7 @@ def test_settings_say_where_they_were_set():
     ]
 
 
-def test_a_line_for_every_topic_is_not_taken_for_one_without():
+def test_a_line_for_every_topic_has_a_glob():
     both = plan_of({**VALIDATED, "penstock.mode": "observe", "topics.*.penstock.mode": "enforce"})
     assert both.settings_and_origins("t") == [
         Setting("penstock.mode", "enforce", KeyOrigin.PATTERN, "*")
@@ -119,11 +119,11 @@ def test_the_topics_whose_records_may_not_be_stored_have_patterns():
     assert re.search(of_glob, "orders") is None
 
 
-def test_without_interceptors_and_quarantine_there_are_none():
+def test_no_records_are_lost_without_interceptors_and_quarantine():
     assert plan_of({**VALIDATED, "penstock.mode": "mark"}).intercepted_topics == []
 
 
-def test_what_may_not_be_set_on_a_topic_is_left_out():
+def test_keys_that_topics_may_not_have_are_left_out():
     plan = plan_of(
         {**VALIDATED, "topic.settings.keys.allowed": "errors.*", "penstock.mode": "mark"}
     )
@@ -145,6 +145,6 @@ def test_what_may_not_be_set_on_a_topic_is_left_out():
         ("penstock.quarantine.max.ratio", "nan", "a number from 0.0 to 1.0"),
     ],
 )
-def test_wrong_values_say_what_would_be_right(key, value, expected):
+def test_errors_about_values_name_the_valid_values(key, value, expected):
     with pytest.raises(ConfigurationError, match=expected):
         plan_of({**QUARANTINE, key: value})

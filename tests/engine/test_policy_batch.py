@@ -1,4 +1,4 @@
-"""The batch that policies are given: what is in it, and that it stays so."""
+"""The batch that policies get: its content, which does not change."""
 
 import sys
 
@@ -31,7 +31,7 @@ class Counted:
         return iter(self.items)
 
 
-def test_columns_are_what_the_records_are():
+def test_columns_equal_the_records():
     batch = PolicyBatch(columns_of(RECORDS))
     assert len(batch) == 3
     assert batch.keys == (b"key", None, b"")
@@ -47,14 +47,14 @@ def test_columns_are_what_the_records_are():
 def test_a_column_is_made_once_and_only_if_it_is_looked_at():
     made = [Counted([1, 2]), Counted([b"a", b"b"]), Counted([b"c", b"d"]), Counted([(), ()])]
     batch = PolicyBatch(Columns(2, *made))
-    assert [one.times for one in made] == [0, 0, 0, 0]
+    assert [item.times for item in made] == [0, 0, 0, 0]
     assert batch.values is batch.values
     assert batch.values_arrow is batch.values_arrow
-    assert [one.times for one in made] == [0, 0, 1, 0]
+    assert [item.times for item in made] == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 2**31 - 1, 2**63 - 1])
-def test_hints_bound_what_is_there(count):
+def test_hints_bound_the_columns(count):
     hints = RecordIntrospectionHints(False, count, count)
     batch = PolicyBatch(columns_of(RECORDS), hints)
     expected = [record.value[:count] if record.value is not None and count else None
@@ -91,7 +91,7 @@ ALIKE = [
 
 @pytest.mark.parametrize("picked", [False, True])
 @pytest.mark.parametrize("stored", [False, True])
-def test_what_follows_a_prefix_within_the_hints(stored, picked):
+def test_the_rest_after_a_prefix_within_the_hints(stored, picked):
     records = columns_of(ALIKE)
     if stored:
         data = encode_batch(ALIKE)
@@ -115,7 +115,7 @@ def test_what_follows_a_prefix_within_the_hints(stored, picked):
     assert not cut.has_header("h")
 
 
-def test_nothing_follows_where_one_is_null_and_no_column_is_made_for_it():
+def test_a_null_has_no_rest_and_no_column_is_made():
     batch = PolicyBatch(columns_of(RECORDS))
     assert batch.values_after(b"") is None
     assert PolicyBatch(columns_of([RECORDS[2]])).values_after(b"") == (b"",)
@@ -123,7 +123,7 @@ def test_nothing_follows_where_one_is_null_and_no_column_is_made_for_it():
     batch = PolicyBatch(Columns(2, *made))
     assert batch.values_after(b"") == (b"c", b"d")
     assert not batch.has_header("h")
-    assert [one.times for one in made] == [0, 0, 1, 1]
+    assert [item.times for item in made] == [0, 0, 1, 1]
 
 
 def test_nothing_can_be_altered():
@@ -145,15 +145,15 @@ def test_nothing_can_be_altered():
 
 
 def test_arrays_of_nothing_and_of_much():
-    one = PolicyBatch(columns_of([Record(0, None, None)]))
-    assert one.values_arrow.to_pylist() == [None]
+    batch = PolicyBatch(columns_of([Record(0, None, None)]))
+    assert batch.values_arrow.to_pylist() == [None]
     assert binary_array(pa, [b"abc", None, b"d"], 4).type == pa.binary()
     large = binary_array(pa, [b"abc", None, b"d"], 3)
     assert large.type == pa.large_binary()
     assert large.to_pylist() == [b"abc", None, b"d"]
 
 
-def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
+def test_without_pyarrow_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     batch = PolicyBatch(columns_of(RECORDS))
     assert batch.values[0] == b"value"
@@ -161,5 +161,5 @@ def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
         _ = batch.values_arrow
 
 
-def test_it_does_not_print_what_it_holds():
+def test_its_repr_does_not_show_its_contents():
     assert repr(PolicyBatch(columns_of(RECORDS))) == "PolicyBatch(3 records)"

@@ -35,7 +35,7 @@ UNUSABLE = "the schema cannot be used"
 
 
 class Seen(list):
-    """The values that a policy was asked about."""
+    """The values that a policy has judged."""
 
 
 SEEN = Seen()
@@ -153,9 +153,9 @@ def chains():
 def of_records_policy():
     bare = chain()
     plan = TopicPlan(topic="orders", records_policy="Batch")
-    one = Chain.subset(bare, plan)
-    one.records_policy = BatchPolicy("Batch", Batch().validate)
-    return one
+    subset = Chain.subset(bare, plan)
+    subset.records_policy = BatchPolicy("Batch", Batch().validate)
+    return subset
 
 
 @pytest.mark.parametrize("kind", chains())
@@ -169,7 +169,7 @@ def test_a_batch_is_postponed_as_a_whole(kind):
 
 
 @pytest.mark.parametrize("kind", chains())
-def test_nothing_is_said_of_records_that_are_judged_one_by_one(kind):
+def test_a_postponed_record_raises_if_records_are_judged_separately(kind):
     with pytest.raises(PostponedError, match=f": {AWAY}") as raised:
         chains()[kind].judge_each(3, TOPIC_ID, columns(b"good", b"later", b"good", b"good"),
                                   records_policy_batch=4)  # fmt: skip
@@ -178,7 +178,7 @@ def test_nothing_is_said_of_records_that_are_judged_one_by_one(kind):
 
 
 def test_it_is_no_objection_to_the_record_before_it():
-    """A record that is refused is refused when the batch comes again."""
+    """A refused record is refused when the batch is retried."""
     verdict = chain(validators=[Raising]).judge(3, TOPIC_ID, columns(b"bad", b"later"))
     assert verdict.outcome is Outcome.POSTPONED
 
@@ -189,7 +189,7 @@ def test_a_failure_before_it_counts():
 
 
 @pytest.mark.parametrize("failing", [b"fail", b"bad"])
-def test_halves_are_asked_about_until_one_is_postponed(failing):
+def test_halves_are_judged_until_a_half_is_postponed(failing):
     """Columns are cut after a failure; a half that is postponed ends that."""
     with pytest.raises(PostponedError):
         chain(validators=[ByColumns]).judge_each(
@@ -271,7 +271,7 @@ class Preparing(RecordValidationPolicy):
         {"validation": ValidationByColumns},
     ],
 )
-def test_what_cannot_be_judged_fails_alone_where_it_is_stored_and_is_sent_again_otherwise(given):
+def test_an_undecidable_record_fails_alone_if_stored_and_is_retried_otherwise(given):
     policies = chain(**given)
     (name,) = (
         cls.__name__ for cls in (*given.get("validators", ()), given.get("validation")) if cls
@@ -289,11 +289,11 @@ def test_what_cannot_be_judged_fails_alone_where_it_is_stored_and_is_sent_again_
         each(policies, columns(b"never", b"later"))
 
 
-def test_what_cannot_be_prepared_for_ever_fails_where_it_is_stored():
+def test_an_undecidable_preparation_fails_for_stored_records():
     policies = chain(validation=Preparing)
     found = each(policies, columns(b"good", b"never"))
     assert [(index, outcome) for index, outcome, *_ in found] == [(0, "failed"), (1, "failed")]
 
 
-def test_without_a_message_the_text_says_so():
+def test_a_missing_message_is_mentioned():
     assert postponed("P", RetriableException()).message == "no reason is given"

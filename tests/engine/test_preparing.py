@@ -1,4 +1,4 @@
-"""`prepare_batch` and `prepare_topic`: called once, before judging, with a deadline of their own."""
+"""`prepare_batch` and `prepare_topic`: called once, before judging, with a separate deadline."""
 
 import asyncio
 from dataclasses import replace
@@ -94,7 +94,7 @@ def test_it_is_called_once_before_judging_with_the_records_that_are_left(cls, va
 
 
 @KINDS
-def test_once_too_where_records_are_judged_one_by_one_and_columns_are_cut(cls):
+def test_records_that_are_judged_separately_are_prepared_once(cls):
     found = each(chain(validation=cls), columns(b"a", b"key", b"bad", b"b"))
     assert prepared() == [[b"a", b"key", b"bad", b"b"]]
     assert [(index, outcome) for index, outcome, *_ in found] == [(1, "failed"), (2, "refused")]
@@ -134,12 +134,12 @@ def test_columns_are_judged_in_the_batch_that_was_prepared_for():
     assert [error.index for error in verdict.record_errors] == [1]
 
 
-def test_nothing_is_prepared_for_where_nothing_is_left():
+def test_no_preparation_without_records():
     chain(validators=[NoX], validation=Prepares).judge(3, TOPIC_ID, columns(b"x"))
     assert calls == []
 
 
-def test_the_clock_is_told():
+def test_the_clock_of_preparation_runs():
     policies = chain(validation=Prepares)
     instances = PolicyInstances(CONFIGURATION, {VALIDATION: ["P"]}, given={"P": Prepares})
     instances.on_preparing = calls.append
@@ -185,7 +185,7 @@ INTERCEPTORS_TOO = pytest.mark.parametrize("cls", [Intercepts, InterceptsColumns
 
 
 @INTERCEPTORS_TOO
-def test_an_interceptor_prepares_once_for_what_is_left(cls):
+def test_an_interceptor_prepares_once_for_the_remaining_records(cls):
     policies = chain(interceptors=[Drops, cls])
     done = intercept(policies.interceptors, "orders", 3, columns(b"x", b"a", b"b"))
     assert calls[0] == ("prepare", "orders", 3, [b"a", b"b"])
@@ -202,13 +202,13 @@ def test_an_interceptor_that_cannot_prepare_lets_nothing_pass(cls, until_failure
     ((_, verdict),) = done.verdicts
     assert (verdict.outcome, verdict.code, verdict.message) == (Outcome.POSTPONED, 7, "away")
     done = intercept(made, "orders", 3, columns(b"a", b"fail"), until_failure=until_failure)
-    found = [(index, one.outcome) for index, one in done.verdicts]
+    found = [(index, verdict.outcome) for index, verdict in done.verdicts]
     assert found == [(index, Outcome.FAILED) for index in range(1 if until_failure else 2)]
     assert "secret" not in repr(done.verdicts)
     assert [what for what, *_ in calls] == ["prepare", "prepare"]
 
 
-def test_what_would_not_run_is_an_error_of_an_interceptor_too():
+def test_a_coroutine_is_an_error_of_an_interceptor_too():
     async def runs_not(self, *_):
         pass
 
@@ -218,7 +218,7 @@ def test_what_would_not_run_is_an_error_of_an_interceptor_too():
 
 
 @pytest.mark.parametrize("method", ["prepare_batch", "prepare_topic"])
-def test_what_would_not_run_is_an_error(method):
+def test_a_coroutine_or_a_generator_is_an_error(method):
     async def runs_not(self, *_):
         pass
 
@@ -306,7 +306,7 @@ def preparing(limits, **job):
     """A worker that prepares for a batch."""
     world = World(limits).open()
     submitted = world.submit(**job)
-    (process,) = [one for one in world.ready if one.inbox]
+    (process,) = [worker for worker in world.ready if worker.inbox]
     world.begin(process)
     process.phase = PREPARING
     world.tick()
@@ -326,7 +326,7 @@ def test_the_deadline_of_judging_does_not_run_meanwhile():
     assert world.answers[job] is ACCEPTED
 
 
-def test_a_batch_whose_preparation_takes_too_long_comes_again_and_the_worker_is_replaced():
+def test_a_batch_whose_preparation_times_out_is_retried_and_the_worker_is_replaced():
     world, process, job = preparing(WorkerLimits(1, timeout_s=9, preparation_timeout_s=1))
     other = world.submit(("t", 1))
     world.tick(1.1)
@@ -340,7 +340,7 @@ def test_a_batch_whose_preparation_takes_too_long_comes_again_and_the_worker_is_
     assert world.rests == []
 
 
-def test_who_gave_up_is_answered_and_the_worker_goes_on():
+def test_a_client_that_timed_out_is_answered_and_the_worker_continues():
     limits = WorkerLimits(1, preparation_timeout_s=10)
     world, process, job = preparing(limits, timeout_s=2)
     world.tick(2.1)
@@ -402,14 +402,14 @@ async def test_a_worker_may_prepare_for_longer_than_it_may_judge(tmp_path):
                   "policy.preparation.timeout.ms": AMPLE_MS}  # fmt: skip
     gate = Gate(tmp_path)
     async with Judging(tmp_path, POLICIES, **properties) as judging:
-        held = asyncio.ensure_future(judging.ask(gate.value))
+        held = asyncio.ensure_future(judging.judge(gate.value))
         await gate.begun()
-        # Nothing says that a time has not passed but the time itself.
+        # Only the time itself shows that a time has not passed.
         await asyncio.sleep(2)
         gate.open()
         verdict = await held
         assert [error.message for error in verdict.record_errors] == ["prepared"]
-        away = await judging.ask(b"away")
+        away = await judging.judge(b"away")
         assert (away.code, away.message) == (7, "the registry is away")
 
 
@@ -419,8 +419,8 @@ async def test_a_worker_that_prepares_for_too_long_is_replaced(tmp_path):
                   "policy.preparation.timeout.ms": 1000}  # fmt: skip
     async with Judging(tmp_path, POLICIES, **properties) as judging:
         (before,) = judging.supervisor.pids
-        late = await judging.ask(b"loop")
+        late = await judging.judge(b"loop")
         assert (late.code, late.outcome) == (7, Outcome.POSTPONED)
         assert late.message == "The policy policies.Slow did not prepare within 1000 ms"
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert await judging.judge(b"fine") is ACCEPTED
         assert before not in judging.supervisor.pids

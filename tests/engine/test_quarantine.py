@@ -1,4 +1,4 @@
-"""Dead letters of a producer's batch: what they hold, and ids that stay."""
+"""Dead letters of a producer's batch: their content, and their permanent ids."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def written(batch, positions, place=PLACE):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_letters_say_where_records_come_from_and_why(record_batches, codec):
+def test_letters_have_the_origin_and_the_reason(record_batches, codec):
     own = (Header("h", b"1"), Header("h", None))
     forged = (Header("__dlq.errors.topic", b"other"), Header("__mark.errors.code", b"1"),
               Header("__dlq.id", b"x"))  # fmt: skip
@@ -90,7 +90,7 @@ def test_without_context_there_is_the_id():
     assert [name for name, _ in found.records.headers[0]] == ["__dlq.id"]
 
 
-def test_what_returned_before_keeps_its_number_of_attempts():
+def test_a_letter_that_returned_before_keeps_its_number_of_attempts():
     headers = (Header("__penstock.replays", b"2"), Header("__penstock.timestamp", b"5"))
     (found,) = written(batch_of(b"a", headers=headers), (0,))
     assert read_origin(found.records.headers[0], None).replays == 2
@@ -100,12 +100,12 @@ def test_many_letters_are_several_batches(monkeypatch):
     monkeypatch.setattr(quarantine, "LETTERS_BYTES", 3000)
     found = written(batch_of(*[b"x" * 500] * 10, b"y" * 5000), range(11))
     assert len(found) > 3
-    assert [value for one in found for value in one.records.values] == [
+    assert [value for row in found for value in row.records.values] == [
         *[b"x" * 500] * 10, b"y" * 5000,
     ]  # fmt: skip
 
 
-def test_each_letter_has_the_reason_of_its_own_record():
+def test_each_letter_has_the_reason_of_its_record():
     blamed = {
         0: Blame("a.V", "no", 87),
         1: Blame("a.W", "no", 87),

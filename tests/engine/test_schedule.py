@@ -1,4 +1,4 @@
-"""The schedule of the workers: what it decides, in worlds that are not real."""
+"""The schedule of the workers: its decisions, in simulated worlds."""
 
 import itertools
 import math
@@ -41,7 +41,7 @@ def test_a_schedule_is_idle_between_jobs():
     assert world.schedule.is_idle
 
 
-def test_workers_are_started_with_one_to_spare():
+def test_workers_are_started_with_a_spare():
     world = World(WorkerLimits(3)).open()
     states = sorted(process.worker.state for process in world.living())
     assert states == [WorkerState.SPARE] + [WorkerState.READY] * 3
@@ -97,7 +97,7 @@ def test_a_second_verdict_about_a_job_is_ignored():
 
 
 def hold_up(world: World, topic_partition=("slow", 0)):
-    """Have a worker busy with a batch for long."""
+    """Let a worker be busy with a batch for long."""
     job = world.submit(topic_partition)
     process = next(p for p in world.ready if job.attempt in p.worker.sent)
     assert world.begin(process)
@@ -125,7 +125,7 @@ def test_a_slow_batch_holds_up_its_own_partition_only():
     assert [*world.answers][-2:] == [slow, same]
 
 
-def test_what_was_sent_ahead_of_a_slow_batch_is_taken_back_and_judged_once():
+def test_batches_behind_a_slow_batch_are_recalled_and_judged_once():
     world = World().open()
     jobs = [world.submit(("t", number)) for number in range(10)]
     (process,) = world.ready
@@ -139,7 +139,7 @@ def test_what_was_sent_ahead_of_a_slow_batch_is_taken_back_and_judged_once():
     assert set(world.begun.values()) == {1}
 
 
-def test_where_all_workers_are_held_up_batches_wait_and_are_not_shuffled():
+def test_batches_wait_in_order_if_all_workers_are_blocked():
     world = World(WorkerLimits(1)).open()
     hold_up(world, ("slow", 0))
     world.submit(("slow", 1))
@@ -161,7 +161,7 @@ def test_where_all_workers_are_held_up_batches_wait_and_are_not_shuffled():
 
 
 def test_a_moderately_slow_policy_is_sent_little_ahead():
-    """Each batch takes 30 ms: nobody waits for more than a few of another one's."""
+    """Each batch takes 30 ms: no client waits for more than a few of another client's."""
     world = World().open()
     (process,) = world.ready
     for _ in range(200):
@@ -194,7 +194,7 @@ def test_connections_take_turns():
 
 
 @pytest.mark.parametrize("takes_s", [0.09, 0.03, 0.009])
-def test_a_client_of_quick_batches_waits_for_about_one_batch_of_slow_ones(takes_s):
+def test_a_client_of_quick_batches_waits_for_about_one_slow_batch(takes_s):
     """None of them takes so long that its worker counts as blocked."""
     world = World(WorkerLimits(1)).open()
     slow = [ClosedLoop(f"slow-{i}", takes_s, ("slow", i)) for i in range(10)]
@@ -218,7 +218,7 @@ def test_clients_whose_batches_take_long_get_the_same_time_not_the_same_number()
 
 
 def test_a_client_that_was_alone_does_not_pay_for_it_later():
-    """Time that nobody else wanted is not counted."""
+    """Time that no other client needed is not counted."""
     world = World(WorkerLimits(1)).open()
     alone = ClosedLoop("alone", 0.05, ("a", 0))
     world.serve([alone], for_s=20.0)
@@ -252,7 +252,7 @@ def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
     assert kept.state is JobState.WAITING
 
 
-def test_what_a_client_that_is_gone_has_left_behind_is_judged():
+def test_the_batches_of_a_disconnected_client_are_judged():
     world = World().open()
     hold_up(world)
     left = [world.submit(("slow", 0), "gone") for _ in range(5)]
@@ -264,7 +264,7 @@ def test_what_a_client_that_is_gone_has_left_behind_is_judged():
     assert not world.schedule._gone
 
 
-def test_clients_that_are_gone_share_one_turn():
+def test_disconnected_clients_share_a_turn():
     world = World().open()
     clients = [f"gone-{number}" for number in range(60)]
     for client in clients:
@@ -285,7 +285,7 @@ def test_clients_that_are_gone_share_one_turn():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("partitions", [40, 20_000])
-def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partitions):
+def test_a_slow_batch_and_many_partitions_start_no_more_than_the_limit(partitions):
     world = World(WorkerLimits(1)).open()
     hold_up(world)
     for number in range(partitions):
@@ -305,7 +305,7 @@ def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partiti
 # Processes that cannot be started, policies that cannot be loaded
 
 
-def test_what_cannot_be_started_is_tried_again_with_a_growing_pause_and_batches_wait():
+def test_a_failed_start_is_retried_with_a_growing_pause_and_batches_wait():
     world = World(WorkerLimits(1)).open()
     for process in world.living():
         world.die(process)
@@ -345,7 +345,7 @@ def test_policies_that_cannot_be_loaded_again_answer_nothing_for_good():
     assert world.answers[later] is ACCEPTED
 
 
-def test_a_first_start_that_fails_is_told():
+def test_the_failure_of_the_first_start_is_reported():
     world = World(WorkerLimits(2))
     process, *_ = world.living()
     world.started(process)
@@ -396,7 +396,7 @@ def test_a_batch_that_was_not_begun_is_not_charged():
     assert world.begun[job] == 1
 
 
-def test_a_batch_that_was_judged_is_not_charged_with_what_comes_after_it():
+def test_a_judged_batch_is_not_charged_with_later_events():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     job = world.submit()
@@ -444,7 +444,7 @@ def test_a_batch_whose_worker_another_process_kills_is_judged_by_the_next(interc
     ],
 )
 def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors, expected):
-    """It may be the one for which the kernel has no memory."""
+    """It may be the batch for which the kernel has no memory."""
     world = World(WorkerLimits(1, failed_code=-1)).open()
     job = world.submit(interceptors=interceptors)
     for _ in range(1000):
@@ -511,7 +511,7 @@ def test_a_deadline_counts_from_when_a_batch_is_begun():
 
 
 @pytest.mark.parametrize(("timeout_s", "within_s"), [(5.0, 5.2), (2.0, 2.2), (0.1, 1.2)])
-def test_a_worker_that_begins_nothing_is_overdue_and_nobody_charged(timeout_s, within_s):
+def test_a_worker_that_begins_no_job_is_overdue_and_no_job_is_charged(timeout_s, within_s):
     """It is stopped, or swapped out."""
     world = World(WorkerLimits(1, timeout_s=timeout_s)).open()
     (process,) = world.ready
@@ -593,7 +593,7 @@ def test_garbage_of_several_batches_has_them_tried_singly():
     assert [world.answers[job].code for job in jobs] == [0, 0, -1, 0, 0]
 
 
-def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
+def test_a_killed_worker_that_does_not_die_delays_only_its_jobs():
     world = World(WorkerLimits(2)).open()
     process, _ = world.ready
     queue = process.worker.queues[0]
@@ -617,7 +617,7 @@ def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
     assert set(world.answers) == set(jobs)
 
 
-def test_a_killed_worker_that_does_not_die_leaves_nobody_without_an_answer():
+def test_every_job_of_a_killed_worker_that_does_not_die_is_answered():
     """It stands in the kernel (a file system that hangs, a core dump) for as long as it likes."""
     world = World(WorkerLimits(1, timeout_s=5.0)).open()
     (process,) = world.ready
@@ -633,8 +633,8 @@ def test_a_killed_worker_that_does_not_die_leaves_nobody_without_an_answer():
     world.die(process)
 
 
-def test_a_batch_begun_just_before_its_client_gives_up_costs_no_worker():
-    """It waited behind others; its interceptor has all of its own time."""
+def test_a_batch_begun_just_before_its_client_times_out_costs_no_worker():
+    """It waited behind others; its interceptor has its complete time."""
     world = World(WorkerLimits(1, interceptors_timeout_s=5.0)).open()
     (process,) = world.ready
     job = world.submit(interceptors="I", timeout_s=22.5)
@@ -681,7 +681,7 @@ def test_a_process_out_of_memory_is_not_trusted_further():
 # The end
 
 
-def test_the_end_answers_all_and_charges_nobody():
+def test_the_end_answers_all_jobs_and_charges_none():
     world = World(WorkerLimits(2)).open()
     for number in range(50):
         world.submit(("t", number))
@@ -713,7 +713,7 @@ def test_extra_workers_end_when_there_is_nothing_to_do():
 
 
 def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
-    """Counts steps, not time: what is done for each verdict is the same for 20,000."""
+    """Counts steps, not time: the work for each verdict is the same for 20,000."""
 
     def steps(waiting: int) -> int:
         world = World(WorkerLimits(1)).open()
@@ -756,7 +756,7 @@ def test_a_batch_sent_to_a_worker_that_stands_still_is_answered_at_its_deadline(
     assert job in world.answers
 
 
-def test_a_partition_behind_a_slow_one_meets_its_deadline():
+def test_a_partition_behind_a_slow_partition_meets_its_deadline():
     world = World(WorkerLimits(2)).open()
     world.submit(("t", 0))
     second = world.submit(("t", 0), timeout_s=1.0)
@@ -804,7 +804,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9))
     def be_slow(self, number):
-        """Have a worker be held up by the next batch."""
+        """Block a worker with the next batch."""
         ready = self.world.ready
         if ready:
             self.world.begin(ready[number % len(ready)])
@@ -933,7 +933,7 @@ class AnyWorld(RuleBasedStateMachine):
 
 
 def check_lines(world: World) -> None:
-    """What is counted is what there is."""
+    """The counters equal the actual numbers."""
     schedule = world.schedule
     queues = [*schedule._slot_queues, *schedule._partition_queues.values()]
     for queue in queues:

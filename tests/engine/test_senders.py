@@ -1,4 +1,4 @@
-"""Who sent a batch, on its way to a worker: only where a policy asks, and never another's."""
+"""The client of a batch, sent to a worker: only for a policy that takes it, and never another's."""
 
 import asyncio
 from itertools import groupby
@@ -51,7 +51,7 @@ class Crashes(RecordsPolicyWithContext):
 
 
 class Listening(Child):
-    """A child that keeps what it is sent."""
+    """A child that keeps the messages to it."""
 
     sent: list = []
 
@@ -64,7 +64,7 @@ class Listening(Child):
 def clients_sent():
     """The encoded clients of the batches that were sent to workers.
 
-    One that a slow machine has sent to a second worker counts once.
+    A batch that a slow machine has sent to a second worker counts once.
     """
     sent = (bytes(parts[3]) for parts in Listening.sent if len(parts) == 5)
     return [client for client, _ in groupby(sent)]
@@ -87,8 +87,8 @@ class Pool:
     async def __aexit__(self, *_):
         await self.supervisor.close()
 
-    async def ask(self, sender, records_policy=None, topic="t"):
-        """Judge a batch, the same one whoever sends it; return what the policy says."""
+    async def judge(self, sender, records_policy=None, topic="t"):
+        """Judge a batch, the same for every client; return the policy's message."""
         own = {}
         if records_policy:
             own = {"records.policy.class.name": records_policy, "records.policy.enabled": "true"}
@@ -103,15 +103,15 @@ class Pool:
 
 async def test_each_batch_has_its_own_sender(tmp_path):
     async with Pool(tmp_path, record_validator_classes="policies.Tells") as pool:
-        asked = [ALICE, BOB, None, ALICE, ClientContext(), BOB]
-        told = await asyncio.gather(*map(pool.ask, asked))
-        assert told == [str(one or ClientContext()) for one in asked]
+        clients = [ALICE, BOB, None, ALICE, ClientContext(), BOB]
+        messages_of_policies = await asyncio.gather(*map(pool.judge, clients))
+        assert messages_of_policies == [str(client or ClientContext()) for client in clients]
     assert {messages.client(ALICE), messages.client(BOB), b""} <= set(clients_sent())
 
 
-async def test_where_nobody_asks_nothing_is_sent(tmp_path):
+async def test_no_client_is_sent_if_no_policy_takes_it(tmp_path):
     async with Pool(tmp_path, record_validator_classes="policies.Silent") as pool:
-        assert await pool.ask(ALICE) == "silent"
+        assert await pool.judge(ALICE) == "silent"
     assert clients_sent() == [b""]
 
 
@@ -119,19 +119,19 @@ async def test_only_for_the_topics_whose_policies_ask(tmp_path):
     lines = {"topics.whole.records.policy.class.name": "policies.Whole",
              "topics.whole.records.policy.enabled": "true"}  # fmt: skip
     async with Pool(tmp_path, record_validator_classes="policies.Silent", **lines) as pool:
-        assert await pool.ask(ALICE) == "silent"
-        assert await pool.ask(ALICE, topic="whole") == str(ALICE)
+        assert await pool.judge(ALICE) == "silent"
+        assert await pool.judge(ALICE, topic="whole") == str(ALICE)
     assert clients_sent() == [b"", messages.client(ALICE)]
 
 
-async def test_a_class_that_a_topic_names_is_asked_once_whether_it_asks(tmp_path):
+async def test_a_class_that_a_topic_names_is_inspected_once(tmp_path):
     """What a topic's own settings name is not loaded before its first batch comes."""
     async with Pool(tmp_path) as pool:
-        assert await pool.ask(ALICE, "policies.Plain") == "plain"
-        assert await pool.ask(ALICE, "policies.Plain") == "plain"
-        assert await pool.ask(BOB, "policies.Whole") == str(BOB)
-        assert await pool.ask(ALICE, "policies.Whole") == str(ALICE)
-        assert await pool.ask(ALICE, "policies.Plain", topic="other") == "plain"
+        assert await pool.judge(ALICE, "policies.Plain") == "plain"
+        assert await pool.judge(ALICE, "policies.Plain") == "plain"
+        assert await pool.judge(BOB, "policies.Whole") == str(BOB)
+        assert await pool.judge(ALICE, "policies.Whole") == str(ALICE)
+        assert await pool.judge(ALICE, "policies.Plain", topic="other") == "plain"
     alice, bob = messages.client(ALICE), messages.client(BOB)
     assert clients_sent() == [alice, b"", bob, alice, b""]
 
@@ -139,10 +139,10 @@ async def test_a_class_that_a_topic_names_is_asked_once_whether_it_asks(tmp_path
 async def test_a_batch_that_another_worker_judges_again_keeps_its_sender(tmp_path):
     async with Pool(tmp_path) as pool:
         first, other = await asyncio.gather(
-            pool.ask(ALICE, "policies.Crashes"), pool.ask(BOB, "policies.Crashes", topic="u")
+            pool.judge(ALICE, "policies.Crashes"), pool.judge(BOB, "policies.Crashes", topic="u")
         )
-        # Whichever was lost with the first worker: nobody got the other one's name.
+        # Whichever was lost with the first worker: none got the other client's name.
         assert first == str(ALICE) or "shop" not in (first or "")
         assert str(ALICE) != other
-        assert await pool.ask(ALICE, "policies.Crashes") == str(ALICE)
-        assert await pool.ask(BOB, "policies.Crashes", topic="u") == str(BOB)
+        assert await pool.judge(ALICE, "policies.Crashes") == str(ALICE)
+        assert await pool.judge(BOB, "policies.Crashes", topic="u") == str(BOB)

@@ -1,4 +1,4 @@
-"""What one worker's policy has learned reaches all the others, whatever becomes of workers."""
+"""A value that a worker's policy shares reaches all the others, even if workers die."""
 
 import asyncio
 import os
@@ -48,16 +48,16 @@ def judging(folder, workers, shared=None):
 
 
 async def answers(pool, value, count=8):
-    """Ask about batches of so many partitions, which all workers share."""
-    found = await asyncio.gather(*(pool.ask(value, partition=one) for one in range(count)))
-    return {one.code for one in found}
+    """Judge batches of so many partitions, which all workers share."""
+    found = await asyncio.gather(*(pool.judge(value, partition=number) for number in range(count)))
+    return {verdict.code for verdict in found}
 
 
 @pytest.mark.system
-async def test_what_one_worker_learns_all_know_also_those_that_replace_them(tmp_path):
+async def test_a_shared_value_reaches_all_workers_also_replacements(tmp_path):
     async with judging(tmp_path, 3) as pool:
         assert await answers(pool, b"know a") == {87}
-        await pool.ask(b"learn a")
+        await pool.judge(b"learn a")
         assert await answers(pool, b"know a") == {0}
         for _ in range(6):
             os.kill(pool.supervisor.pids[0], signal.SIGKILL)
@@ -66,10 +66,10 @@ async def test_what_one_worker_learns_all_know_also_those_that_replace_them(tmp_
 
 
 @pytest.mark.system
-async def test_what_a_worker_learns_before_it_dies_is_not_lost(tmp_path):
+async def test_a_shared_value_outlives_its_worker(tmp_path):
     shared = SharedValues()
     async with judging(tmp_path, 1, shared) as pool:
-        assert (await pool.ask(b"die a")).code == -1
+        assert (await pool.judge(b"die a")).code == -1
         assert await answers(pool, b"know a") == {0}
     async with judging(tmp_path, 1, shared) as pool:  # as after a reload
         assert await answers(pool, b"know a") == {0}
@@ -86,14 +86,14 @@ async def test_much_that_is_shared_reaches_a_new_worker_before_its_first_batch(t
             assert await answers(pool, b"know " + name) == {0}
 
 
-def test_nobody_is_told_what_is_known():
+def test_a_known_value_is_not_sent_again():
     shared = SharedValues()
-    told = []
-    shared.listen(lambda values, by: told.append((values, by)))
+    heard = []
+    shared.listen(lambda values, by: heard.append((values, by)))
     shared.put([("a", b"1"), ("b", b"2")], "first")
     shared.put([("a", b"1"), ("b", b"3")], "second")
     shared.put([("b", b"3")], "third")
-    assert told == [([("a", b"1"), ("b", b"2")], "first"), ([("b", b"3")], "second")]
+    assert heard == [([("a", b"1"), ("b", b"2")], "first"), ([("b", b"3")], "second")]
 
 
 def test_messages_have_a_bounded_size_and_are_read_as_they_were_written():
@@ -101,10 +101,10 @@ def test_messages_have_a_bounded_size_and_are_read_as_they_were_written():
     framed = messages.shared(values)
     assert len(framed) == 3
     read = []
-    for one in framed:
-        length, kind = messages.PREFIX.unpack_from(one)
-        assert (kind, length) == (messages.SHARED, len(one) - messages.PREFIX.size + 1)
-        read += messages.read_shared(one[messages.PREFIX.size :])
+    for message in framed:
+        length, kind = messages.PREFIX.unpack_from(message)
+        assert (kind, length) == (messages.SHARED, len(message) - messages.PREFIX.size + 1)
+        read += messages.read_shared(message[messages.PREFIX.size :])
     assert read == values
     assert messages.shared([]) == []
 
@@ -119,6 +119,6 @@ def test_messages_have_a_bounded_size_and_are_read_as_they_were_written():
         struct.pack(">HI", 1, 0) + b"\xff",
     ],
 )
-def test_what_is_no_shared_value_is_an_error(body):
+def test_an_invalid_shared_value_is_an_error(body):
     with pytest.raises(ValueError, match=r"shared value|utf-8"):
         messages.read_shared(body)

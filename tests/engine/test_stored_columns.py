@@ -1,4 +1,4 @@
-"""Columns of a batch: what is in them, of which records, and as Arrow."""
+"""Columns of a batch: their content, for which records, and as Arrow."""
 
 import pyarrow as pa
 import pytest
@@ -40,7 +40,7 @@ def test_a_column_is_a_sequence_and_is_made_once(columns):
     assert len(columns.values) == len(RECORDS)
     assert columns.values[2] is None
     assert columns.values[-1] == b"19" * 3
-    assert all(one is other for one, other in zip(columns.values, columns.values, strict=True))
+    assert all(value is other for value, other in zip(columns.values, columns.values, strict=True))
     with pytest.raises(IndexError):
         columns.values[len(RECORDS)]
 
@@ -65,8 +65,8 @@ def test_as_arrow(columns):
     assert getattr(columns.headers, "arrow", None) is None
 
 
-def test_what_follows_a_prefix_in_all_and_in_some(columns):
-    assert columns.values_after(b"") is None  # one is null
+def test_the_rest_after_a_prefix_in_all_and_in_some(columns):
+    assert columns.values_after(b"") is None  # a value is null
     assert columns.pick(range(3, 13)).values_after(b"") == tuple(b"%d" % i * 3 for i in range(10))
     tens = columns.pick(range(13, 23)).values_after(b"1")
     assert tens == tuple((b"%d" % i * 3)[1:] for i in range(10, 20))

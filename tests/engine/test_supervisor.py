@@ -1,4 +1,4 @@
-"""Policies in processes: whatever a policy does costs only the batch it was given."""
+"""Policies in processes: a misbehaving policy costs only the batch that it gets."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ import structlog
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.keys import Keys
 from penstock.engine.plans.plan import Plan
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
@@ -24,7 +24,7 @@ from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 ENDLESS_MS, AMPLE_MS = 2500, 100_000
-"""A time that is to pass, and one that never passes, however slow the machine is."""
+"""A time that is to pass, and a time that never passes, on any machine."""
 POLICIES = """
 import ctypes, json, os, re, sys, time
 from penstock.policy import *
@@ -80,12 +80,12 @@ class Gate:
         self._file.with_suffix(".begun").unlink()
 
     def open(self) -> None:
-        """Let the policy go on."""
+        """Let the policy continue."""
         self._file.touch()
 
 
 class Judging:
-    """A running pool and a way to ask it."""
+    """A running pool and a way to use it."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class Judging:
     async def __aexit__(self, *_: object) -> None:
         await self.supervisor.close()
 
-    async def ask(
+    async def judge(
         self, value: bytes, topic: str = "t", partition: int = 0, timeout_ms: int = 120_000
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge a batch of one record."""
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
         plan = self.plan.for_topic(topic)
         assert plan is not None
         batch = encode_batch(values(value))
@@ -133,7 +133,7 @@ class Judging:
 
 @pytest.mark.kips("B44")
 @pytest.mark.parametrize(
-    ("does", "told", "timeout_ms"),
+    ("does", "message", "timeout_ms"),
     [
         ("sys.exit", "failed: SystemExit", AMPLE_MS),
         ("os._exit", "ended its process", AMPLE_MS),
@@ -149,19 +149,19 @@ class Judging:
         ("child", "did not decide within 2500 ms", ENDLESS_MS),
     ],
 )
-async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told, timeout_ms):
+async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, message, timeout_ms):
     properties = {"policy.workers": 1, "policy.timeout.ms": timeout_ms}
     async with Judging(tmp_path, **properties) as judging:
         bad, *others = await asyncio.gather(
-            judging.ask(does.encode()),
-            *(judging.ask(b"refuse", topic=f"other-{i}") for i in range(5)),
-            *(judging.ask(b"fine", partition=i) for i in range(1, 6)),
+            judging.judge(does.encode()),
+            *(judging.judge(b"refuse", topic=f"other-{i}") for i in range(5)),
+            *(judging.judge(b"fine", partition=i) for i in range(1, 6)),
         )
 
         assert bad.outcome is Outcome.FAILED
-        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {told}")
+        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {message}")
         assert [87] * 5 + [0] * 5 == [verdict.code for verdict in others]
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert await judging.judge(b"fine") is ACCEPTED
 
 
 IN_COLUMNS = """
@@ -183,7 +183,7 @@ class Misbehaves(BrokerRecordValidator):
 
 
 @pytest.mark.parametrize(
-    ("does", "told", "timeout_ms"),
+    ("does", "message", "timeout_ms"),
     [
         ("endless", "did not decide within 2500 ms", ENDLESS_MS),
         ("outside", "failed: AnswerError", AMPLE_MS),
@@ -191,16 +191,16 @@ class Misbehaves(BrokerRecordValidator):
         ("memory", "failed: MemoryError", AMPLE_MS),
     ],
 )
-async def test_so_does_one_that_judges_columns(tmp_path, does, told, timeout_ms):
+async def test_a_crash_while_judging_columns_is_isolated(tmp_path, does, message, timeout_ms):
     properties = {"policy.workers": 1, "policy.timeout.ms": timeout_ms}
     async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
         bad, *others = await asyncio.gather(
-            judging.ask(does.encode()),
-            judging.ask(b"refuse", topic="other"),
-            judging.ask(b"fine", partition=1),
+            judging.judge(does.encode()),
+            judging.judge(b"refuse", topic="other"),
+            judging.judge(b"fine", partition=1),
         )
         assert bad.outcome is Outcome.FAILED
-        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {told}")
+        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {message}")
         assert [verdict.code for verdict in others] == [87, 0]
         [error] = others[0].record_errors
         assert (error.index, error.message) == (0, "refused")
@@ -210,7 +210,7 @@ async def test_arrow_fits_into_the_memory_that_a_worker_has_by_default(tmp_path)
     default = Keys.model_fields["policy_worker_memory_max_bytes"].default
     properties = {"policy.worker.memory.max.bytes": default}
     async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
-        [error] = (await judging.ask(b"arrow")).record_errors
+        [error] = (await judging.judge(b"arrow")).record_errors
         assert error.message == "b'arrow'"
 
 
@@ -220,31 +220,31 @@ async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_pat
     async with Judging(tmp_path, **properties) as judging:
         values = [b"fine"] * 7 + [does.encode()] + [b"refuse", b"fine"] * 3
         verdicts = await asyncio.gather(
-            *(judging.ask(value, partition=i) for i, value in enumerate(values))
+            *(judging.judge(value, partition=i) for i, value in enumerate(values))
         )
         assert [verdict.code for verdict in verdicts] == [0] * 7 + [-1] + [87, 0] * 3
 
 
 async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
-    """Many at once, small ones in one read, large ones in several."""
+    """Many at once, small batches in one read, large batches in several."""
     sizes = [1, 300_000, 10, 20, 262_000, 3_000_000, 5, 100_000, 9_000_000, 7, 261_900, 2]
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        asked = [judging.ask(b"x" * size, partition=i) for i, size in enumerate(sizes)]
-        asked += [judging.ask(b"refuse", partition=i) for i in range(50)]
-        verdicts = await asyncio.gather(*asked)
+        judgements = [judging.judge(b"x" * size, partition=i) for i, size in enumerate(sizes)]
+        judgements += [judging.judge(b"refuse", partition=i) for i in range(50)]
+        verdicts = await asyncio.gather(*judgements)
         assert [verdict.code for verdict in verdicts] == [0] * len(sizes) + [87] * 50
 
 
-async def test_what_a_policy_started_ends_with_it(tmp_path):
+async def test_processes_that_a_policy_started_end_with_it(tmp_path):
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, **properties) as judging:
         (pid,) = judging.supervisor.pids
-        asking = asyncio.create_task(judging.ask(b"child"))
+        pending = asyncio.create_task(judging.judge(b"child"))
         children = Path(f"/proc/{pid}/task/{pid}/children")
         while not children.exists() or not children.read_text():
             await asyncio.sleep(0.02)
         child = int(children.read_text().split()[0])
-        await asking
+        await pending
         for _ in range(100):
             if not is_running(child):
                 break
@@ -257,31 +257,31 @@ async def test_a_killed_worker_is_replaced_and_its_batch_judged_again(tmp_path, 
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         (pid,) = judging.supervisor.pids
         gate = Gate(tmp_path)
-        asking = asyncio.create_task(judging.ask(gate.value))
+        pending = asyncio.create_task(judging.judge(gate.value))
         await gate.begun()
-        behind = asyncio.create_task(judging.ask(b"refuse", topic="behind"))
+        behind = asyncio.create_task(judging.judge(b"refuse", topic="behind"))
         await asyncio.sleep(0)
-        with structlog.testing.capture_logs() as told:
+        with structlog.testing.capture_logs() as logged:
             os.kill(pid, number)
             assert (await behind).code == 87
             gate.open()
-            assert await asking is ACCEPTED
+            assert await pending is ACCEPTED
         assert pid not in judging.supervisor.pids
-    (died,) = [line for line in told if line["event"] == "policy worker died"]
+    (died,) = [line for line in logged if line["event"] == "policy worker died"]
     assert died["reason"] == f"killed by another process ({number.name})"
 
 
 async def test_a_batch_whose_workers_are_killed_every_time_fails(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         gate = Gate(tmp_path)
-        asking = asyncio.create_task(judging.ask(gate.value))
+        pending = asyncio.create_task(judging.judge(gate.value))
         for _ in range(3):
             await gate.begun()
             gate.again()
             (pid,) = judging.supervisor.pids
             os.kill(pid, signal.SIGKILL)
-        assert (await asking).message == "The policy policies.Misbehaves ended its process"
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert (await pending).message == "The policy policies.Misbehaves ended its process"
+        assert await judging.judge(b"fine") is ACCEPTED
 
 
 async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):
@@ -290,14 +290,16 @@ async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(
         gate = Gate(tmp_path)
         done: list[str] = []
 
-        async def ask(name: str, value: bytes, topic: str) -> None:
-            await judging.ask(value, topic)
+        async def judge_and_note(name: str, value: bytes, topic: str) -> None:
+            await judging.judge(value, topic)
             done.append(name)
 
-        tasks = [asyncio.create_task(ask("slow", gate.value, "slow"))]
+        tasks = [asyncio.create_task(judge_and_note("slow", gate.value, "slow"))]
         await gate.begun()
-        tasks += [asyncio.create_task(ask("same", b"fine", "slow"))]
-        tasks += [asyncio.create_task(ask(f"other{i}", b"fine", f"o{i}")) for i in range(20)]
+        tasks += [asyncio.create_task(judge_and_note("same", b"fine", "slow"))]
+        tasks += [
+            asyncio.create_task(judge_and_note(f"other{i}", b"fine", f"o{i}")) for i in range(20)
+        ]
         await asyncio.gather(*tasks[2:])
         assert len(done) == 20
 
@@ -319,7 +321,7 @@ class Misbehaves(BrokerRecordValidator):
         self.lock.release()
 """
     async with Judging(tmp_path, policies, **{"policy.workers": 2}) as judging:
-        verdicts = await asyncio.gather(*(judging.ask(b"v", partition=i % 3) for i in range(60)))
+        verdicts = await asyncio.gather(*(judging.judge(b"v", partition=i % 3) for i in range(60)))
 
     assert {ACCEPTED} == set(verdicts)
 
@@ -345,14 +347,14 @@ class Misbehaves(RecordsPolicy):
         "policy.workers": 1,
     }
     async with Judging(tmp_path, policies, **properties) as judging:
-        first = await judging.ask(b"v")
+        first = await judging.judge(b"v")
         assert first.message == "The policy policies.Misbehaves ended its process"
         starts = tmp_path / "starts"
         await asyncio.to_thread(wait_until, lambda: len(starts.read_text()) > 1, 60)
         verdicts = []
         deadline = time.monotonic() + 2.5
         while time.monotonic() < deadline:
-            verdicts.append(await judging.ask(b"v", timeout_ms=100))
+            verdicts.append(await judging.judge(b"v", timeout_ms=100))
 
         assert {Outcome.FAILED} == {verdict.outcome for verdict in verdicts}
         assert {7} == {verdict.code for verdict in verdicts}
@@ -360,13 +362,13 @@ class Misbehaves(RecordsPolicy):
         assert len(starts.read_text()) <= 6
 
         once.unlink()
-        verdict = await judging.ask(b"v")
+        verdict = await judging.judge(b"v")
         assert "ended its process" in str(verdict.message)
 
 
 @pytest.mark.kips("B9")
 @pytest.mark.parametrize(
-    ("policies", "told"),
+    ("policies", "message"),
     [
         ("class Other: pass", "module policies has no class Misbehaves"),
         ("import no_such_module", "no_such_module"),
@@ -381,11 +383,11 @@ class Misbehaves(RecordsPolicy):
         ("Misbehaves = 1", "must be a class; in module policies its type is int"),
     ],
 )
-async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
+async def test_a_policy_that_cannot_be_loaded_is_reported_at_start(tmp_path, policies, message):
     judging = Judging(tmp_path, policies)
     with pytest.raises(ConfigurationError) as raised:
         await judging.supervisor.start()
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     wait_until(lambda: not judging.supervisor.pids)
 
 
@@ -408,7 +410,7 @@ class Batch(RecordsPolicy):
     }
     async with Judging(tmp_path, policies, **properties) as judging:
         for topic in ("a", "b", "a"):
-            assert await judging.ask(b"v", topic) is ACCEPTED
+            assert await judging.judge(b"v", topic) is ACCEPTED
 
     lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
     by_instance: dict[str, list[str]] = {}
@@ -441,7 +443,7 @@ class Other(Told): pass
 
 
 def per_topic(folder: Path) -> tuple[Judging, Path]:
-    """A pool whose topics have instances of their own, which tell what becomes of them."""
+    """A pool whose topics have separate instances, which record their life cycle."""
     events = folder / "events"
     events.touch()
     judging = Judging(
@@ -461,7 +463,7 @@ def per_topic(folder: Path) -> tuple[Judging, Path]:
 async def test_instances_of_topics_are_closed_after_their_last_batch(tmp_path):
     judging, events = per_topic(tmp_path)
     async with judging:
-        last = [asyncio.ensure_future(judging.ask(b"x", "a")) for _ in range(5)]
+        last = [asyncio.ensure_future(judging.judge(b"x", "a")) for _ in range(5)]
         await asyncio.sleep(0)
         judging.supervisor.retain("a", {"policies.Other"})
         assert [verdict.outcome for verdict in await asyncio.gather(*last)] == [
@@ -470,7 +472,7 @@ async def test_instances_of_topics_are_closed_after_their_last_batch(tmp_path):
         wait_until(lambda: "closed" in events.read_text())
         assert events.read_text().split() == ["configured", *"aaaaa", "closed"]
 
-        await judging.ask(b"x", "a")
+        await judging.judge(b"x", "a")
         assert events.read_text().split()[-3:] == ["closed", "configured", "a"]
 
 
@@ -478,18 +480,18 @@ async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(
     judging, _ = per_topic(tmp_path)
     async with judging:
         for number in range(40):
-            await judging.ask(b"x", f"gone-{number}")
-            judged = asyncio.ensure_future(judging.ask(b"x", "stays"))
+            await judging.judge(b"x", f"gone-{number}")
+            judged = asyncio.ensure_future(judging.judge(b"x", "stays"))
             await asyncio.sleep(0)
             judging.supervisor.retain(f"gone-{number}", ())
             async with asyncio.timeout(1):
                 assert await judged == ACCEPTED
 
 
-async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
+async def test_a_closed_pool_answers_late_batches(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         await judging.supervisor.close(drain_s=1)
-        verdict = await judging.ask(b"fine")
+        verdict = await judging.judge(b"fine")
     assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
 
 
@@ -498,10 +500,11 @@ async def test_policies_of_any_speed_cost_no_worker_and_no_batch(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         (pid,) = judging.supervisor.pids
         took = [speeds.choice([0, speeds.random() * 0.3]) for _ in range(120)]
-        asked = [
-            judging.ask(b"sleep %.3f" % seconds, partition=speeds.randrange(30)) for seconds in took
+        judgements = [
+            judging.judge(b"sleep %.3f" % seconds, partition=speeds.randrange(30))
+            for seconds in took
         ]
-        assert {ACCEPTED} == set(await asyncio.gather(*asked))
+        assert {ACCEPTED} == set(await asyncio.gather(*judgements))
         assert pid in judging.supervisor.pids
 
 
@@ -522,16 +525,14 @@ class Counted(Child):
 
 
 @pytest.mark.parametrize("partitions", [40, 20_000])
-async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
-    tmp_path, partitions
-):
+async def test_a_slow_batch_and_many_partitions_start_no_more_than_the_limit(tmp_path, partitions):
     Counted.running = Counted.most = 0
     async with Judging(tmp_path, child=Counted, **{"policy.workers": 1}) as judging:
         gate = Gate(tmp_path)
-        slow = asyncio.ensure_future(judging.ask(gate.value, topic="slow"))
+        slow = asyncio.ensure_future(judging.judge(gate.value, topic="slow"))
         await gate.begun()
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
-        verdicts: list[Verdict] = []
+        verdicts: list[PolicyVerdict] = []
         for partition in range(partitions):
             judging.supervisor.submit(
                 BatchToJudge(plan, partition, NO_ID, 9, batch), verdicts.append
@@ -560,11 +561,11 @@ async def test_a_process_that_cannot_be_started_is_started_later(tmp_path):
     Barred.barred = False
     async with Judging(tmp_path, child=Barred, **{"policy.workers": 1}) as judging:
         Barred.barred = True
-        # The spare takes over once, and then there is none.
+        # The spare takes over once, and then there is no spare.
         for _ in range(2):
-            assert (await judging.ask(b"os._exit")).code == -1
-        waits = asyncio.ensure_future(judging.ask(b"refuse"))
-        verdict = await judging.ask(b"refuse", timeout_ms=800)
+            assert (await judging.judge(b"os._exit")).code == -1
+        waits = asyncio.ensure_future(judging.judge(b"refuse"))
+        verdict = await judging.judge(b"refuse", timeout_ms=800)
         assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
         assert "no process can be started" in str(verdict.message)
         Barred.barred = False
@@ -573,32 +574,32 @@ async def test_a_process_that_cannot_be_started_is_started_later(tmp_path):
 
 async def test_a_batch_that_its_worker_never_began_is_not_charged(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        await judging.ask(b"fine")
+        await judging.judge(b"fine")
         (pid,) = judging.supervisor.pids
         os.kill(pid, signal.SIGSTOP)
-        asked = [asyncio.ensure_future(judging.ask(b"refuse")) for _ in range(3)]
+        judgements = [asyncio.ensure_future(judging.judge(b"refuse")) for _ in range(3)]
         await asyncio.sleep(0)  # they are sent
         os.kill(pid, signal.SIGKILL)
-        assert [verdict.code for verdict in await asyncio.gather(*asked)] == [87] * 3
+        assert [verdict.code for verdict in await asyncio.gather(*judgements)] == [87] * 3
 
 
 async def test_a_worker_that_is_stopped_is_replaced_and_its_batches_judged(tmp_path):
-    """Nobody is to blame, and no client has to give up first."""
+    """No batch is at fault, and no client has to time out first."""
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, **properties) as judging:
-        await judging.ask(b"fine")
+        await judging.judge(b"fine")
         (pid,) = judging.supervisor.pids
         os.kill(pid, signal.SIGSTOP)
-        with structlog.testing.capture_logs() as told:
-            asked = (judging.ask(b"refuse", partition=i) for i in range(20))
-            verdicts = await asyncio.gather(*asked)
+        with structlog.testing.capture_logs() as logged:
+            judgements = (judging.judge(b"refuse", partition=i) for i in range(20))
+            verdicts = await asyncio.gather(*judgements)
         assert [verdict.code for verdict in verdicts] == [87] * 20
         assert pid not in judging.supervisor.pids
-    (died,) = [line for line in told if line["event"] == "policy worker died"]
+    (died,) = [line for line in logged if line["event"] == "policy worker died"]
     assert died["reason"] == "began no batch within 2500 ms"
 
 
-async def test_verdicts_say_how_long_each_took(tmp_path):
+async def test_verdicts_have_their_times(tmp_path):
     """Verdicts of a quick and a slow batch come in any order, and may come together."""
     observed = []
 
@@ -614,12 +615,12 @@ async def test_verdicts_say_how_long_each_took(tmp_path):
     judging.supervisor = Supervisor(judging.configuration, observer=Observer())
     async with judging:
         values = [b"fine", b"sleep 0.5", b"fine", b"sleep 0.5"]
-        await asyncio.gather(*(judging.ask(value, partition=i) for i, value in enumerate(values)))
+        await asyncio.gather(*(judging.judge(value, partition=i) for i, value in enumerate(values)))
     assert [seconds >= 0.5 for seconds in sorted(observed)] == [False, False, True, True]
 
 
 async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
-    def fails(_: Verdict) -> None:
+    def fails(_: PolicyVerdict) -> None:
         raise IndexError("in the session")
 
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
@@ -628,8 +629,8 @@ async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
         for _ in range(3):
             judging.supervisor.submit(BatchToJudge(plan, 0, NO_ID, 9, batch), fails)
-            assert (await judging.ask(b"refuse")).code == 87
-        assert (await judging.ask(b"loop")).code == -1
+            assert (await judging.judge(b"refuse")).code == 87
+        assert (await judging.judge(b"loop")).code == -1
         assert pid not in judging.supervisor.pids
 
 
@@ -637,11 +638,11 @@ async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still
     properties = {"policy.workers": 1, "policy.timeout.ms": 1000}
     async with Judging(tmp_path, **properties) as judging:
         gate = Gate(tmp_path)
-        asked = asyncio.ensure_future(judging.ask(gate.value))
+        judgement = asyncio.ensure_future(judging.judge(gate.value))
         await gate.begun()
         gate.open()
         time.sleep(3)  # this process is the gateway
-        assert await asked is ACCEPTED
+        assert await judgement is ACCEPTED
 
 
 LEAVES_PROCESSES = """
@@ -663,14 +664,16 @@ class Misbehaves(BrokerRecordValidator):
 
 
 @pytest.mark.parametrize("does", ["loop", "return"])
-async def test_what_a_policy_leaves_running_ends_with_its_worker(tmp_path, monkeypatch, does):
+async def test_processes_that_a_policy_leaves_running_end_with_its_worker(
+    tmp_path, monkeypatch, does
+):
     monkeypatch.chdir(tmp_path)
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, LEAVES_PROCESSES, **properties) as judging:
-        verdict = await judging.ask(does.encode())
+        verdict = await judging.judge(does.encode())
         returned = does == "return"
-        told = verdict.record_errors[0].message if returned else Path("pids").read_text()
-        pids = [int(pid) for pid in told.split()]
+        printed = verdict.record_errors[0].message if returned else Path("pids").read_text()
+        pids = [int(pid) for pid in printed.split()]
         if does == "return":
             assert all(is_running(pid) for pid in pids)
     await asyncio.to_thread(wait_until, lambda: not any(is_running(pid) for pid in pids))
@@ -694,15 +697,15 @@ async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
             return await super().ended()
 
     async with Judging(tmp_path, child=Unwatched, **{"policy.workers": 1}) as judging:
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert await judging.judge(b"fine") is ACCEPTED
         trouble.set()
         await asyncio.to_thread(wait_until, lambda: not is_running(pids[0]))
-        assert await judging.ask(b"fine") is ACCEPTED
+        assert await judging.judge(b"fine") is ACCEPTED
         assert judging.supervisor.pids != pids
 
 
 async def test_an_interceptor_that_hangs_past_its_clients_deadline(tmp_path):
-    """The client is told in time, the worker ended in its own time, and the batch rests."""
+    """The client is answered in time, the worker ends in its time, and the batch rests."""
     policies = """
 import time
 from penstock.policy import *
@@ -726,11 +729,11 @@ class Hangs(ProduceRequestInterceptor):
 async def _hang(opening: Judging) -> None:
     async with opening as judging:
         judging.plan.set_interceptor_patterns(judging.supervisor.patterns)
-        told = await judging.ask(b"hang", timeout_ms=400)
-        assert told.code == 7
-        assert "the client's own timeout" in str(told.message)
+        verdict = await judging.judge(b"hang", timeout_ms=400)
+        assert verdict.code == 7
+        assert "the client's own timeout" in str(verdict.message)
         async with asyncio.timeout(60):
-            while "spent their time on this batch before" not in str(told.message):
-                told = await judging.ask(b"hang", timeout_ms=400)
-                assert told.code == 7
-        assert await judging.ask(b"fine") is ACCEPTED
+            while "spent their time on this batch before" not in str(verdict.message):
+                verdict = await judging.judge(b"hang", timeout_ms=400)
+                assert verdict.code == 7
+        assert await judging.judge(b"fine") is ACCEPTED

@@ -111,7 +111,7 @@ class Process:
 
 
 class Observer:
-    """Keeps what it is called with."""
+    """Keeps its arguments."""
 
     def __init__(self):
         self.verdicts, self.ends, self.events = [], [], []
@@ -219,14 +219,14 @@ async def test_a_client_is_sent_only_to_policies_that_take_it():
             assert clients == [expected, b""]
 
 
-async def test_a_class_of_a_topic_gets_the_client_until_it_says_whether_it_takes_it():
+async def test_a_topics_class_gets_the_client_until_it_is_known_whether_it_takes_a_context():
     async with Supervised() as supervised:
         supervisor, process = supervised.supervisor, supervised.process
         plans = {name: TopicPlan(topic="t", records_policy=name) for name in ("b.P", "c.P", "d.P")}
-        assert all(map(supervisor.asks_for_client, plans.values()))
+        assert all(map(supervisor.needs_client, plans.values()))
         process.events.on_records_class("b.P", takes_client=False)
         process.events.on_records_class("c.P", takes_client=True)
-        assert {name: supervisor.asks_for_client(plan) for name, plan in plans.items()} == {
+        assert {name: supervisor.needs_client(plan) for name, plan in plans.items()} == {
             "b.P": False,
             "c.P": True,
             "d.P": True,
@@ -261,7 +261,7 @@ async def test_a_request_about_a_topic_is_answered():
         assert supervised.observer.verdicts == [("a.C", None, 0.1)]
 
 
-async def test_what_a_worker_reports_when_it_is_ready():
+async def test_the_report_of_a_ready_worker():
     class Reports(Process):
         ready = {
             "patterns": [("b.I", re.compile("^t"))],
@@ -380,7 +380,7 @@ class TestTopics:
 
     PLANS = (TopicPlan(topic="t", validation_policy="a.V"),)
 
-    async def test_each_worker_loads_them_and_each_that_replaces_one(self):
+    async def test_every_worker_and_every_replacement_loads_topics(self):
         async with Supervised() as supervised:
             supervised.supervisor.load_topics(self.PLANS)
             first = supervised.process
@@ -412,7 +412,7 @@ class TestTopics:
             ]
             assert supervised.process.of("topics") == []
 
-    async def test_the_log_says_how_many_are_loaded(self):
+    async def test_the_log_has_the_number_of_loaded_topics(self):
         async with Supervised() as supervised:
             process = supervised.process
             with capture_logs() as lines:

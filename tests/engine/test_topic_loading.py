@@ -82,26 +82,26 @@ def test_each_topic_is_loaded_with_its_configs():
     assert calls == [("a", {"level": "low"}), ("b", {"level": "low"})]
 
 
-def test_what_does_not_answer_is_not_asked_for_the_other_topics():
+def test_an_unavailable_source_is_not_requested_for_other_topics():
     problem = "topic away: the registry is away"
     assert loaded("a", "away", "b") == messages.TopicsLoaded(1, 3, problem)
     assert [topic for topic, _ in calls] == ["a", "away"]
 
 
-def test_a_topic_that_cannot_be_loaded_keeps_no_other_from_it():
+def test_a_topic_that_cannot_be_loaded_does_not_affect_others():
     assert loaded("wrong", "a") == messages.TopicsLoaded(1, 2, "topic wrong: level must be right")
     count, _, problem = loaded("a", "fails", "wrong", "b")
     assert count == 2
     assert problem.startswith("topic fails: KeyError")
 
 
-def test_who_watches_is_told_which_topic_is_loaded_and_when_none_is():
-    told = []
-    loading = TopicLoading(instances(Loads), told.append)
+def test_the_progress_of_loading_is_reported():
+    reported = []
+    loading = TopicLoading(instances(Loads), reported.append)
     loading.add(encoded("a", "fails"))
     while loading:
         loading.load_next()
-    assert told == [1, 0, 2, 0]
+    assert reported == [1, 0, 2, 0]
 
 
 def test_the_number_of_the_topic_is_in_the_shared_memory():
@@ -120,7 +120,7 @@ def test_only_a_policy_that_has_the_method_loads():
     assert not PolicyInstances(CONFIGURATION, {}).loads_topics
 
 
-def test_what_would_not_run_is_an_error():
+def test_a_coroutine_is_an_error():
     async def runs_not(self, *_):
         pass
 
@@ -151,7 +151,7 @@ def loading(limits, *, after=0):
 
 
 @pytest.mark.parametrize("after", [0, 2])
-def test_a_worker_that_loads_a_topic_gets_no_batches_and_loses_none(after):
+def test_a_worker_that_loads_a_topic_gets_and_loses_no_batches(after):
     world, process = loading(WorkerLimits(1, preparation_timeout_s=5), after=after)
     job = world.submit()
     world.tick(0.2)
@@ -160,7 +160,7 @@ def test_a_worker_that_loads_a_topic_gets_no_batches_and_loses_none(after):
         for other in world.living():
             world.settle(other)
         world.tick()
-    (extra,) = [one for one in world.ready if one is not process]
+    (extra,) = [worker for worker in world.ready if worker is not process]
     world.judge(extra)
     assert world.answers[job] is ACCEPTED
     assert not process.killed
@@ -251,30 +251,32 @@ def load(judging, *topics):
 
 
 @pytest.mark.system
-async def test_every_worker_loads_and_so_does_one_that_replaces_another(tmp_path):
+async def test_every_worker_loads_topics_also_a_replacement(tmp_path):
     async with Judging(tmp_path, POLICIES, **PROPERTIES) as judging:
         with capture_logs() as logged:
             load(judging, "a", "b")
             await until(lambda: len(lines(tmp_path)) == 4)
             assert len({pid for pid, _ in lines(tmp_path)}) == 2
-            assert (await judging.ask(b"good")) is ACCEPTED
-            assert (await judging.ask(b"exit")).code == -1
+            assert (await judging.judge(b"good")) is ACCEPTED
+            assert (await judging.judge(b"exit")).code == -1
             await until(lambda: len(lines(tmp_path)) == 6)
             await until(
-                lambda: len([one for one in logged if one["event"] == "topics loaded"]) == 3
+                lambda: len([event for event in logged if event["event"] == "topics loaded"]) == 3
             )
         assert len({pid for pid, _ in lines(tmp_path)}) == 3
 
 
 @pytest.mark.system
-async def test_what_is_away_is_said_and_ends_no_worker(tmp_path):
+async def test_an_unavailable_source_is_logged_and_ends_no_worker(tmp_path):
     async with Judging(tmp_path, POLICIES, **PROPERTIES) as judging:
         with capture_logs() as logged:
             load(judging, "away", "b")
-            await until(lambda: len([one for one in logged if one["log_level"] == "warning"]) == 2)
-        said = [one for one in logged if one["event"] == "topics not loaded"]
-        assert [one["reason"] for one in said] == ["topic away: the registry is away"] * 2
-        assert (await judging.ask(b"good")) is ACCEPTED
+            await until(
+                lambda: len([event for event in logged if event["log_level"] == "warning"]) == 2
+            )
+        failures = [event for event in logged if event["event"] == "topics not loaded"]
+        assert [event["reason"] for event in failures] == ["topic away: the registry is away"] * 2
+        assert (await judging.judge(b"good")) is ACCEPTED
 
 
 @pytest.mark.system
@@ -289,8 +291,8 @@ async def test_a_policy_that_ends_its_workers_loads_no_more(tmp_path, does):
             await until(lambda: not before & set(judging.supervisor.pids))
             await until(lambda: len(judging.supervisor.pids) == 2)
             for partition in range(8):
-                assert (await judging.ask(b"good", partition=partition)) is ACCEPTED
-        assert any(one["event"] == "topics not loaded" for one in logged)
+                assert (await judging.judge(b"good", partition=partition)) is ACCEPTED
+        assert any(event["event"] == "topics not loaded" for event in logged)
         ended = {pid for pid, topic in lines(tmp_path) if topic == does}
         assert ended <= {str(pid) for pid in before}
         assert json.dumps(lines(tmp_path)).count('"b"') == 0

@@ -15,7 +15,7 @@ BOTH = {
 }
 
 
-def test_policies_that_only_observe_are_told_from_those_that_are_waited_for():
+def test_policies_that_only_observe_are_separate():
     plan = plan_of({**BOTH, "penstock.mode": "mark", "policies.keyed.mode": "observe"})
     found = plan.for_topic("t")
 
@@ -38,7 +38,7 @@ def test_the_strictest_mode_comes_first_and_interceptors_go_by_the_topics():
     assert TopicPlan.decode(found.waited_for.encoded) == found.waited_for
 
 
-def test_without_modes_of_their_own_there_is_one_plan():
+def test_without_modes_of_policies_there_is_one_plan():
     for mode in ("enforce", "mark"):
         found = plan_of({**BOTH, "penstock.mode": mode}).for_topic("t")
         assert found.waited_for is found
@@ -48,7 +48,7 @@ def test_without_modes_of_their_own_there_is_one_plan():
 
 
 def losses(**own):
-    """What decides which records a topic loses, with these topic level keys."""
+    """The keys that decide which records a topic loses."""
     plan = plan_of({
         **VALIDATED,
         "record.validation.policy.class.name": "a.Validation",
@@ -71,7 +71,7 @@ def test_interceptors_lose_the_same_whatever_policies_refuse():
     assert losses(topic="payments", record_validation_policy="x") is None
 
 
-def test_what_policies_judge_by_decides_what_is_lost_in_quarantine():
+def test_the_keys_of_policies_decide_which_records_are_lost_in_quarantine():
     known = losses(penstock_mode="quarantine")
     assert known != losses()
     assert losses(penstock_mode="quarantine", record_validation_policy="x") != known

@@ -1,4 +1,4 @@
-"""Turns of clients: by the time that their batches take, whatever comes and goes."""
+"""Turns of clients: by the time of their batches, also while clients connect and disconnect."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_a_client_whose_batches_turned_out_slow_comes_later():
     assert [judge(queue, 0.001).client for _ in range(5)] == [*"bbbba"]
 
 
-def test_a_job_that_was_taken_back_is_the_next_one():
+def test_a_recalled_job_is_the_next():
     queue: JobQueue = JobQueue(0)
     for client in "aab":
         queue.add(job(client))
@@ -188,7 +188,7 @@ def test_clients_that_send_slow_batches_and_leave_share_a_turn(stays):
     assert max(waits) < 1.0
 
 
-def test_a_new_client_waits_no_longer_for_what_another_new_one_took():
+def test_a_new_client_does_not_wait_longer_because_of_another_new_client():
     """Many always have more: the first batch of a new one comes before it would be given up."""
     queue: JobQueue = JobQueue(0)
 
@@ -213,7 +213,7 @@ def test_a_new_client_waits_no_longer_for_what_another_new_one_took():
     assert before * 0.005 < 10
 
 
-def test_what_clients_have_left_behind_is_judged_in_order_and_can_be_cancelled():
+def test_jobs_of_disconnected_clients_are_judged_in_order_and_can_be_cancelled():
     gone: set[object] = set()
     queue: JobQueue = JobQueue(0, gone=gone)
     jobs = [job(client, partition) for client in "abc" for partition in (0, 0, 1)]

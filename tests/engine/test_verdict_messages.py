@@ -1,10 +1,17 @@
-"""Verdicts on their way from a worker: as they were, whatever they blame."""
+"""Verdicts in messages of a worker are decoded as they were encoded."""
 
 from dataclasses import replace
 
 import pytest
 
-from penstock.engine.verdict import Diverted, FailureCause, Outcome, RecordError, Verdict, replaced
+from penstock.engine.verdict import (
+    Diverted,
+    FailureCause,
+    Outcome,
+    PolicyVerdict,
+    RecordError,
+    replaced,
+)
 from penstock.engine.workers.messages import PREFIX, RECORD_ERRORS_MAX, read_verdict, verdict
 
 ERRORS = tuple(
@@ -22,17 +29,18 @@ def arrived(sent):
 @pytest.mark.parametrize(
     "sent",
     [
-        Verdict(outcome=Outcome.REFUSED, policy="a.V", code=87, message="no", record_errors=ERRORS),
-        Verdict(outcome=Outcome.REFUSED, policy="a.V", code=44, message=None),
-        Verdict(
+        PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=87, message="no",
+        record_errors=ERRORS), PolicyVerdict(outcome=Outcome.REFUSED, policy="a.V", code=44,
+        message=None), PolicyVerdict(
             outcome=Outcome.FAILED, policy="a.V", code=-1, message="x", detail="line 1",
             cause=FailureCause.TIMED_OUT,
         ),
         replaced(
             b"data", [1, 2],
             (
-                Diverted(Verdict(outcome=Outcome.QUARANTINED, code=87, record_errors=ERRORS), 20),
-                Diverted(Verdict(outcome=Outcome.MARKED, code=87, record_errors=ERRORS[:1]), 1),
+                Diverted(PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, record_errors=ERRORS),
+                20), Diverted(PolicyVerdict(outcome=Outcome.MARKED, code=87,
+                record_errors=ERRORS[:1]), 1),
             ),
             quarantined=[2], letters=b"letters",
         ),
@@ -49,5 +57,5 @@ def test_a_verdict_arrives_as_it_was(sent):
 
 def test_the_first_of_very_many_errors_arrive():
     errors = tuple(RecordError(index, str(index), "a.V") for index in range(RECORD_ERRORS_MAX + 5))
-    found = arrived(Verdict(outcome=Outcome.REFUSED, code=87, record_errors=errors))
+    found = arrived(PolicyVerdict(outcome=Outcome.REFUSED, code=87, record_errors=errors))
     assert found.record_errors == errors[:RECORD_ERRORS_MAX]

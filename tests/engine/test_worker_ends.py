@@ -49,8 +49,8 @@ def test_garbage_and_silence(world):
     until_killed(world, process)
     assert world.ends == [WorkerEnd.PROTOCOL]
 
-    for one in world.living():
-        world.settle(one)
+    for worker in world.living():
+        world.settle(worker)
     (process,) = world.ready
     world.submit()
     world.tick(world.limits.timeout_s + 1)
@@ -58,7 +58,7 @@ def test_garbage_and_silence(world):
     assert world.ends == [WorkerEnd.PROTOCOL, WorkerEnd.STALLED]
 
 
-def test_no_memory_ends_a_worker_that_is_asked_to_end(world):
+def test_a_worker_without_memory_is_ended(world):
     (process,) = world.ready
     world.submit()
     world.judge(process, MEMORY)
@@ -68,9 +68,9 @@ def test_no_memory_ends_a_worker_that_is_asked_to_end(world):
     assert world.ends == [WorkerEnd.MEMORY]
 
 
-def test_what_ends_before_it_has_its_policies(world):
+def test_a_worker_that_ends_before_it_has_its_policies(world):
     (process,) = world.ready
-    spare = next(one for one in world.living() if one is not process)
+    spare = next(worker for worker in world.living() if worker is not process)
     world.started(spare)
     world.die(process)
     world.tick(1.0)  # it judged nothing, so the next one comes after a pause
@@ -79,14 +79,14 @@ def test_what_ends_before_it_has_its_policies(world):
     assert world.ends == [WorkerEnd.CRASHED, WorkerEnd.NOT_LOADED]
 
     world.tick(1.0)
-    started = next(one for one in world.living() if one.state == "starting")
+    started = next(worker for worker in world.living() if worker.state == "starting")
     world.die(started)
     assert world.ends[-1] is WorkerEnd.NOT_STARTED
 
 
 def test_loading_for_too_long(world):
     (process,) = world.ready
-    spare = next(one for one in world.living() if one is not process)
+    spare = next(worker for worker in world.living() if worker is not process)
     world.started(spare)
     world.die(process)
     until_killed(world, spare)

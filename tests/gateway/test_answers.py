@@ -82,7 +82,7 @@ def test_a_long_answer_is_changed_in_slices_and_those_behind_it_wait():
     got = talk.client.take()
     size = int.from_bytes(got[:4], "big") + 4
     found = parse_response(got[:size], 10, 4).coordinators
-    assert {one.host for one in found} == {"gateway"}
+    assert {row.host for row in found} == {"gateway"}
     assert len(found) == 10_000
     assert got[size:].startswith(answer(2))
     assert got.count(b"gateway") == 10_002

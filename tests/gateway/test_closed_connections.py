@@ -49,7 +49,7 @@ def made(monkeypatch):
     return references
 
 
-async def ask(address, sent, *, answered):
+async def send_and_close(address, sent, *, answered):
     reader, writer = await asyncio.open_connection(*address)
     writer.write(sent)
     if answered:
@@ -69,9 +69,9 @@ def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, unc
         try:
             address = await gateway.start()
             for _ in range(10):
-                await ask(address, sent, answered=ends == "answered")
+                await send_and_close(address, sent, answered=ends == "answered")
             async with asyncio.timeout(20):
-                while gateway.connections or any(one() for one in made):
+                while gateway.connections or any(item() for item in made):
                     await asyncio.sleep(0.05)
         finally:
             await gateway.stop()

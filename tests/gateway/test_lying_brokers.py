@@ -43,8 +43,8 @@ class Server(Loop):
 
     async def __aexit__(self, *_):
         self._watch.cancel()
-        for one in list(self.connections):
-            one.abort()
+        for connection in list(self.connections):
+            connection.abort()
         self._broker.close()
         self._listening.close()
 
@@ -72,7 +72,7 @@ class Server(Loop):
         address = self._broker.sockets[0].getsockname()
         return (await self.loop.create_connection(lambda: protocol, *address))[0]
 
-    async def ask(self):
+    async def open_client(self):
         """Connect, and send a request whose response is collected."""
         address = self._listening.sockets[0].getsockname()
         reader, writer = await asyncio.open_connection(*address)
@@ -95,7 +95,7 @@ def test_answers_that_never_end_are_held_up_to_the_budget_and_one_of_them_beyond
 
     async def run():
         async with Server(parts) as server, asyncio.timeout(60):
-            clients = [await server.ask() for _ in range(12)]
+            clients = [await server.open_client() for _ in range(12)]
             await settled(lambda: server.budget.used_bytes)
             allowance = 12 * (2 * READ_BYTES + LOW_USE_BYTES)
             assert server.most_bytes < BUDGET + size + allowance
@@ -112,7 +112,7 @@ def test_answers_that_together_are_more_than_the_budget_come_in_turn():
 
     async def run():
         async with Server([frame]) as server, asyncio.timeout(100):
-            clients = [await server.ask() for _ in range(8)]
+            clients = [await server.open_client() for _ in range(8)]
 
             async def received(reader):
                 return len(await reader.readexactly(4 + int.from_bytes(await reader.readexactly(4),
@@ -147,7 +147,7 @@ def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
     async def run():
         async with AnsweringServer([frame]) as server, asyncio.timeout(100):
             server.budget = Budget(MIB, server.loop.time)
-            clients = [await server.ask() for _ in range(12)]
+            clients = [await server.open_client() for _ in range(12)]
 
             async def received(reader, writer):
                 writer.write(find_coordinators(7) * 9)
@@ -173,17 +173,17 @@ def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
 
     async def run():
         async with Server([frame]) as server, asyncio.timeout(100):
-            unread = [await server.ask() for _ in range(3)]
+            unread = [await server.open_client() for _ in range(3)]
             for reader, _ in unread:
                 reader._transport.pause_reading()
             await settled(lambda: server.budget.used_bytes)
-            reader, writer = await server.ask()
+            reader, writer = await server.open_client()
             await settled(lambda: server.budget.used_bytes)
             server.later_s = STUCK_S + 1
             server.budget.tick()
             assert len(await reader.readexactly(len(frame) // 2)) == len(frame) // 2
-            for _, one in (*unread, (reader, writer)):
-                one.close()
+            for _, opened in (*unread, (reader, writer)):
+                opened.close()
 
     uvloop.run(run())
 
@@ -192,8 +192,8 @@ def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
 def test_a_client_counts_until_its_broker_connection_is_closed(is_needed):
     async def run():
         async with Server([]) as server, asyncio.timeout(20):
-            _, writer = await server.ask()
-            while not any(one.state.value == "open" for one in server.connections):
+            _, writer = await server.open_client()
+            while not any(connection.state.value == "open" for connection in server.connections):
                 await asyncio.sleep(0.01)
             (connection,) = server.connections
             upstream = connection._upstream

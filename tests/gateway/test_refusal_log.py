@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.engine.verdict import Outcome, Verdict, abandoned, failed, refused
+from penstock.engine.verdict import Outcome, PolicyVerdict, abandoned, failed, refused
 from penstock.gateway.refusal_log import RefusalLog, Refused
 
 NO = refused(87, "no", "a.V")
-LATER = Verdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later")
+LATER = PolicyVerdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later")
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ LATER = Verdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later"
 def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed, event, level):
     watched = []
     with capture_logs() as lines:
-        one = Refused("t", partition, "client", verdict, is_observed=is_observed)
-        RefusalLog(watched.append).report(one)
+        entry = Refused("t", partition, "client", verdict, is_observed=is_observed)
+        RefusalLog(watched.append).report(entry)
 
     (line,) = lines
     assert (line["event"], line["log_level"]) == (event, level)
     assert (line["topic"], line.get("partition"), line["policy"]) == ("t", partition, "a.V")
-    assert watched == [one]
+    assert watched == [entry]
 
 
 def test_a_batch_whose_client_is_gone_is_nobodys_failure():

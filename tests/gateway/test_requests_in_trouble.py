@@ -111,15 +111,15 @@ def test_a_damaged_header_is_not_believed():
     talk.session.client_data(request(2, bytes(data)))
     talk.decide(refused(2, "corrupt", ""))
     assert codes(talk) == [2]
-    told = []
+    reported = []
     for n in range(3, 8):
         talk.session.client_data(request(n, batch(b"v", first=65)))
         while talk.verdicts:
             talk.decide()
         if talk.broker.take():
             talk.session.upstream_data(produce_answer(n, "judged"))
-        told += codes(talk)
-    assert told[-1] == 0, told
+        reported += codes(talk)
+    assert reported[-1] == 0, reported
 
 
 def test_a_damaged_header_is_no_known_batch():

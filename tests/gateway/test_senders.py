@@ -100,7 +100,7 @@ def test_another_principal_with_the_same_producer_id_is_judged_by_its_own_name()
 def test_observed_batches_have_senders():
     talk, observed = observing(None, "watched")
     taken = []
-    observed.submit = lambda one, _: taken.append(one.sender)
+    observed.submit = lambda batch, _: taken.append(batch.sender)
     talk.session.client_data(request(1, "till", topic="watched"))
     assert taken == [ClientContext(None, "till", "10.0.0.7")]
 
@@ -110,12 +110,12 @@ async def test_those_that_wait_for_a_worker_keep_them():
     plan = TopicPlan(topic="orders", validators=("a.V",), mode="observe")
     for name in ("one", "two"):
         sender = ClientContext(None, name, None)
-        one = ObservedBatch(plan, 3, uuid.UUID(int=1), 9, name, 7, sender)
-        observing_batches.batches.submit(one, DATA)
+        observed_batch = ObservedBatch(plan, 3, uuid.UUID(int=1), 9, name, 7, sender)
+        observing_batches.batches.submit(observed_batch, DATA)
     [pool] = observing_batches.pools
     senders = []
     pool.submit = lambda batch, _: senders.append(batch.sender)
     pool.opened.set()
     while len(senders) < 2:
         await asyncio.sleep(0)
-    assert [one.client_id for one in senders] == ["one", "two"]
+    assert [sender.client_id for sender in senders] == ["one", "two"]

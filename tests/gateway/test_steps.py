@@ -16,7 +16,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin import create_topics
-from penstock.gateway.context import request_context
+from penstock.gateway.context import handler_context
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import route
 from penstock.wire.client_requests import read_request
@@ -56,12 +56,12 @@ class TopicPolicies:
     def __init__(self):
         self.judged = 0
 
-    async def alteration(self, asked, asking, *, is_observed=False):
-        return NO if int(asked.resource_name[1:]) % 2 else ACCEPTED
+    async def alteration(self, request, context, *, is_observed=False):
+        return NO if int(request.resource_name[1:]) % 2 else ACCEPTED
 
-    async def creation(self, asked, asking, *, is_observed=False):
+    async def creation(self, request, context, *, is_observed=False):
         self.judged += 1
-        return NO if int(asked.topic[1:]) % 2 else ACCEPTED
+        return NO if int(request.topic[1:]) % 2 else ACCEPTED
 
 
 class Cluster:
@@ -128,7 +128,7 @@ class AdminTalk(Talk):
 
 async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
     talk = AdminTalk()
-    asked = v7.CreateTopicsRequest(
+    request = v7.CreateTopicsRequest(
         topics=tuple(
             v7.CreatableTopic(
                 name=TopicName(f"t{n}"),
@@ -142,7 +142,7 @@ async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
         timeout=NOW,
         validate_only=False,
     )
-    talk.session.client_data(request_frame(asked, 7))
+    talk.session.client_data(request_frame(request, 7))
     validated, turns = await talk.sent()
     assert finish(validated.read_body()).validate_only
     assert turns >= 2 * TOPICS // create_topics.SLICE, "read, and written for the cluster"
@@ -174,7 +174,7 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
     kind = load_request_schema(44, 1)
     of = sys.modules[kind.__module__]
     config = of.AlterableConfig(name="retention.ms", config_operation=i8(0), value="1")
-    asked = kind(
+    request = kind(
         resources=tuple(
             of.AlterConfigsResource(
                 resource_type=i8(2), resource_name=f"t{number}", configs=(config,)
@@ -184,16 +184,16 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
         validate_only=True,
     )
     talk.judges.create_topic, talk.judges.alter_config = None, "a.P"
-    talk.session.client_data(request_frame(asked, 7))
+    talk.session.client_data(request_frame(request, 7))
     probe, turns = await talk.sent()
-    assert turns >= 3 * RESOURCES // request_context.SLICE, "read, looked at, and written"
+    assert turns >= 3 * RESOURCES // handler_context.SLICE, "read, looked at, and written"
     kind = load_response_schema(44, 1)
-    one = sys.modules[kind.__module__].AlterConfigsResourceResponse
+    response_type = sys.modules[kind.__module__].AlterConfigsResourceResponse
     body = write_entity(
         kind(
             throttle_time=NOW,
             responses=tuple(
-                one(
+                response_type(
                     error_code=ErrorCode(0),
                     error_message=None,
                     resource_type=i8(2),
@@ -209,6 +209,8 @@ async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
     while not talk.client.data and not talk.done:
         turns += 1
         await asyncio.sleep(0)
-    assert turns >= 4 * RESOURCES // request_context.SLICE, "read, judged, and answered"
-    codes = [int(one.error_code) for one in parse_response(talk.client.take(), 44, 1).responses]
+    assert turns >= 4 * RESOURCES // handler_context.SLICE, "read, judged, and answered"
+    codes = [
+        int(response.error_code) for response in parse_response(talk.client.take(), 44, 1).responses
+    ]
     assert codes == [44 if number % 2 else 0 for number in range(RESOURCES)]

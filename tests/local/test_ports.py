@@ -27,7 +27,7 @@ def nothing_held(monkeypatch):
 
 def test_processes_that_look_at_the_same_ports_are_told_others():
     # Each process draws the same numbers, which is the worst that chance can do.
-    asked = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", _ASK],
             stdin=subprocess.PIPE,
@@ -36,26 +36,31 @@ def test_processes_that_look_at_the_same_ports_are_told_others():
         )
         for _ in range(4)
     ]
-    told = [port for one in asked for found in json.loads(one.stdout.readline()) for port in found]
-    for one in asked:
-        one.communicate()
-    assert len(told) == 4 * 30 * 6
-    assert len(set(told)) == len(told)
+    ports = [
+        port
+        for request in processes
+        for found in json.loads(request.stdout.readline())
+        for port in found
+    ]
+    for request in processes:
+        request.communicate()
+    assert len(ports) == 4 * 30 * 6
+    assert len(set(ports)) == len(ports)
 
 
 def test_what_was_told_last_is_told_again_last(monkeypatch):
     monkeypatch.setattr(ports, "_is_free", lambda _: True)
-    told = [port for _ in range(33) for port in free_ports(6)]
-    assert len(set(told)) == 33 * 6
-    assert free_ports(6) == told[:6]
+    found = [port for _ in range(33) for port in free_ports(6)]
+    assert len(set(found)) == 33 * 6
+    assert free_ports(6) == found[:6]
 
 
 def test_what_is_listened_on_is_left_out():
     (taken,) = free_ports()
     with socket.create_server(("127.0.0.1", taken)):
-        told = [port for _ in range(100) for port in free_ports(3)]
-    assert taken not in told
-    assert len(told) == 300
+        ports = [port for _ in range(100) for port in free_ports(3)]
+    assert taken not in ports
+    assert len(ports) == 300
 
 
 def test_a_full_block_is_followed_by_another(monkeypatch):

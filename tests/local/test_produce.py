@@ -35,8 +35,8 @@ PROPERTIES = {
 
 def answer(code, *texts, message=None, offset=7):
     errors = tuple(
-        BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=one)
-        for one in texts
+        BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=text)
+        for text in texts
     )
     return PartitionProduceResponse(
         index=i32(0), error_code=code, base_offset=i64(offset), log_start_offset=i64(0),
@@ -97,10 +97,10 @@ def test_a_topic_that_was_just_created_is_waited_for():
     found = [unknown, response_error(5, "topic new"), PartitionLeader(1, 0)]
 
     def leader(topic, partition):
-        one = found.pop(0)
-        if isinstance(one, Exception):
-            raise one
-        return one
+        outcome = found.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     settings = read_settings({"bootstrap.servers": "a:1"}, Path("f"))
     connection = SimpleNamespace(

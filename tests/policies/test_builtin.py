@@ -56,12 +56,12 @@ def test_fields_are_replaced_and_nothing_else(value, expected):
 @pytest.mark.parametrize(
     "value", [b"", b"no", b'{"card": NaN}', b"\xff", b"[" * 100_000, b'{"card": 1, "n": 1e999}']
 )
-def test_what_nobody_can_read_does_not_pass(value):
+def test_unreadable_values_do_not_pass(value):
     verdict = only(Redact, value)
     assert (verdict.outcome, verdict.value) == ("failed", None)
 
 
-def test_what_is_not_json_may_be_let_through():
+def test_values_that_are_not_json_may_pass():
     class Lenient(Redact):
         pass_what_is_not_json = True
 
@@ -117,7 +117,7 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
 
 
 @pytest.mark.parametrize(
-    ("base", "settings", "told"),
+    ("base", "settings", "message"),
     [
         (RedactJsonFields, {}, "topics must be set"),
         (RedactJsonFields, {"topics": "x"}, "fields must be set"),
@@ -130,13 +130,13 @@ def test_records_are_dropped_by_header_or_field(record, outcome):
         (DropRecords, {"topics": "x"}, "needs a condition"),
     ],
 )
-def test_wrong_settings_are_told_at_start(base, settings, told):
-    with pytest.raises(ConfigurationError, match=told.replace("(", r"\(")):
+def test_wrong_settings_are_reported_at_start(base, settings, message):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
         only(type("Mine", (base,), settings), b"{}")
 
 
 def named(tmp_path, cls, keys, value=b"{}"):
-    """Have a ready-made interceptor process a value under a name, with these keys."""
+    """Let a built-in interceptor process a value under a name, with these keys."""
     lines = {
         "upstream.bootstrap.servers": "a:1",
         "policies": "one",
@@ -152,7 +152,7 @@ def named(tmp_path, cls, keys, value=b"{}"):
     if of_topic is None:  # its pattern is not found in the name
         return None
     found = Chain(of_topic, policies).judge_each(0, UUID(int=1), columns(value))
-    outcomes = [one.outcome.value for _, one in found.verdicts]
+    outcomes = [verdict.outcome.value for _, verdict in found.verdicts]
     return outcomes[0] if outcomes else found.replaced and found.replaced[1][0]
 
 
@@ -176,7 +176,7 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
 
 
 @pytest.mark.parametrize(
-    ("cls", "keys", "told"),
+    ("cls", "keys", "message"),
     [
         (RedactJsonFields, {}, "fields must be set"),
         (RedactJsonFields, {"fields": "a[1]"}, "is not a path"),
@@ -191,8 +191,8 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
         (RedactTagged, {"tags": "PII", "schema.registry.url": "x"}, r"schema\.registry\.url"),
     ],
 )
-def test_wrong_keys_are_told_at_start(tmp_path, cls, keys, told):
-    if told is None:
+def test_wrong_keys_are_reported_at_start(tmp_path, cls, keys, message):
+    if message is None:
         configuration = read_configuration(
             tmp_path / "p.properties",
             {"upstream.bootstrap.servers": "a:1", "policies": "one"}
@@ -201,11 +201,11 @@ def test_wrong_keys_are_told_at_start(tmp_path, cls, keys, told):
         )
         assert "policies.one.replacement is unknown" in configuration.warnings[0]
         return
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         named(tmp_path, cls, keys)
 
 
-def test_a_class_of_ones_own_has_attributes_and_keys():
+def test_a_derived_class_has_attributes_and_keys():
     made = Redact()
     made.configure({"replacement": "gone", "other": "x"})
     assert (made.topics, made.fields[0], made.replacement) == ("^t", "card", "gone")

@@ -1,4 +1,4 @@
-"""docs/choosing.md and docs/built-in.md: what they show works, and the keys of the classes are there."""
+"""docs/choosing.md and docs/built-in.md: the examples work, and the keys of the classes exist."""
 
 import re
 from io import StringIO
@@ -40,14 +40,14 @@ def test_the_keys_in_place_of_checks_of_dqx_judge_alike():
     keys = javaproperties.load(StringIO(block))
     known = {"rules.known": keys["policies.currency.rules.known"]}
     values = ['{"currency": "EUR"}', '{"currency": null}', "{}", '{"currency": "GBP"}']
-    assert [one.outcome for one in judge(Rules, values, configs=known)] == ["accepted"] * 3 + [
-        "refused"
-    ]
+    assert [verdict.outcome for verdict in judge(Rules, values, configs=known)] == [
+        "accepted"
+    ] * 3 + ["refused"]
     fields = {"fields": keys["policies.required.fields"]}
     values = ['{"id": 1}', '{"id": null}', "{}"]
-    assert [one.outcome for one in judge(Required, values, configs=fields)] == ["accepted"] + [
-        "refused"
-    ] * 2
+    assert [verdict.outcome for verdict in judge(Required, values, configs=fields)] == [
+        "accepted"
+    ] + ["refused"] * 2
 
 
 def conditions():
@@ -62,8 +62,10 @@ def conditions():
     yield from re.findall(r"`rules\.\w+=([^`]+)`", TEXT.partition("\n## ")[0])
 
 
-@pytest.mark.parametrize("condition", [one for one in conditions() if "count" not in one])
-def test_a_condition_that_is_shown_is_one(condition):
+@pytest.mark.parametrize(
+    "condition", [condition for condition in conditions() if "count" not in condition]
+)
+def test_a_documented_condition_is_valid(condition):
     Rules().configure({"rules.r": condition})
 
 

@@ -110,10 +110,15 @@ def test_tenants_write_their_own_records_only():
     records = [own, {"value": b"v", "headers": [("tenant", b"shop-8")]}, twice, {"value": b"v"}]
     policy = example("tenants").OwnTenant
 
-    told = judge(policy, records, validation_policy="tenant", principal="User:shop-7")
-    assert [one.outcome for one in told] == ["accepted", "refused", "refused", "refused"]
+    verdicts = judge(policy, records, validation_policy="tenant", principal="User:shop-7")
+    assert [verdict.outcome for verdict in verdicts] == [
+        "accepted",
+        "refused",
+        "refused",
+        "refused",
+    ]
     nobody = judge(policy, records, validation_policy="tenant", client_id="shop-7")
-    assert {one.message for one in nobody} == {"test needs a login"}
+    assert {verdict.message for verdict in nobody} == {"test needs a login"}
 
 
 def test_the_tenants_of_the_guide_keep_to_their_own_records():
@@ -127,6 +132,8 @@ def test_the_tenants_of_the_guide_keep_to_their_own_records():
     headers = [own, [*own, ("tenant", b"shop-8")], [("tenant", b"")], [("tenant", None)], []]
     records = [{"value": b"v", "headers": header} for header in headers]
 
-    told = judge(policy, records, principal="User:shop-7")
-    assert [one.outcome for one in told] == ["accepted", *["refused"] * 4]
-    assert {one.outcome for one in judge(policy, records, client_id="shop-7")} == {"refused"}
+    verdicts = judge(policy, records, principal="User:shop-7")
+    assert [verdict.outcome for verdict in verdicts] == ["accepted", *["refused"] * 4]
+    assert {verdict.outcome for verdict in judge(policy, records, client_id="shop-7")} == {
+        "refused"
+    }

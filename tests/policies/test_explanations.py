@@ -8,7 +8,7 @@ def test_the_first_hundred_are_explained():
     assert [explanations.take(0.1) for _ in range(MOST + 1)] == [True] * MOST + [False]
 
 
-def test_one_that_takes_too_long_leaves_the_others_theirs():
+def test_an_explanation_that_takes_too_long_leaves_the_others_theirs():
     explanations = Explanations()
     assert not explanations.take(RECORD_MS + 1)
     assert explanations.take(RECORD_MS)

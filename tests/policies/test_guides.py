@@ -1,4 +1,4 @@
-"""The examples of docs/policies.md and docs/interfaces.md do what the pages say."""
+"""The examples of docs/policies.md and docs/interfaces.md work as the pages describe."""
 
 import re
 import sqlite3
@@ -34,19 +34,23 @@ def test_declared_keys_decide(names):
         topic_configs=topic_configs,
         configs={"unit": "octets"},
     )
-    assert [one.message for one in verdicts] == [None, "more than 3 octets", "the value is empty"]
+    assert [verdict.message for verdict in verdicts] == [
+        None,
+        "more than 3 octets",
+        "the value is empty",
+    ]
 
 
 def test_an_interceptor_drops_and_changes(names):
     values = [b"test-card", b"4111 1111", b"other"]
     verdicts = judge(names["NoCardNumbers"], values, topic="payments-eu")
-    assert [one.outcome for one in verdicts] == ["dropped", "accepted", "accepted"]
+    assert [verdict.outcome for verdict in verdicts] == ["dropped", "accepted", "accepted"]
     assert verdicts[1].value == b"**** 1111"
 
 
 def test_columns_are_judged(names):
     verdicts = judge(names["KnownSchemas"], [b"\0\0\0\0\7x", b"\0\0\0\0\1x"])
-    assert [one.outcome for one in verdicts] == ["accepted", "refused"]
+    assert [verdict.outcome for verdict in verdicts] == ["accepted", "refused"]
 
 
 @pytest.fixture
@@ -62,7 +66,10 @@ def customers(tmp_path):
 def test_a_look_up_decides(names, customers):
     records = [{"key": key, "value": b"v"} for key in (b"7", b"8", None)]
     verdicts = judge(names["KnownCustomers"], records, configs=customers)
-    assert [one.message for one in verdicts] == [None, *["the key must be a known customer"] * 2]
+    assert [verdict.message for verdict in verdicts] == [
+        None,
+        *["the key must be a known customer"] * 2,
+    ]
 
 
 def test_a_look_up_that_fails_postpones(names, tmp_path):

@@ -1,4 +1,4 @@
-"""`HeaderRequired`: which headers a record has, and what is in them."""
+"""`HeaderRequired`: the headers of a record, and their values."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def text(headers, configs=CONFIGS):
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "message"),
     [
         ({"trace-id": b"", "tenant": b"shop"}, None),
         ({"trace-id": None, "tenant": b"shop", "other": b"x"}, None),
@@ -30,18 +30,18 @@ def text(headers, configs=CONFIGS):
         ({}, "header trace-id is missing"),
     ],
 )  # fmt: skip
-def test_headers_have_to_be_there(headers, told):
-    assert text(headers) == told
+def test_headers_have_to_be_there(headers, message):
+    assert text(headers) == message
 
 
-def test_a_pattern_is_found_anywhere_unless_it_says_otherwise():
+def test_a_pattern_is_searched_unless_it_is_anchored():
     configs = {"headers": "a", "headers.a.pattern": "b+"}
     assert text({"a": b"abbc"}, configs) is None
     assert text({"a": b"ac"}, configs) == "header a does not match b+"
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "headers must list names, like headers=trace-id,tenant, not nothing"),
         ({"headers": "a", "headers.b.pattern": "x"}, "headers.b.pattern is unknown"),
@@ -50,12 +50,12 @@ def test_a_pattern_is_found_anywhere_unless_it_says_otherwise():
         ({"headers": "a", "headers.a.pattern": "("}, "headers.a.pattern must be a regular"),
     ],
 )
-def test_wrong_settings(configs, told):
+def test_wrong_settings(configs, message):
     with pytest.raises(ConfigurationError) as raised:
         text({}, configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_pattern_takes_no_longer_than_the_text_is_long():
-    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # for ever, if it went back
+    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # without an end, if it backtracked
     assert text({"a": b"a" * 100_000 + b"!"}, configs) is not None

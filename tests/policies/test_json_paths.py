@@ -39,7 +39,7 @@ def test_paths(path, steps, again):
     ["", "$", "$.", "$..a", "$.*", "$.a.*", "a[0]", "a[?@.b]", "a['b'", "a[b]", "/a", "a..b", "a.",
      "['a','b']", "['a']b", r"['\q']", "['a\\']", "$['a'"],
 )  # fmt: skip
-def test_what_is_no_path(path):
+def test_invalid_paths(path):
     with pytest.raises(ValueError, match="is not a path"):
         parse(path)
 

@@ -10,7 +10,7 @@ RECORDS = [{"key": b"x" * 100}, {"key": b""}, {"value": b"v"}]
 
 
 def texts(configs=None):
-    return [one.message for one in judge(KeyRequired, RECORDS, topic="t", configs=configs)]
+    return [verdict.message for verdict in judge(KeyRequired, RECORDS, topic="t", configs=configs)]
 
 
 def test_a_key_has_to_be_there():
@@ -18,7 +18,7 @@ def test_a_key_has_to_be_there():
     assert texts({"empty.keys": "accept"}) == [None, None, "the record has no key"]
 
 
-def test_one_byte_is_looked_at():
+def test_a_single_byte_is_read():
     assert KeyRequired().get_hints() == (False, 1, 0)
 
 

@@ -19,7 +19,7 @@ RECORDS = [
 
 def texts(**limits):
     configs = {f"{part}.max.bytes": str(most) for part, most in limits.items()}
-    return [one.message for one in judge(MaxBytes, RECORDS, topic="t", configs=configs)]
+    return [verdict.message for verdict in judge(MaxBytes, RECORDS, topic="t", configs=configs)]
 
 
 def test_each_part_has_a_limit():
@@ -40,7 +40,7 @@ def test_the_record_altogether():
     assert texts(record=0)[4:] == ["the record has more than 0 bytes", None]
 
 
-def test_one_limit_says_nothing_of_the_others():
+def test_a_limit_does_not_affect_the_others():
     assert texts(value=4) == [None, None, "the value has more than 4 bytes", None, None, None]
 
 
@@ -56,7 +56,7 @@ def test_no_more_is_looked_at_than_has_to_be():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "one of key.max.bytes, value.max.bytes, headers.max.bytes, record.max.bytes"),
         ({"value.max.bytes": "1k"}, "value.max.bytes must be a number of bytes, from 0, not 1k"),
@@ -64,7 +64,7 @@ def test_no_more_is_looked_at_than_has_to_be():
         ({"key.max.bytes": ""}, "key.max.bytes must be a number of bytes, from 0, not nothing"),
     ],
 )
-def test_wrong_settings(configs, told):
+def test_wrong_settings(configs, message):
     with pytest.raises(ConfigurationError) as raised:
         judge(MaxBytes, [b""], topic="t", configs=configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)

@@ -46,17 +46,17 @@ OLD = b'{"ssn":"secret","age":50}'
 
 
 class Known:
-    """A registry with one schema, which counts what it is asked."""
+    """A registry with one schema, which counts its requests."""
 
     def __init__(self, schema):
         self.known = schema
-        self.asked = 0
+        self.requests = 0
 
-    def asks_for(self, topic):
+    def use_share_of(self, topic):
         self.topic = topic
 
     def schema(self, schema):
-        self.asked += 1
+        self.requests += 1
         if isinstance(self.known, Exception):
             raise self.known
         assert schema == 7
@@ -130,7 +130,7 @@ def test_avro_is_written_again_behind_the_same_id():
     expected = PREFIX + avro_bytes({"ssn": "***", "age": 5})
     assert value_of(made, data) == expected
     assert value_of(made, data) == expected
-    assert registry.asked == 1
+    assert registry.requests == 1
 
 
 def test_tags_beside_the_schema_and_another_replacement():
@@ -178,13 +178,15 @@ IN_B = {"b": {"a": "secret"}}
         pytest.param({"confluent:tags": ["PII"]}, {"a": "secret"}, id="the whole"),
         pytest.param({"properties": {"a": {"allOf": [TAGGED]}}}, {"a": "secret"}, id="allOf"),
         pytest.param(
-            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"}, id="oneOf"
+            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"},
+            id="oneOf"
         ),
         pytest.param({"properties": {"a": {"items": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
                       "$defs": {"a": TAGGED}}, {"a": ["secret"]}, id="a $ref in anyOf"),
-        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"}, id="then"),
-        pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"}, id="dependencies"),
-        pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b": {"$dynamicRef": "#n"}}},
+        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"},
+        id="then"), pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"},
+        id="dependencies"), pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b":
+        {"$dynamicRef": "#n"}}},
                      IN_B, id="$dynamicRef"),
         pytest.param(
             {"$defs": {"x": {"$id": "x", "$dynamicAnchor": "n"},
@@ -197,7 +199,7 @@ IN_B = {"b": {"a": "secret"}}
                      {"n": "secret"}, id="a circle"),
     ],
 )  # fmt: skip
-def test_no_keyword_hides_what_is_tagged_in_json(schema, value):
+def test_no_keyword_hides_tagged_fields_in_json(schema, value):
     made, _ = interceptor(registered("JSON", schema))
     found = value_of(made, PREFIX + json.dumps(value).encode())
     assert b"secret" not in found
@@ -208,8 +210,8 @@ OF_SECRET = ORDER(ssn="secret").SerializeToString()
 
 def in_map(*entries):
     """Bytes of the map `scores`, where each entry is for the same key."""
-    inner = [b"\x0a\x01k\x12" + bytes([len(one)]) + one for one in entries]
-    return b"".join(b"\x42" + bytes([len(one)]) + one for one in inner)
+    inner = [b"\x0a\x01k\x12" + bytes([len(entry)]) + entry for entry in entries]
+    return b"".join(b"\x42" + bytes([len(entry)]) + entry for entry in inner)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_a_header_that_does_not_suit_the_schema(schema, header):
         value_of(made, b"secret", [Header("__value_schema_id", header)])
 
 
-def test_keys_only_if_asked():
+def test_keys_only_if_configured():
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     made, _ = interceptor(registered("AVRO", AVRO))
     assert made.process_record(data, None, "t", 0, ()) == (data, None)
@@ -272,14 +274,14 @@ def test_keys_only_if_asked():
         (PREFIX + avro_bytes({"ssn": "secret", "age": 5}) + b"x", "the value does not fit"),
     ],
 )
-def test_what_cannot_be_redacted_does_not_pass(value, reason):
+def test_records_that_cannot_be_redacted_do_not_pass(value, reason):
     made, _ = interceptor(registered("AVRO", AVRO))
     with pytest.raises(ValueError, match=reason) as caught:
         value_of(made, value)
     assert "secr" not in str(caught.value)
 
 
-def test_a_registry_that_is_away_is_asked_again():
+def test_an_unavailable_registry_is_tried_again():
     made, registry = interceptor(RetriableException("the registry is away"))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     with pytest.raises(RetriableException):
@@ -292,15 +294,15 @@ def prepare(made, *values):
     made.prepare_batch("t", 0, PolicyBatch(columns(*values)))
 
 
-def test_what_a_batch_needs_is_asked_for_before_it_is_processed():
+def test_the_schemas_of_a_batch_are_requested_before_it_is_processed():
     made, registry = interceptor(registered("AVRO", AVRO))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     prepare(made, data, None, b"no id", data)
-    assert registry.asked == 1
+    assert registry.requests == 1
     registry.known = RetriableException("the registry is away")
     assert b"secret" not in value_of(made, data)
     prepare(made, data)
-    assert registry.asked == 1
+    assert registry.requests == 1
 
 
 def test_while_the_registry_is_away_nothing_is_processed():
@@ -309,14 +311,14 @@ def test_while_the_registry_is_away_nothing_is_processed():
         prepare(made, PREFIX + avro_bytes({"ssn": "secret", "age": 5}))
 
 
-def test_an_unknown_schema_is_told_by_its_records_alone_and_asked_for_with_the_next_batch():
+def test_an_unknown_schema_fails_only_its_records_and_is_requested_with_the_next_batch():
     made, registry = interceptor(UnknownSchemaError("schema 7 is not in the schema registry"))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
     prepare(made, data, None)
     for _ in range(2):
         with pytest.raises(UnknownSchemaError):
             value_of(made, data)
-    assert registry.asked == 1
+    assert registry.requests == 1
     registry.known = registered("AVRO", AVRO)
     prepare(made, data)
     assert b"secret" not in value_of(made, data)
@@ -356,7 +358,7 @@ def test_a_value_without_end():
 
 
 class Adults(BrokerRecordValidator):
-    """Refuses the young, and those whose number is there to be read."""
+    """Refuses the young, and records with a readable number."""
 
     def validate_record(self, topic_partition, key, value, headers):
         if b"secret" in value:
@@ -365,7 +367,7 @@ class Adults(BrokerRecordValidator):
 
 
 def of_redacted_batch(mode):
-    """Return what is stored of a batch with one bad record, and its dead letters."""
+    """Return the stored records of a batch with one bad record, and its dead letters."""
     schema = {"properties": {"ssn": {"type": "string", "confluent:tags": ["PII"]}}}
     made, _ = interceptor(registered("JSON", schema), topics="^orders$")
     plan = TopicPlan(topic="orders", interceptors=("Redact",), validators=("Adults",), mode=mode)
@@ -393,7 +395,7 @@ def test_a_marked_record_is_redacted():
     assert letters == b""
 
 
-def test_a_dead_letter_has_what_was_sent_and_the_others_are_redacted():
+def test_a_dead_letter_has_the_original_record_and_the_others_are_redacted():
     stored, letters = of_redacted_batch("quarantine")
     assert list(stored.values) == [PREFIX + b'{"ssn":"***","age":50}']
     (letter,) = read_stored_batch(letters, max_decompressed_bytes=2**20).records.values

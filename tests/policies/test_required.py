@@ -16,7 +16,7 @@ def texts(values, configs=FIELDS):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         (b'{"id":1,"customer":{"email":"a"},"lines":[]}', None),
         (b'{"id":1,"customer":{"email":"a"},"lines":[{"sku":"x"},{"sku":0}]}', None),
@@ -33,9 +33,9 @@ def texts(values, configs=FIELDS):
         (b"\xff", "the value is not JSON, which is UTF-8"),
     ],
 )  # fmt: skip
-def test_fields_have_to_be_there(value, told):
+def test_fields_have_to_be_there(value, message):
     [found] = texts([value])
-    assert found == told
+    assert found == message
 
 
 def test_the_first_field_of_the_list_is_named():
@@ -58,7 +58,7 @@ def test_a_path_may_lead_on_from_another():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "fields must list names, like fields=id,customer.email, not nothing"),
         ({"fields": "a,,b"}, "fields must list names"),
@@ -70,10 +70,10 @@ def test_a_path_may_lead_on_from_another():
         ({"fields": "a", "null.values": ""}, "null.values must be one of"),
     ],
 )
-def test_wrong_settings(configs, told):
+def test_wrong_settings(configs, message):
     with pytest.raises(ConfigurationError) as raised:
         judge(Required, [b"{}"], topic="t", configs=configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_only_values_are_looked_at():
@@ -97,9 +97,11 @@ def test_messages_and_verdicts_agree_with_the_paths():
 
 def is_there(value, path):
     if EVERY not in path:
-        return any(one is not None for one in find(value, path))
+        return any(item is not None for item in find(value, path))
     before, rest = path[: path.index(EVERY)], path[path.index(EVERY) + 1 :]
-    arrays = [one for one in find(value, before) if isinstance(one, list)]
+    arrays = [item for item in find(value, before) if isinstance(item, list)]
     return bool(arrays) and all(
-        any(one is not None for one in find(item, rest)) for array in arrays for item in array
+        any(found_item is not None for found_item in find(item, rest))
+        for array in arrays
+        for item in array
     )

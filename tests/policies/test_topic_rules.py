@@ -14,8 +14,8 @@ def configured(policy, rules):
     return instance
 
 
-def told(policy, request):
-    """What the client is told, or None where the request is allowed."""
+def message_of(policy, request):
+    """The message for the client, or None if the request is allowed."""
     try:
         policy.validate(request)
     except PolicyViolationException as refusal:
@@ -27,12 +27,12 @@ def created(rules, topic="orders", *, partitions=1, replicas=1, assignments=None
     if assignments is not None:
         partitions = replicas = None
     request = TopicRules.RequestMetadata(topic, partitions, replicas, assignments, configs or {})
-    return told(configured(TopicRules, rules), request)
+    return message_of(configured(TopicRules, rules), request)
 
 
 def altered(rules, configs, topic="orders", *, kind="TOPIC"):
     request = ConfigRules.RequestMetadata(ConfigResource(kind, topic), configs)
-    return told(configured(ConfigRules, rules), request)
+    return message_of(configured(ConfigRules, rules), request)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_each_partition_of_an_assignment_has_its_replicas_counted(assignments, e
         ({"records.policy.enabled": "false"}, "records.policy.enabled"),
     ],
 )
-def test_other_configs_than_the_allowed_ones_are_refused(configs, refused):
+def test_other_configs_than_the_allowed_are_refused(configs, refused):
     rules = {"configs.allowed": "retention.*, cleanup.policy,"}
     rest = "; only these are allowed: retention.*, cleanup.policy (topic.rules.configs.allowed)"
     for verb, message in (
@@ -247,7 +247,7 @@ def test_required_configs_stay_as_they_are(configs, expected):
         ("0" * 5000 + "1", "1; at least 60000 ms are required"),
     ],
 )
-def test_retention_is_bounded_where_it_is_given(value, expected):
+def test_retention_is_bounded_if_it_is_set(value, expected):
     rules = {"retention.ms.min": "60000", "retention.ms.max": WEEK}
     if expected:
         bound = "min" if "least" in expected else "max"
@@ -266,7 +266,7 @@ def test_unlimited_retention_is_above_any_least():
     assert altered({"retention.ms.min": WEEK}, {"retention.ms": "-1"}) is None
 
 
-def test_all_broken_rules_are_told_at_once():
+def test_all_broken_rules_are_reported_at_once():
     rules = {
         "name.pattern": "[a-z]+",
         "partitions.max": "10",
@@ -347,8 +347,8 @@ def test_other_keys_of_the_file_are_passed_over():
             "topic.rules.partitions.max": " 2 ",
         }
     )
-    assert told(policy, TopicRules.RequestMetadata("orders", 2, 1, None, {})) is None
-    assert told(policy, TopicRules.RequestMetadata("orders", 3, 1, None, {})) is not None
+    assert message_of(policy, TopicRules.RequestMetadata("orders", 2, 1, None, {})) is None
+    assert message_of(policy, TopicRules.RequestMetadata("orders", 3, 1, None, {})) is not None
 
 
 @pytest.mark.parametrize("policy", [TopicRules, ConfigRules])
@@ -438,13 +438,13 @@ def test_other_keys_of_the_file_are_passed_over():
         ({"internal.topics": "judge"}, "there is no rule: set one of topic.rules."),
     ],
 )
-def test_wrong_settings_are_told_at_start(policy, rules, expected):
+def test_wrong_settings_are_reported_at_start(policy, rules, expected):
     with pytest.raises(ValueError) as raised:
         configured(policy, rules)
     assert str(raised.value).startswith(expected)
 
 
-def test_rules_over_configs_need_one_over_configs():
+def test_rules_over_configs_need_a_rule_over_configs():
     with pytest.raises(ValueError) as raised:
         configured(ConfigRules, {"partitions.max": "3", "name.pattern": "x"})
     assert str(raised.value) == (

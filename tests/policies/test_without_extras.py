@@ -1,4 +1,4 @@
-"""An extra has all packages that its policies need; a policy of one's own needs no extra.
+"""An extra has all packages that its policies need; a user's policy needs no extra.
 
 Each program runs without the packages that `pip install penstock[EXTRA]` would not install.
 """
@@ -86,7 +86,7 @@ def packages(extra: str | None) -> set[str]:
         ("schemas", SCHEMAS),
     ],
 )
-def test_an_extra_has_what_its_policies_need(extra, program, tmp_path):
+def test_an_extra_has_the_packages_of_its_policies(extra, program, tmp_path):
     there = packages(extra)
     missing = [
         module

@@ -30,8 +30,8 @@ class Quota(CreateTopicPolicyWithContext):
             for name, topic in context.topics.items()
             if name.startswith(f"{team}.") and name != request.topic
         )
-        asked = request.num_partitions or len(request.replicas_assignments)
-        if used + asked > 100:
+        count = request.num_partitions or len(request.replicas_assignments)
+        if used + count > 100:
             raise PolicyViolationException(f"team {team} has {used} of its 100 partitions")
 
 

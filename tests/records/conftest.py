@@ -25,7 +25,7 @@ def chosen(wanted: str) -> implementation.Implementation:
 def reading(request) -> Iterator[implementation.Implementation]:
     """Batches are read by one of them."""
     with pytest.MonkeyPatch.context() as patch:
-        one = chosen(request.param)
-        patch.setattr(batch, "_reading", lambda: one)
-        patch.setattr(stored_batch, "_reading", lambda: one)
-        yield one
+        module = chosen(request.param)
+        patch.setattr(batch, "_reading", lambda: module)
+        patch.setattr(stored_batch, "_reading", lambda: module)
+        yield module

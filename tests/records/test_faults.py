@@ -81,15 +81,15 @@ STRUCTURE = "Found invalid record structure: "
 )
 def test_both_implementations_say_what_and_where(second, text):
     body = GOOD + second
-    said = f"{text} (record 1 of the batch)"
-    assert find_fault(body, 2) == said
-    assert refusal(encode_batch(values(b"", b""), body=body)) == (87, said)
+    message = f"{text} (record 1 of the batch)"
+    assert find_fault(body, 2) == message
+    assert refusal(encode_batch(values(b"", b""), body=body)) == (87, message)
 
 
 def test_what_follows_the_last_record_belongs_to_none():
-    said = "Incorrect declared batch size, records still remaining in file"
-    assert find_fault(GOOD + b"\x00", 1) == said
-    assert refusal(encode_batch(values(b""), body=GOOD + b"\x00")) == (87, said)
+    message = "Incorrect declared batch size, records still remaining in file"
+    assert find_fault(GOOD + b"\x00", 1) == message
+    assert refusal(encode_batch(values(b""), body=GOOD + b"\x00")) == (87, message)
 
 
 @pytest.mark.thorough
@@ -97,12 +97,12 @@ def test_what_follows_the_last_record_belongs_to_none():
 def test_behind_very_many_headers_no_part_is_named(more):
     headers = b"\x00\x01" * (HEADERS_MAX - 1 + more) + b"\x00\x02"
     second = record(b"\x00\x00\x02\x01\x01" + zigzag(HEADERS_MAX + more) + headers)
-    said = f"{STRUCTURE}{'headers' if more else 'header value'} (record 1 of the batch)"
-    assert refusal(encode_batch(values(b"", b""), body=GOOD + second)) == (87, said)
+    message = f"{STRUCTURE}{'headers' if more else 'header value'} (record 1 of the batch)"
+    assert refusal(encode_batch(values(b"", b""), body=GOOD + second)) == (87, message)
     longer = record(b"\x00\x00\x02\x01\x01" + zigzag(HEADERS_MAX + more)
                     + b"\x00\x01" * (HEADERS_MAX + more) + b"\x00")  # fmt: skip
-    said = refusal(encode_batch(values(b"", b""), body=GOOD + longer))[1]
-    assert said.startswith(f"{STRUCTURE}headers" if more else "Invalid record size: expected")
+    message = refusal(encode_batch(values(b"", b""), body=GOOD + longer))[1]
+    assert message.startswith(f"{STRUCTURE}headers" if more else "Invalid record size: expected")
 
 
 @pytest.mark.thorough
@@ -116,23 +116,23 @@ def test_a_fault_behind_many_records_is_found():
 def test_an_overlong_number_counts_before_a_later_fault():
     first = record(b"\x00\x00\x00" + LONG_NULL + b"\x01\x00")
     for second in (record(b"\x00\x00\x02\x01\x01\x00"), record(b"\x00")):
-        said = refusal(encode_batch(values(b"", b""), body=first + second))
-        assert said == (87, STRUCTURE + "key (record 0 of the batch)")
+        message = refusal(encode_batch(values(b"", b""), body=first + second))
+        assert message == (87, STRUCTURE + "key (record 0 of the batch)")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("last", "said"), [(b"\x00\x01", None), (b"\x00" + LONG_NULL, f"{STRUCTURE}headers")]
+    ("last", "message"), [(b"\x00\x01", None), (b"\x00" + LONG_NULL, f"{STRUCTURE}headers")]
 )
-def test_very_many_headers_are_all_looked_at(last, said):
+def test_very_many_headers_are_all_looked_at(last, message):
     padded = b"\x81\x00"  # so that the record takes more bytes than it has to
     headers = zigzag(HEADERS_MAX + 2) + b"\x00\x01" * (HEADERS_MAX + 1) + last
     body = record(b"\x00\x00\x00" + padded + b"\x01" + headers)
-    told = said and f"{said} (record 0 of the batch)"
-    assert find_overlong(body, 0, 0) == told
+    expected = message and f"{message} (record 0 of the batch)"
+    assert find_overlong(body, 0, 0) == expected
     data = encode_batch(values(b""), body=body)
-    if told:
-        assert refusal(data) == (87, told)
+    if expected:
+        assert refusal(data) == (87, expected)
     else:
         batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
         assert len(batch.records.headers[0]) == HEADERS_MAX + 2

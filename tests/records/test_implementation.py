@@ -118,13 +118,13 @@ def test_a_folder_of_that_name_is_no_extension(tmp_path, monkeypatch):
 @pytest.mark.parametrize("value", ["yes", "2", "native", " 1"])
 def test_a_value_that_means_nothing_is_an_error(monkeypatch, value):
     monkeypatch.setenv("PENSTOCK_NATIVE", value)
-    said = (
+    message = (
         f"PENSTOCK_NATIVE={value}: it must be 0 (Python), 1 (native) or empty (what is installed)"
     )
     for function in (describe, choose):
         with pytest.raises(NativeMissingError) as refused:
             function()
-        assert str(refused.value) == said
+        assert str(refused.value) == message
 
 
 def test_the_crate_has_the_interface_of_the_package():

@@ -28,7 +28,7 @@ def java(lines):
     """What `JavaLog` prints for each line."""
     done = subprocess.run(
         program(Path(__file__).with_name("JavaLog.java")),
-        input="".join(f"{one}\n" for one in lines),
+        input="".join(f"{line}\n" for line in lines),
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     return done.stdout.splitlines()
@@ -75,7 +75,7 @@ def rows(batch):
     return " ".join(
         ",".join(
             [str(offset), str(timestamp), text(key), text(value)]
-            + [text(one) for name, field in headers for one in (name.encode(), field)]
+            + [text(part) for name, field in headers for part in (name.encode(), field)]
         )
         for offset, timestamp, key, value, headers in zip(*columns, strict=True)
     )
@@ -115,7 +115,7 @@ def test_what_is_made_of_them_is_read_by_a_consumer(stored):
             expected.append(rows(read_stored_batch(written[-1], max_decompressed_bytes=LIMIT)))
             values = [batch.records.values[at] for at in kept]
             assert len(expected[-1].split(" ")) == len(values)
-    assert java(f"read {one.hex()}" for one in written) == expected
+    assert java(f"read {item.hex()}" for item in written) == expected
 
 
 def as_sent(batch):

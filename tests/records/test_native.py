@@ -38,15 +38,15 @@ def outcome(read, body, count=3, head=HEAD):
         records = read(view, count)
     except UnreadableRecords as error:
         return error.code, error.message
-    return asked(records), records.timestamps, records.keys, records.values, records.headers
+    return results_of(records), records.timestamps, records.keys, records.values, records.headers
 
 
-def asked(records):
+def results_of(records):
     """What is behind prefixes, and which headers are there; asked before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
-    fields = [one for one in (*records.keys[:1], *records.values[:1]) if one]
+    fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]
     prefixes = {b"k", b"x" * 99, *(field[:size] for field in fields for size in (1, 2, len(field)))}
-    names = {"", "\ufffd", *(one.key for some in records.headers for one in some)}
+    names = {"", "\ufffd", *(record.key for some in records.headers for record in some)}
     return (
         fresh,
         [(records.keys_after(prefix), records.values_after(prefix)) for prefix in sorted(prefixes)],
@@ -224,7 +224,7 @@ def test_what_follows_a_prefix(pairs, prefix):
     data = encode_batch([Record(0, key, value) for key, value in pairs])
     view = memoryview(data + bytes(SLACK))[: len(data)]
     for column, after in zip(zip(*pairs, strict=True), ("keys_after", "values_after"), strict=True):
-        expected = None if None in column else tuple(one[len(prefix) :] for one in column)
+        expected = None if None in column else tuple(field[len(prefix) :] for field in column)
         for read in (PYTHON, NATIVE):
             assert getattr(read(view, len(pairs)), after)(prefix) == expected
 
@@ -273,9 +273,9 @@ def test_arrow_arrays_outlive_what_they_came_from():
     keys, column = records.keys_arrow, records.values_arrow
     assert (len(keys), len(column)) == (1000, 1000)
     array, nulls = pa.array(column), pa.array(keys)
-    for one in (array, nulls):
-        one.validate(full=True)
-        assert one.type == pa.binary()
+    for arrow in (array, nulls):
+        arrow.validate(full=True)
+        assert arrow.type == pa.binary()
     schema, unused = column.__arrow_c_array__()
     assert pa.DataType._import_from_c_capsule(column.__arrow_c_schema__()) == pa.binary()
     del records, column, keys, schema, unused

@@ -19,7 +19,7 @@ from penstock.records.stored_batch import read_stored_batch
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_record, encode_stored, zigzag
 from tests.records.test_decoder import RECORD, encode_length, mutated, varints
-from tests.records.test_native import asked, field, number
+from tests.records.test_native import field, number, results_of
 
 PYTHON, NATIVE = chosen("0").read_stored, chosen("1").read_stored
 NOW = 1_700_000_000_000
@@ -46,7 +46,7 @@ def view_of(body, base_timestamp=NOW, count=4):
 
 
 def columns(records):
-    return asked(records), records.timestamps, records.keys, records.values, records.headers
+    return results_of(records), records.timestamps, records.keys, records.values, records.headers
 
 
 def outcome(read, body, count, last, log_append_time):

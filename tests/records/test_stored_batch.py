@@ -417,9 +417,9 @@ def test_dead_letters():
             CLIENT,
             RECORDS[at].key,
             RECORDS[at].value,
-            (*RECORDS[at].headers, *map(Header._make, one)),
+            (*RECORDS[at].headers, *map(Header._make, added)),
         )
-        for at, one in zip((0, 2, 3), more, strict=True)
+        for at, added in zip((0, 2, 3), more, strict=True)
     ]
     assert (letters.base_timestamp, letters.max_timestamp) == (CLIENT, CLIENT)
     # And back: redriven, once more dead.
@@ -491,6 +491,6 @@ def test_whatever_is_stored_is_read_and_cut(records, codec, data):
     more = [data.draw(headers) for _ in kept]
     cut = sent(batch.cut(kept, appended=more))
     assert rows(cut) == [
-        (r.timestamp, r.key, r.value, (*r.headers, *map(Header._make, one)))
-        for r, one in zip((records[at] for at in kept), more, strict=True)
+        (r.timestamp, r.key, r.value, (*r.headers, *map(Header._make, added)))
+        for r, added in zip((records[at] for at in kept), more, strict=True)
     ]

@@ -96,7 +96,7 @@ def test_what_is_registered_is_found_in_every_way(client, theirs, topic):
 
 def test_one_schema_may_have_several_subjects(client, theirs, topic):
     schema = Schema(avro(name=f"B{topic[7:]}"), "AVRO")
-    ids = {theirs.register_schema(f"{topic}-{one}", schema) for one in ("key", "value")}
+    ids = {theirs.register_schema(f"{topic}-{side}", schema) for side in ("key", "value")}
     assert len(ids) == 1
     found = Registry(client).subject_versions(ids.pop(), f"{topic}-key")
     assert set(found) == {(f"{topic}-key", 1), (f"{topic}-value", 1)}
@@ -148,7 +148,7 @@ def test_references_are_resolved(client, theirs, topic):
     registry = Registry(client)
     source = registry.source(registry.schema(schema_id))
     assert json.loads(source.text)["fields"][0]["type"] == name
-    assert {one: json.loads(text) for one, text in source.references.items()} == {
+    assert {reference: json.loads(text) for reference, text in source.references.items()} == {
         name: json.loads(address)
     }
 

@@ -29,8 +29,8 @@ def records(topic="t", *, count=1, partition=0, hour=HOUR, first=0, last=None, o
 def counted(*some):
     """Return the counts of records."""
     counts = AuditCounts()
-    for one in some:
-        counts.add(one)
+    for item in some:
+        counts.add(item)
     return counts
 
 

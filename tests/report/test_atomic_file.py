@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +15,7 @@ def test_a_file_is_replaced(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path):
+def test_a_failed_write_leaves_no_file(tmp_path):
     (tmp_path / "report.json").mkdir()
     with pytest.raises(OSError):
         write_file(tmp_path / "report.json", "text")
@@ -24,7 +24,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
-def test_several_writers_leave_one_whole_file(tmp_path):
+def test_several_writers_leave_one_complete_file(tmp_path):
     path = tmp_path / "report.json"
     texts = [str(n) * 50_000 for n in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -1,4 +1,4 @@
-"""Worse than last time: what it is, what it is not, and what cannot be said."""
+"""Worse than last time: regressions, other changes, and topics that cannot be compared."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_a_policy_or_a_reason_can_be_worse_while_the_whole_is_not():
     assert worse(moved, before) == [("t", "q.Q", None), ("t", "q.Q", 87)]
 
 
-def test_failed_records_count_and_dropped_ones_do_not():
+def test_failed_records_count_and_dropped_records_do_not():
     before = [records(count=99), records(outcome="refused")]
     failed = [records(count=98), records(outcome="refused"), records(outcome="failed", code=-1)]
     dropped = [records(count=98), records(outcome="refused"), records(outcome="dropped")]
@@ -61,7 +61,7 @@ def test_failed_records_count_and_dropped_ones_do_not():
     assert worse(dropped, before) == []
 
 
-def test_a_rise_within_the_tolerance_is_none():
+def test_a_rise_within_the_tolerance_is_ignored():
     assert worse(of(1000, 15), of(1000, 10), tolerance=0.005) == []
     assert worse(of(1000, 16), of(1000, 10), tolerance=0.005) != []
 
@@ -72,7 +72,7 @@ def test_topics_are_compared_with_themselves():
     assert [topic for topic, _, _ in worse(now, before)] == ["b", "b", "b"]
 
 
-def test_the_largest_rises_come_first_and_are_told_in_words():
+def test_the_largest_rises_come_first_and_are_described():
     now = [records(count=70), records(count=10, message="x"), records(count=20, message="y")]
     found = compare(report_of(*now), report_of(*of(100, 0)), FILE)
     assert [in_words(proposal) for proposal in found.worse] == [
@@ -93,7 +93,7 @@ def test_a_reason_that_the_baseline_may_have_left_out_is_not_called_new(monkeypa
     assert compare(now, before, FILE).worse == ()
 
 
-def test_what_cannot_be_compared_is_said():
+def test_topics_that_cannot_be_compared_are_mentioned():
     now = report_of(*of(10, 1, "a"), *of(10, 1, "new"))
     before = report_of(*of(10, 1, "a"), *of(10, 1, "old"))
     found = compare(now, before.model_copy(update={
@@ -105,7 +105,7 @@ def test_what_cannot_be_compared_is_said():
     assert "another plan" in found.notes[0]
 
 
-def test_nothing_judged_is_said():
+def test_a_topic_without_judged_records_is_mentioned():
     empty, some = report_of(), report_of(*of(10, 1))
     assert "no record of t was judged at the baseline" in compare(some, empty, FILE).notes[0]
     assert compare(empty, some, FILE).worse == ()

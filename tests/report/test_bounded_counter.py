@@ -1,4 +1,4 @@
-"""Counts of many different things: the frequent ones exactly, all of them in the sum."""
+"""Counts of many different keys: the frequent keys exactly, all of them in the sum."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Counts of an audit: those of parts, merged, are those of the whole."""
+"""Counts of an audit: merged counts of parts equal those of all records."""
 
 import random
 
@@ -53,7 +53,7 @@ def test_merged_parts_are_the_whole(parts):
     merged = AuditCounts()
     for part in parts:
         merged.merge(counted(*part))
-    assert merged == counted(*(one for part in parts for one in part))
+    assert merged == counted(*(verdicts for part in parts for verdicts in part))
 
 
 def test_two_plans_are_compared():

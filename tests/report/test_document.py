@@ -28,7 +28,7 @@ OLD = {
 """A report of before there were several topics."""
 
 
-def test_what_is_read_is_what_was_written(tmp_path):
+def test_a_report_is_read_as_it_was_written(tmp_path):
     report = report_of(
         records(count=9),
         records(count=1, outcome="failed", code=-1),
@@ -39,7 +39,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert read_report(path, key="--baseline") == report
 
 
-def test_what_is_written_is_what_the_schema_says():
+def test_a_written_report_fits_the_schema():
     report = report_of(records(count=9), records(message="bad"), other="other.properties")
     document = json.loads(as_json(report))
     jsonschema_rs.validator_for(SCHEMA).validate(document)
@@ -47,7 +47,7 @@ def test_what_is_written_is_what_the_schema_says():
     assert document["reasons"][0]["samples"] == [{"partition": 0, "offset": 0}]
 
 
-def test_the_fields_of_scripts_are_there():
+def test_the_fields_for_scripts_exist():
     document = json.loads(as_json(report_of(records(count=3), records(message="bad"))))
     top = ("judged", "accepted", "refused", "dropped", "failed", "share")
     assert [document[name] for name in top] == [4, 3, 1, 0, 0, 0.25]
@@ -79,7 +79,7 @@ def test_a_report_of_an_earlier_version_is_read(tmp_path):
         (json.dumps({**OLD, "judged": "secret contents"}), "judged: Input should be a valid"),
     ],
 )
-def test_what_is_no_report_is_named_and_not_shown(tmp_path, content, why):
+def test_an_invalid_report_is_named_and_not_shown(tmp_path, content, why):
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)

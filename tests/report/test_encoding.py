@@ -14,12 +14,12 @@ from tests.report.test_counts import ACCEPTED, SOME
 
 @pytest.mark.thorough
 @given(st.lists(st.one_of(SOME, ACCEPTED), max_size=30))
-def test_what_is_decoded_is_what_was_encoded(some):
+def test_counts_are_decoded_as_they_were_encoded(some):
     counts = counted(*some)
     assert decode(encode(counts)) == counts
 
 
-def test_what_was_left_out_and_the_contents_of_samples_are_kept():
+def test_the_sum_of_left_out_counts_and_the_contents_of_samples_are_kept():
     other = Reason("t", "accepted")
     counts = counted(records(message="\ud800 ä", other=other), records(other=other))
     counts.reasons.left_out = 7

@@ -1,4 +1,4 @@
-"""Runs that are kept: by topics and plan, a bounded number, and nobody else's files touched."""
+"""Kept runs: by topics and plan, a bounded number, without touching other files."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_the_name_of_a_series_stays_in_the_folder(tmp_path, source):
     assert [file.name for file in tmp_path.iterdir()] == ["history"]
 
 
-def test_what_is_no_run_is_named_and_left_alone(tmp_path):
+def test_other_files_are_named_and_left_alone(tmp_path):
     add_run(tmp_path, report())
     [series] = tmp_path.iterdir()
     bad = {
@@ -96,7 +96,7 @@ def test_audits_at_the_same_time(tmp_path, monkeypatch):
     assert len(files(tmp_path)) == 10
 
 
-def test_a_run_says_nothing_of_records(tmp_path):
+def test_a_run_has_no_contents_of_records(tmp_path):
     add_run(tmp_path, report())
     [path] = tmp_path.rglob("*.json")
     assert set(json.loads(path.read_text())) == {

@@ -33,7 +33,7 @@ def test_policies_are_test_cases(some, fail_over, tests, failures):
     assert len(found.findall(".//failure")) == int(failures)
 
 
-def test_a_failure_says_why():
+def test_a_failure_has_the_reason():
     [failure, _] = suite(report_of(*BAD)).findall(".//failure")
     assert failure.get("message") == "1 of 100 records"
     assert failure.text == "1 records, error 87: bad"
@@ -67,7 +67,7 @@ def test_rules_of_contracts_are_test_cases():
     report = report_of(records()).model_copy(update={"contracts": (contract_of(*rules),)})
     found = suite(report)
     assert (found.get("tests"), found.get("failures")) == ("4", "1")
-    names = [one.get("name") for one in found]
+    names = [row.get("name") for row in found]
     assert names[1:] == [f"contract orders 1, o: o.a: rule {n}" for n in range(3)]
     [failure] = found.findall(".//failure")
     assert failure.get("message") == "1,000; must be 5"

@@ -26,7 +26,7 @@ def test_the_commands_are_commands(source, name, server):
     as_typed = [line.replace("\\\n", "") for line in commands]
     parser, _ = complete_parser()
     parsed = [parser.parse_args(shlex.split(line)[1:]) for line in as_typed]
-    assert [one.command for one in parsed] == ["explain", "split", "gateway", "audit"]
+    assert [arguments.command for arguments in parsed] == ["explain", "split", "gateway", "audit"]
     explain, split, _, audit = parsed
     assert (explain.topic, explain.offset) == (name, "0:7")
     assert (split.accepted.name, split.rejected.name) == (f"{name}-clean", f"{name}-dead")
@@ -34,7 +34,7 @@ def test_the_commands_are_commands(source, name, server):
     assert {explain.bootstrap_server, split.bootstrap_server, audit.bootstrap_server} == {server}
 
 
-def test_where_all_is_well_there_is_nothing_to_set_aside():
+def test_without_bad_records_there_is_no_split():
     assert [line.split()[1] for line in lines(records(count=9))] == ["gateway", "audit"]
     assert [line.split()[1] for line in lines()] == ["gateway", "audit"]
 
@@ -51,7 +51,7 @@ def test_the_keys_that_judge_come_before_the_gateway():
     assert gateway.blocks == ("a=b\nc=d", "penstock gateway /etc/penstock.properties")
 
 
-def test_only_keys_that_switch_on_what_judges_these_topics_are_shown():
+def test_only_keys_that_enable_the_policies_of_these_topics_are_shown():
     properties = {
         "upstream.bootstrap.servers": "kafka:9092",
         "upstream.sasl.jaas.config": "password=secret",

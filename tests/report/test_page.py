@@ -1,4 +1,4 @@
-"""`report.html`: whole, small, safe and readable, whatever was audited."""
+"""`report.html`: complete, small, safe and readable, for any audit."""
 
 import re
 from html.parser import HTMLParser
@@ -49,9 +49,9 @@ def history(hours, partitions=3, every=1):
     """Return counts of a history, a record in fifty refused, for 40 reasons."""
     return counted(
         *(
-            one
+            report
             for n in range(0, hours, every)
-            for one in (
+            for report in (
                 records(count=49 * every, hour=HOUR - n, partition=n % partitions, first=n),
                 records(hour=HOUR - n, partition=n % partitions, first=n, message=f"why {n % 40}"),
             )
@@ -103,7 +103,7 @@ def test_nothing_from_outside_and_nothing_runs():
 
 
 @pytest.mark.thorough
-def test_what_policies_and_producers_say_is_text():
+def test_texts_of_policies_and_producers_are_escaped():
     evil = "<script>alert(1)</script>\"'&"
     counts = counted(records(evil, message=evil, policy=evil))
     counts.header_keys.add(evil)
@@ -139,14 +139,14 @@ def _luminance(color):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one, other):
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+def contrast(color, other):
+    light, dark = sorted((_luminance(color), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_colours_can_be_told_apart(scheme):
+def test_colours_can_be_distinguished(scheme):
     html, _ = page_of(history(3))
     found = re.findall(r"--(\w+): (#[0-9a-f]{3,6});", html)
     half = len(found) // 2
@@ -179,16 +179,16 @@ def test_shares_that_are_drawn_are_in_a_table_too():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("fail_over", "told"), [(None, None), (0.05, "More than the limit of 5 %"), (0.5, "Within")]
+    ("fail_over", "message"), [(None, None), (0.05, "More than the limit of 5 %"), (0.5, "Within")]
 )
-def test_the_limit_is_told(fail_over, told):
+def test_the_limit_is_shown(fail_over, message):
     _, page = page_of(counted(records(count=9), records(message="bad")), fail_over=fail_over)
-    assert told is None or told in page.text
-    assert ("--fail-over" in page.text) == (told is not None)
+    assert message is None or message in page.text
+    assert ("--fail-over" in page.text) == (message is not None)
 
 
 @pytest.mark.thorough
-def test_what_got_worse_is_told():
+def test_regressions_are_shown():
     before = report_of(records(count=10), source="orders")
     report = report_of(records(count=9), records(message="new reason"), source="orders")
     compared = compare(report, before, Path("last/report.json"))
@@ -202,16 +202,16 @@ def test_what_got_worse_is_told():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "message"),
     [(None, None), (runs(0.1), "the first run that is kept"), (runs(0.1, 0.2), "The runs as a")],
 )
-def test_the_trend_is_drawn(kept, told):
+def test_the_trend_is_drawn(kept, message):
     page = Page(as_html(report_of(records()), kept))
-    assert ("From run to run" in page.text) == (told is not None)
-    assert told is None or told in page.text
+    assert ("From run to run" in page.text) == (message is not None)
+    assert message is None or message in page.text
 
 
-def test_times_that_are_not_drawn_are_told():
+def test_times_that_are_not_drawn_are_mentioned():
     _, page = page_of(
         counted(
             records(count=5),
@@ -224,7 +224,7 @@ def test_times_that_are_not_drawn_are_told():
 
 
 @pytest.mark.thorough
-def test_contents_of_samples_are_shown_where_they_are_there():
+def test_contents_of_samples_are_shown_if_they_exist():
     counts = counted(records(message="bad"))
     assert "value" not in page_of(counts)[1].text.lower()
     [samples] = counts.samples.values()
@@ -239,7 +239,7 @@ def test_an_empty_audit_has_a_page():
 
 
 @pytest.mark.thorough
-def test_several_topics_are_told_apart():
+def test_several_topics_are_distinguished():
     _, page = page_of(counted(records("a", count=9), records("b", message="bad", policy="p.P")))
     assert "Topics" in page.text
     assert "topic b" in page.text

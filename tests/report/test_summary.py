@@ -1,4 +1,4 @@
-"""Counts become a report: what is frequent is listed, the rest is counted."""
+"""Counts become a report: frequent reasons are listed, the rest is counted."""
 
 import pytest
 

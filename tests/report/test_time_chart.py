@@ -1,4 +1,4 @@
-"""Bars over time: few, in proportion, and honest about what they leave out."""
+"""Bars over time: few, in proportion, with the left out times mentioned."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_bars_and_the_line_are_in_proportion():
     assert in_words(bad) == "2025-11-24 17:00: 9 accepted, 1 refused; 10 % turned away"
 
 
-def test_the_line_has_a_gap_where_there_are_no_records():
+def test_the_line_has_a_gap_without_records():
     chart = chart_of(30, every=10)
     assert chart.line.count("M") == 3
     assert "L" not in chart.line

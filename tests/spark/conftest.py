@@ -77,7 +77,7 @@ LOCAL = {"audit", "split", "redact", "redrive"}
 
 @pytest.fixture
 def runner() -> str:
-    """What runs the tasks of commands."""
+    """The runners of the tasks of commands."""
     return "spark"
 
 
@@ -111,7 +111,7 @@ def configured(tmp_path, kafka) -> Callable[..., Path]:
     def write(properties=NO_BAD, policies: str = POLICIES, name: str = "plan") -> Path:
         folder = tmp_path / f"{name}-{uuid.uuid4().hex[:6]}"
         folder.mkdir()
-        # A module of its own for each file: this process keeps what it has imported.
+        # Each file has its own module, because this process keeps imported modules.
         module = f"policies_{uuid.uuid4().hex}"
         (folder / f"{module}.py").write_text(policies)
         lines = {"upstream.bootstrap.servers": kafka.bootstrap_servers, **properties}
@@ -156,11 +156,11 @@ def rows(spark) -> Callable[..., Any]:
     def make(*records: Any, partitions: int = 1) -> Any:
         data = []
         for number, given in enumerate(records):
-            one = given if isinstance(given, dict) else {"value": given}
+            record = given if isinstance(given, dict) else {"value": given}
             data.append((
-                one.get("topic", "t"), one.get("partition", 0), number,
+                record.get("topic", "t"), record.get("partition", 0), number,
                 dt.datetime.fromtimestamp(1_700_000_000 + number, dt.UTC),
-                one.get("key"), one.get("value"), one.get("headers"),
+                record.get("key"), record.get("value"), record.get("headers"),
             ))  # fmt: skip
         return spark.createDataFrame(data, ROW).coalesce(partitions)
 
@@ -169,7 +169,7 @@ def rows(spark) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Starts a master and two workers; gives the master's address and the workers' processes."""
+    """Starts a master and two workers; returns the master's address and the workers' processes."""
     folder = tmp_path_factory.mktemp("cluster")
     environment = {
         **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",

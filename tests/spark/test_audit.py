@@ -1,4 +1,4 @@
-"""`penstock audit`: what is stored in a real Kafka, judged and counted."""
+"""`penstock audit`: records of a real Kafka, judged and counted."""
 
 import json
 import time
@@ -91,7 +91,7 @@ def check_partitions(report, made, bad):
         assert partition["last_refused_offset"] == (refused[-1] if refused else None)
 
 
-def test_payloads_are_shown_when_asked_for(command, configured, produce, topic, tmp_path):
+def test_payloads_are_shown_on_request(command, configured, produce, topic, tmp_path):
     name = topic("audit")
     produce(name, [{"value": b"bad \xff secret", "key": b"k"}, {"value": b"good"}])
     command("audit", configured(), "--topic", name, "--report", tmp_path, "--show-payloads")

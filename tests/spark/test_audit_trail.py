@@ -1,4 +1,4 @@
-"""The audit trail of gateways, read with Spark as docs/spark.md says."""
+"""The audit trail of gateways, read with Spark as in docs/spark.md."""
 
 import re
 from pathlib import Path
@@ -31,9 +31,9 @@ def blocks():
 def folder(tmp_path):
     """A trail in two files, with one record twice and one left out."""
     path = tmp_path / "audit.jsonl"
-    for one in GIVEN:
+    for record in GIVEN:
         trail = AuditTrail(AuditFile(path, path), "gw-1/0.0.0.0:9192")
-        trail.put(one)
+        trail.put(record)
         trail.close()
     first = path.read_text().splitlines(keepends=True)[0]
     (tmp_path / "audit.jsonl.1").write_text(first + first.replace('"number":1', '"number":3'))

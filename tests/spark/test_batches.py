@@ -12,7 +12,7 @@ from penstock.spark import apply, evaluation, judge
 from penstock.stored.evaluation import Evaluator
 from tests.spark.test_verdicts import verdicts
 
-# Each class says what it was shown, so a difference in what it sees is one in what it says.
+# Each class returns its input in its message, so a different input results in another message.
 POLICIES = """
 import numpy as np
 import pyarrow.compute as pc
@@ -95,7 +95,7 @@ FIRST = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
 def arrays(some, cut):
-    """Return Spark's columns of some records, as a slice of longer ones if `cut`."""
+    """Return Spark's columns of some records, as a slice of longer columns if `cut`."""
     before = {"key": b"fail", "value": b"before", "partition": 9, "topic": "z", "headers": None}
     some = [before, *some]
     kinds = {
@@ -104,8 +104,8 @@ def arrays(some, cut):
     }  # fmt: skip
     columns = {
         name: pa.array(
-            [[dict(zip(("key", "value"), h, strict=True)) for h in one[name]]
-             if name == "headers" and one[name] is not None else one[name] for one in some],
+            [[dict(zip(("key", "value"), h, strict=True)) for h in item[name]]
+             if name == "headers" and item[name] is not None else item[name] for item in some],
             kind,
         )
         for name, kind in kinds.items()
@@ -118,22 +118,22 @@ def arrays(some, cut):
 
 
 def without_names(array):
-    """Return verdicts without what tells the two kinds of classes apart."""
+    """Return verdicts without the names that distinguish the two kinds of classes."""
 
-    def plain(one):
-        if isinstance(one, dict):
-            return {name: plain(value) for name, value in one.items()}
-        return one.rpartition(".")[2].replace("Batch", "") if isinstance(one, str) else one
+    def plain(field):
+        if isinstance(field, dict):
+            return {name: plain(value) for name, value in field.items()}
+        return field.rpartition(".")[2].replace("Batch", "") if isinstance(field, str) else field
 
-    return [plain(one) for one in array.to_pylist()]
+    return [plain(value) for value in array.to_pylist()]
 
 
 @pytest.fixture
 def evaluators(plan):
     made = [Evaluator(plan(given, POLICIES)) for given in (lines(), lines("Batch"), MIXED)]
     yield made
-    for one in made:
-        one.close()
+    for opened in made:
+        opened.close()
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -164,23 +164,23 @@ def test_through_spark(rows, plan):
         for suffix in ("", "Batch"):
             df = apply(rows(*given), plan(lines(suffix), POLICIES))
             values = [row.value for row in df.orderBy("offset").collect()]
-            found[suffix] = [(*one[:1], *one[2:]) for one in verdicts(df)], values
+            found[suffix] = [(*verdict[:1], *verdict[2:]) for verdict in verdicts(df)], values
     finally:
         spark.conf.set(key, before)
-    outcomes = {one[0] for one in found[""][0]}
+    outcomes = {row[0] for row in found[""][0]}
     assert outcomes == {"accepted", "refused", "dropped", "failed"}
-    normal = [[(o, c, m and m.rpartition(": ")[2]) for o, c, m in one] for one, _ in found.values()]
+    normal = [[(o, c, m and m.rpartition(": ")[2]) for o, c, m in row] for row, _ in found.values()]
     assert normal[0] == normal[1]
     assert found[""][1] == found["Batch"][1]
 
 
-def test_timestamps_are_there_for_who_judges_columns(rows, plan):
+def test_policies_that_judge_columns_get_timestamps(rows, plan):
     late = {
         "record.validation.policy.class.name": "policies.Late",
         "topics.*.record.validation.policy": "x",
     }
     df = rows(b"a", b"b", b"c")
-    assert [one[0] for one in verdicts(judge(df, plan(late, POLICIES)))] == [
+    assert [verdict[0] for verdict in verdicts(judge(df, plan(late, POLICIES)))] == [
         "accepted", "refused", "accepted"
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="no column timestamp"):

@@ -1,4 +1,4 @@
-"""A real cluster: a master and two workers, processes of their own, from the wheel."""
+"""A real cluster: a master and two workers, as separate processes, from the wheel."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from tests.spark.conftest import NO_BAD, SPARK
 pytestmark = pytest.mark.spark_processes
 COUNT = 60_000
 QUICK_JVM = " ".join(QUICK)
-# In a zip of its own, not beside the file: it has to reach the executors by itself.
+# In a separate zip, not next to the file: it has to reach the executors by itself.
 SHIPPED = """
 import time
 from penstock.policy import *
@@ -107,7 +107,7 @@ SPECULATION = {
 def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
     cluster, configured, produce, topic, kafka, tmp_path
 ):
-    """Attempts at one task, one after the other and at once: each record is written once."""
+    """Attempts of a task, in sequence and at once: each record is written once."""
     master, workers = cluster
     source, good, dead = topic("in", 6), topic("good", 6), topic("dead", 6)
     sent = [
@@ -148,7 +148,7 @@ def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
         for name in (good, dead)
         for _, _, value, _ in read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
     )
-    assert written == Counter(one["value"] for one in sent)
+    assert written == Counter(item["value"] for item in sent)
 
 
 def submit(master, tmp_path, *arguments, **conf):

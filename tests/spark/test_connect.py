@@ -1,4 +1,4 @@
-"""The same functions with Spark Connect: a session without a JVM of its own."""
+"""The same functions with Spark Connect: a session without its own JVM."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ end_jvm()
 
 
 @pytest.mark.spark_processes
-def test_what_works_with_classic_sessions_works_here(configured, produce, topic, tmp_path):
+def test_all_functions_work_as_with_classic_sessions(configured, produce, topic, tmp_path):
     source = topic("in")
     produce(source, [{"value": b"bad7"}, {"value": b"good"}])
     file = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})

@@ -70,7 +70,7 @@ def contracts(folder):
 @pytest.mark.parametrize("runner", ["local", "spark"])
 def test_a_topic_is_measured(command, produce, topic, kafka, tmp_path):
     name = topic("orders", 3)
-    produce(name, [{"value": one, "partition": n % 3} for n, one in enumerate(values())])
+    produce(name, [{"value": value, "partition": n % 3} for n, value in enumerate(values())])
     produce(name, [{"value": None, "key": b"k"}])
     file = file_with(tmp_path, kafka.bootstrap_servers)
     done = command("audit", file, "--topic", name, "--report", tmp_path / "r")
@@ -85,7 +85,7 @@ def test_a_topic_is_measured(command, produce, topic, kafka, tmp_path):
     assert f"Contract of {name}" in page.replace("<wbr>", "")
     assert "a rule of type sql is not judged" in page
     suite = ElementTree.parse(tmp_path / "r" / "junit.xml").getroot()
-    failed = [one.get("name") for one in suite if one.find("failure") is not None]
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert failed == ["contract orders 1, order: order.id: unique"]
 
 
@@ -132,9 +132,9 @@ def test_the_functions_measure_too(spark, rows, produce, topic, kafka, tmp_path)
     from penstock.spark import audit, load_plan
 
     name = topic("orders", 2)
-    produce(name, [{"value": one} for one in values()])
+    produce(name, [{"value": value} for value in values()])
     plan = load_plan(file_with(tmp_path, kafka.bootstrap_servers))
-    frame = rows(*({"value": one, "topic": name} for one in values()))
+    frame = rows(*({"value": value, "topic": name} for value in values()))
     for given in (name, frame):
         (found,) = audit(given, plan, spark=spark).contracts
         measured = {rule.name: (rule.measured, rule.held) for rule in found.rules}

@@ -1,4 +1,4 @@
-"""`df.write.format("penstock")`: what is accepted is written once, whatever is tried again."""
+"""`df.write.format("penstock")`: accepted records are written once, also after retries."""
 
 from collections import Counter
 
@@ -39,10 +39,10 @@ def write(spark, kafka):
 
 
 def values(kafka, topic):
-    return Counter(one[2] for one in read_topic(kafka.bootstrap_servers, topic, **COMMITTED))
+    return Counter(record[2] for record in read_topic(kafka.bootstrap_servers, topic, **COMMITTED))
 
 
-def test_what_is_accepted_is_written_with_key_headers_time_and_partition(
+def test_accepted_records_are_written_with_key_headers_time_and_partition(
     write, rows, kafka, topic, configured
 ):
     target = topic("out", 3)
@@ -71,7 +71,7 @@ def test_a_key_goes_where_the_java_client_sends_it(write, spark, kafka, topic):
     assert producer.flush(30) == 0
     write(spark.createDataFrame([(key, b"") for key in keys], "key binary, value binary"), ours)
     found = [
-        {one[1]: one[0] for one in read_topic(kafka.bootstrap_servers, name, **COMMITTED)}
+        {record[1]: record[0] for record in read_topic(kafka.bootstrap_servers, name, **COMMITTED)}
         for name in (ours, theirs)
     ]
     assert found[0] == found[1]
@@ -83,9 +83,9 @@ def test_texts_are_written_as_bytes_and_records_without_a_time_have_that_of_now(
 ):
     target = topic("out")
     write(spark.createDataFrame([("k", "\xe4")], "key string, value string"), target)
-    (one,) = read_topic(kafka.bootstrap_servers, target, full=True)
-    assert (one.key(), one.value()) == (b"k", "\xe4".encode())
-    assert one.timestamp()[1] > 1_700_000_100_000
+    (record,) = read_topic(kafka.bootstrap_servers, target, full=True)
+    assert (record.key(), record.value()) == (b"k", "\xe4".encode())
+    assert record.timestamp()[1] > 1_700_000_100_000
 
 
 def test_a_refused_record_fails_the_job_and_nothing_is_written(
@@ -105,12 +105,14 @@ def test_with_a_place_for_them_refused_records_become_dead_letters(
     frame = rows(b"good", b"bad7", b"bad1", b"drop", {"value": b"fail", "headers": [("h", b"1")]})
     write(frame, target, configured(REPAIR), **{option: dead})
     assert values(kafka, target) == Counter([b"good", b"good1"])
-    letters = {one[2]: one[3] for one in read_topic(kafka.bootstrap_servers, dead, **COMMITTED)}
+    letters = {
+        record[2]: record[3] for record in read_topic(kafka.bootstrap_servers, dead, **COMMITTED)
+    }
     assert set(letters) == {b"bad7", b"fail"}
     headers = dict(letters[b"fail"])
     assert headers["h"] == b"1"
     assert headers["__penstock.outcome"] == b"failed"
-    origin = read_origin([Header(*one) for one in letters[b"bad7"]], Origin("", 0, 0, 0))
+    origin = read_origin([Header(*letter) for letter in letters[b"bad7"]], Origin("", 0, 0, 0))
     assert origin[:3] == ("t", 0, 1)
 
 
@@ -125,7 +127,7 @@ def test_a_named_job_is_written_once(write, rows, kafka, topic):
 
 
 class Attempts:
-    """Takes the place of what tasks do: writes nothing, and returns the attempt."""
+    """Replaces the work of tasks: writes nothing, and returns the attempt."""
 
     def write(self, attempt, rows):
         assert not list(rows)
@@ -157,13 +159,13 @@ def test_a_frame_of_a_micro_batch_is_known_by_its_query_and_number(monkeypatch, 
         ({"kafka.sasl.jaas.config": "secret"}, "a secret is not an option"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(write, rows, topic, options, text):
+def test_errors_are_raised_before_records_are_written(write, rows, topic, options, text):
     with pytest.raises(Exception, match=text) as caught:
         write(rows(b"x"), topic("out"), **options)
     assert "secret" not in str(caught.value).replace("a secret is not", "")
 
 
-def test_a_column_that_cannot_be_written_is_said(write, spark, topic):
+def test_a_column_that_cannot_be_written_is_named(write, spark, topic):
     frame = spark.createDataFrame([(b"v", 1)], "value binary, amount int")
     with pytest.raises(Exception, match="writes no column amount"):
         write(frame, topic("out"))
@@ -173,7 +175,7 @@ def test_a_column_that_cannot_be_written_is_said(write, spark, topic):
 
 @pytest.fixture
 def stream(spark, kafka, configured, tmp_path):
-    """Runs a stream from topic to topic until it has read what there is."""
+    """Runs a stream from topic to topic until it has read all records."""
     register(spark)
 
     def run(source, target, file, place="place", **options):
@@ -200,7 +202,7 @@ def records(numbers):
 
 def forget_last_commit(checkpoint):
     """Remove Spark's last commit, as if the driver had ended before; return how many there were."""
-    commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda one: int(one.name))
+    commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda entry: int(entry.name))
     commits[-1].unlink()
     (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
     return len(commits)
@@ -219,14 +221,14 @@ def test_a_stream_writes_each_record_once_through_restarts(
     stream(source, target, file, **options)
     produce(source, records(range(60, 100)))
     stream(source, target, file, **options)
-    expected = Counter(one["value"] for one in records(range(100)))
+    expected = Counter(record["value"] for record in records(range(100)))
     assert values(kafka, target) + values(kafka, dead) == expected
     assert set(values(kafka, dead)) == {b"odd %d" % n for n in range(0, 100, 10)}
     assert batches >= 3
 
 
 @pytest.mark.slow
-def test_a_stream_ends_where_a_record_is_refused_and_goes_on_with_another_plan(
+def test_a_stream_ends_at_a_refused_record_and_continues_with_another_plan(
     stream, produce, kafka, topic, configured
 ):
     source, target = topic("in", 3), topic("out", 2)
@@ -235,7 +237,7 @@ def test_a_stream_ends_where_a_record_is_refused_and_goes_on_with_another_plan(
         stream(source, target, configured())
     assert not values(kafka, target)
     stream(source, target, configured({}))
-    assert values(kafka, target) == Counter(one["value"] for one in records(range(30)))
+    assert values(kafka, target) == Counter(record["value"] for record in records(range(30)))
 
 
 @pytest.mark.slow
@@ -244,7 +246,7 @@ def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint
     write, spark, produce, kafka, topic, tmp_path, name
 ):
     source, target = topic("in", 3), topic("out", 2)
-    expected = Counter(one["value"] for one in records(range(60)))
+    expected = Counter(record["value"] for record in records(range(60)))
     produce(source, records(range(60)))
 
     def run(place):
@@ -272,7 +274,7 @@ def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint
 
 @pytest.mark.unit
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
-def test_a_header_without_a_key_is_told_with_its_place(header):
+def test_a_header_without_a_key_is_reported_with_its_place(header):
     header_type = pa.struct([("key", pa.string()), ("value", pa.binary())])
     columns = {
         "value": pa.array([b"v"], pa.binary()),

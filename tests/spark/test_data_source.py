@@ -52,7 +52,7 @@ def test_the_rows_are_those_of_the_connector_with_the_verdicts_of_judge(
 ):
     source, appended = topic("in", 3), topic("in", 1, **{"message.timestamp.type": "LogAppendTime"})
     produce(source, generated(2000), **{"compression.type": codec, "batch.size": 4000})
-    produce(appended, [{**one, "partition": 0} for one in generated(50)])
+    produce(appended, [{**record, "partition": 0} for record in generated(50)])
     file, both = configured(), f"{source},{appended}"
     found = read(both, file, minPartitions=5)
     assert found.columns == [*KAFKA, "verdict"]
@@ -129,7 +129,7 @@ def test_only_the_offsets_that_options_select_are_judged(read, configured, produ
     assert [row.verdict.outcome == "refused" for row in found] == [v == b"bad" for v in wanted]
 
 
-def test_aborted_transactions_and_open_ones_are_left_out(read, kafka, topic):
+def test_aborted_and_open_transactions_are_left_out(read, kafka, topic):
     source = topic("in")
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": source})
     producer.init_transactions()
@@ -173,7 +173,7 @@ def test_a_pattern(spark, kafka, read, produce, topic):
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said(read, configured, topic):
+def test_errors_are_raised(read, configured, topic):
     with pytest.raises(Exception, match="there is no topic missing on"):
         read("missing").collect()
     with pytest.raises(Exception, match="has no option startingoffset; startingOffsets is near it"):
@@ -192,8 +192,10 @@ def test_large_records_come_in_batches_of_bounded_size(read, produce, topic):
 
     sizes = read(source, schema="value binary").mapInArrow(
         lambda batches: (
-            __import__("pyarrow").RecordBatch.from_pydict({"n": [len(one)], "size": [one.nbytes]})
-            for one in batches
+            __import__("pyarrow").RecordBatch.from_pydict(
+                {"n": [len(batch)], "size": [batch.nbytes]}
+            )
+            for batch in batches
         ),
         "n long, size long",
     )

@@ -21,7 +21,7 @@ def parquet_table(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("delta.`/lake/orders`", "Spark does not know Delta: name its jar and two settings: --conf"),
         ("not_there", "there is no such table; create it: CREATE TABLE not_there (`key` BINARY, "),
@@ -29,11 +29,11 @@ def parquet_table(spark, tmp_path):
         ("a.b.c", "spark_catalog requires a single-part namespace"),
     ],
 )  # fmt: skip
-def test_a_table_that_cannot_be_read(command, configured, topic, name, told):
+def test_a_table_that_cannot_be_read(command, configured, topic, name, message):
     done = command("split", configured(), "--topic", topic("in"), "--accepted", f"table:{name}",
                    "--rejected", "path:unused")  # fmt: skip
     assert done.code == 2, done
-    assert f"table:{name}: {told}" in done.err
+    assert f"table:{name}: {message}" in done.err
     assert len(done.err.splitlines()) == 1
 
 
@@ -42,14 +42,14 @@ def test_tables_of_other_formats_are_refused(spark, parquet_table):
         DeltaTables(spark, {"accepted": parquet_table})
 
 
-def test_the_statement_creates_what_is_needed(spark, parquet_table):
+def test_the_statement_creates_the_required_table(spark, parquet_table):
     found = dict(spark.table(parquet_table).dtypes)
     assert wrong_columns(parquet_table, found) is None
     assert found == KAFKA
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({**KAFKA, "key": "string"}, "key is string; it needs Kafka's columns: CREATE TABLE t"),
         ({"key": "binary"}, "value is missing, topic is missing, "),
@@ -57,9 +57,9 @@ def test_the_statement_creates_what_is_needed(spark, parquet_table):
         ({name.upper(): kind for name, kind in KAFKA.items()}, None),
     ],
 )
-def test_columns_of_a_table(columns, told):
+def test_columns_of_a_table(columns, message):
     found = wrong_columns("t", columns)
-    assert found is None if told is None else told in found
+    assert found is None if message is None else message in found
 
 
 def test_an_error_of_a_format_is_its_first_line(spark):
@@ -67,15 +67,15 @@ def test_an_error_of_a_format_is_its_first_line(spark):
     assert problem(spark, "t", error).startswith("it is broken; a catalog and its jars")
 
 
-def test_an_error_that_only_java_knows_says_what_java_said(spark):
+def test_an_error_that_only_java_knows_has_its_text(spark):
     """A folder in a file system without its jar, for example."""
     text = "An error occurred while calling o7.table.\n: java.lang.Some: Class S3 not found\n\tat a"
-    told = problem(spark, "t", RuntimeError(text))
-    assert told.startswith("java.lang.Some: Class S3 not found; a catalog"), told
+    reported = problem(spark, "t", RuntimeError(text))
+    assert reported.startswith("java.lang.Some: Class S3 not found; a catalog"), reported
 
 
 def test_further_columns_of_a_table_are_not_those_of_the_check(spark):
-    """Tables may have columns of their own, with any name."""
+    """Tables may have additional columns, with any name."""
     name = "with_further_columns"
     columns = "topic STRING, partition INT, offset BIGINT, first INT, end BIGINT"
     spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet")

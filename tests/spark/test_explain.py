@@ -18,7 +18,7 @@ class Keyed(BrokerRecordValidator):
 """
 
 
-def test_a_value_and_what_each_policy_made_of_it(command, configured):
+def test_a_value_and_the_result_of_each_policy(command, configured):
     file = configured(CHAIN, POLICIES + KEYED)
     done = command("explain", file, "--topic", "t", "--value", "bad7", "--key", "k", "--header",
                    "a=b", "--show-payloads")  # fmt: skip

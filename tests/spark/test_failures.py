@@ -1,4 +1,4 @@
-"""What goes wrong is told in one line, with the right exit code, and leaves nothing behind."""
+"""Failures are reported in one line, with the right exit code, and leave nothing behind."""
 
 import json
 import os
@@ -62,8 +62,10 @@ def test_a_policy_that_takes_the_process_along_ends_the_job(
     assert done.code == 3, done
     expected = "a policy hangs" if does == b"hang" else "a policy ended its process"
     assert expected in done.err, done.err
-    told = [line for line in done.err.splitlines() if not line.startswith(("judging", "splitting"))]
-    assert len(told) == 1, done.err
+    lines = [
+        line for line in done.err.splitlines() if not line.startswith(("judging", "splitting"))
+    ]
+    assert len(lines) == 1, done.err
     assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
 
 
@@ -78,21 +80,21 @@ def test_a_cluster_that_is_not_there(command, configured):
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("options", "code", "message"),
     [
         ((), 0, "warning: 5 offsets of 1 partitions were removed"),
         (("--strict",), 3, "5 offsets of 1 partitions were removed"),
     ],
 )
 def test_records_that_are_gone_meanwhile(
-    command, configured, produce, topic, admin, monkeypatch, tmp_path, options, code, told
+    command, configured, produce, topic, admin, monkeypatch, tmp_path, options, code, message
 ):
     """Offsets are looked up, then retention takes the records away."""
     name = filled(produce, topic, *[b"good"] * 10)
     remove_after_look_up(monkeypatch, admin, name)
     report = tmp_path / "report"
     done = command("audit", configured(), "--topic", name, "--report", report, *options)
-    assert (done.code, told in done.err) == (code, True), done
+    assert (done.code, message in done.err) == (code, True), done
     assert (report / "report.json").exists() == (code == 0)
     if not options:
         document = json.loads((report / "report.json").read_text())
@@ -119,7 +121,7 @@ def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, 
 
 
 @pytest.mark.parametrize(
-    ("make", "code", "told"),
+    ("make", "code", "message"),
     [
         (lambda folder, rows: "none", 2, "no files with this name"),
         (lambda folder, rows: rows(b"x").drop("value", "offset"), 2, "no column value, offset"),
@@ -128,7 +130,7 @@ def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, 
         (lambda folder, rows: "text.json", 3, "not JSON with Kafka's columns"),
     ],
 )  # fmt: skip
-def test_files_that_are_not_records(command, configured, rows, tmp_path, make, code, told):
+def test_files_that_are_not_records(command, configured, rows, tmp_path, make, code, message):
     made = make(tmp_path, rows)
     path = tmp_path / (made if isinstance(made, str) else "in")
     if not isinstance(made, str):
@@ -136,7 +138,7 @@ def test_files_that_are_not_records(command, configured, rows, tmp_path, make, c
     elif made != "none":
         path.write_text("no JSON at all")
     done = command("audit", configured(), "--input", path)
-    assert (done.code, told in done.err) == (code, True), done
+    assert (done.code, message in done.err) == (code, True), done
 
 
 def test_a_plan_that_does_not_load(command, configured, topic):
@@ -217,22 +219,22 @@ def test_nothing_to_do_is_no_failure(command, configured, topic, spark, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("last", "said"),
+    ("last", "message"),
     [
         ("struct.error: a secret", "Spark's job failed: "),
         ("  File x\npkg.StrangeError: a secret", "pkg.StrangeError in a Python worker"),
         ("ImportError: cannot import name 'a' from 'b'", "cannot import name 'a' from 'b'"),
     ],
 )
-def test_an_error_in_a_python_worker_is_named_without_its_text(last, said):
+def test_an_error_in_a_python_worker_is_named_without_its_text(last, message):
     from pyspark.errors import PythonException
 
     text = f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{last}\n"
     reason, code = reason_of(PythonException(text))
-    assert (code, said in reason, "secret" in reason) == (3, True, False), reason
+    assert (code, message in reason, "secret" in reason) == (3, True, False), reason
 
 
-def test_what_delta_refuses_is_named_without_the_values_of_the_row():
+def test_an_error_of_delta_is_shown_without_the_values_of_the_row():
     from pyspark.errors import PySparkException
 
     text = (

@@ -56,11 +56,11 @@ def in_any_order(found):
 
 def test_the_first_micro_batch_is_bounded_and_a_restart_loses_nothing(stream, batches, monkeypatch):
     stream.send(0, 300)
-    options, told = ("--available-now", "--batch-records", "90"), frame_stream.report
+    options, report_counts = ("--available-now", "--batch-records", "90"), frame_stream.report
 
     def fail(number, counts):
-        told(number, counts)
-        if number == 1:  # what it has written is not in Spark's checkpoint as done
+        report_counts(number, counts)
+        if number == 1:  # Spark's checkpoint does not have its writes as done
             raise OSError("the driver ends here")
 
     with monkeypatch.context() as patched:
@@ -88,10 +88,10 @@ def test_a_stream_looks_at_intervals_and_is_not_slowed_down_by_its_bound(
     """The next micro-batch starts immediately while there are more records."""
     monkeypatch.setattr(frame_stream, "BATCH_RECORDS", 90)
     stream.send(0, 300)
-    seen, told = [], frame_stream.report
+    seen, report_counts = [], frame_stream.report
 
     def report(number, counts):
-        told(number, counts)
+        report_counts(number, counts)
         seen.append(sum(counts.values()))
         if sum(seen) == 300 and more:
             stream.send(300, 300 + more)
@@ -160,14 +160,14 @@ def test_a_micro_batch_that_a_signal_interrupts_is_no_error(configured, topic, p
         assert any(line.startswith("batch 0") for line in running.stderr)
         time.sleep(1)
         running.terminate()
-        told = running.communicate(timeout=120)[1]
+        output = running.communicate(timeout=120)[1]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-    assert running.returncode == 0, told
-    assert "ending" in told
-    assert "Exception" not in told, told[:2000]
+    assert running.returncode == 0, output
+    assert "ending" in output
+    assert "Exception" not in output, output[:2000]
 
 
 NO_TOPICS = [
@@ -200,7 +200,7 @@ def test_redact_does_not_ignore_them_either(command, configured, topic, tmp_path
         assert "needs topics as source and targets" in done.err
 
 
-def test_a_stream_from_latest_begins_where_its_first_start_was(stream, batches):
+def test_a_stream_from_latest_begins_at_the_end_at_its_first_start(stream, batches):
     """A stream without records has no micro-batch, and nothing in Spark's checkpoint."""
     stream.send(0, 30)
     options = ("--available-now", "--from", "latest")
@@ -235,10 +235,10 @@ def test_a_checkpoint_of_another_source(stream, tmp_path, offset):
 def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monkeypatch):
     """The checkpoint has the offsets: with another --from alone, the stream would not continue."""
     stream.send(0, 300)
-    told, options = frame_stream.report, ("--available-now", "--batch-records", "90")
+    report_counts, options = frame_stream.report, ("--available-now", "--batch-records", "90")
 
     def report(number, counts):
-        told(number, counts)
+        report_counts(number, counts)
         places = [TopicPartition(stream.source, partition, 90) for partition in range(3)]
         for done in admin.delete_records(places).values():
             done.result()

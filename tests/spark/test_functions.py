@@ -9,22 +9,22 @@ from penstock.spark import audit, load_plan, redact, redrive, split
 from tests.spark.conftest import NO_BAD
 
 REPAIR = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
-RECORDS = [{"value": one} for one in (b"good", b"bad1", b"bad7", b"drop", b"odd one", b"good")]
+RECORDS = [{"value": value} for value in (b"good", b"bad1", b"bad7", b"drop", b"odd one", b"good")]
 
 
 def without_times(report):
     """Return what of a report does not depend on when it was made, and how it was called."""
     document = report if isinstance(report, dict) else report.model_dump(mode="json", by_alias=True)
     about = {
-        name: one
-        for name, one in document["about"].items()
+        name: entry
+        for name, entry in document["about"].items()
         if name in {"source", "is_topic", "range", "lost", "fingerprint", "keys"}
     }
     return json.loads(json.dumps({**document, "about": about}))
 
 
 @pytest.mark.slow
-def test_audit_of_topics_gives_the_report_of_the_command(
+def test_audit_of_topics_returns_the_report_of_the_command(
     spark, command, configured, produce, topic, tmp_path
 ):
     source = topic("in", 2)
@@ -40,7 +40,7 @@ def test_audit_of_topics_gives_the_report_of_the_command(
     assert some.judged == 0
 
 
-def test_audit_of_a_frame_counts_what_judge_says(rows, plan):
+def test_audit_of_a_frame_counts_the_verdicts_of_judge(rows, plan):
     report = audit(rows(b"good", b"bad", b"odd one"), plan())
     assert (report.judged, report.accepted, report.refused) == (3, 1, 2)
     assert not report.about.is_topic
@@ -63,12 +63,12 @@ def test_split_and_redrive_of_topics_write_each_record_once(
     back = redrive(dead, repairing, to=clean, spark=spark)
     assert (back.returned, back.again) == (1, 2)
     committed = {"isolation": "read_committed"}
-    found = sorted(one[2] for one in stored(clean, **committed))
+    found = sorted(record[2] for record in stored(clean, **committed))
     assert found == sorted([b"good", b"good", b"drop", b"good1"])
 
 
 @pytest.mark.slow
-def test_again_begins_at_the_start_and_goes_on_from_there(
+def test_again_begins_at_the_start_and_continues_from_there(
     spark, configured, produce, topic, stored
 ):
     source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
@@ -83,7 +83,7 @@ def test_again_begins_at_the_start_and_goes_on_from_there(
 
 
 @pytest.mark.slow
-def test_a_function_goes_on_where_the_command_was_and_the_other_way_round(
+def test_a_function_continues_a_command_and_vice_versa(
     spark, command, configured, produce, topic, stored
 ):
     source, clean, dead = topic("in", 2), topic("clean", 2), topic("dead")
@@ -102,16 +102,16 @@ def test_a_function_goes_on_where_the_command_was_and_the_other_way_round(
 
 
 @pytest.mark.slow
-def test_redact_of_topics_writes_what_interceptors_leave(configured, produce, topic, stored):
+def test_redact_of_topics_writes_the_intercepted_records(configured, produce, topic, stored):
     source, target = topic("in"), topic("out")
     produce(source, RECORDS)
     done = redact(source, load_plan(configured(REPAIR)), to=target)
     assert (done.accepted, done.dropped) == (5, 1)
-    found = [one[2] for one in stored(target, isolation="read_committed")]
+    found = [record[2] for record in stored(target, isolation="read_committed")]
     assert found == [b"good", b"good1", b"bad7", b"odd one", b"good"]
 
 
-def test_what_is_wrong_is_said(rows, plan, topic):
+def test_errors_are_raised(rows, plan, topic):
     source = topic("in")
     with pytest.raises(ConfigurationError, match="name two topics"):
         split(source, plan(), accepted="a", rejected="a")

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md do what the page says."""
+"""The blocks of docs/spark.md work as the page describes."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,8 @@ from penstock.spark import register
 from tests.spark.conftest import NO_BAD, POLICIES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
-RECORDS = [{"key": b"k", "value": one} for one in (b"good", b"bad1", b"good")]
-# `redact` needs an interceptor, and the other functions would show what it does.
+RECORDS = [{"key": b"k", "value": value} for value in (b"good", b"bad1", b"good")]
+# `redact` needs an interceptor, and the other functions would show its changes.
 UNCHANGED = """
 class Unchanged(Repair):
     def interceptor_topic_pattern(self): return "^$"
@@ -21,10 +21,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def blocks(configured, topic, produce, spark, kafka, tmp_path):
-    """The blocks, with topics and a file that exist; and what names they use."""
+    """The blocks, with existing topics and a file; and the names that they use."""
     file = configured(PROPERTIES, POLICIES + UNCHANGED)
     [module] = file.parent.glob("policies_*.py")
-    names = {one: topic(one) for one in ("orders", "orders-clean", "orders-dead", "orders-public")}
+    names = {
+        name: topic(name) for name in ("orders", "orders-clean", "orders-dead", "orders-public")
+    }
     produce(names["orders"], RECORDS)
     text = GUIDE.read_text().replace("/etc/penstock/penstock.properties", str(file))
     text = text.replace("/checkpoints", str(tmp_path))
@@ -49,7 +51,7 @@ def test_the_source_and_the_sink(blocks, stored, capsys):
         names["query"].processAllAvailable()
     finally:
         names["query"].stop()
-    clean = [one[2] for one in stored(topics["orders-clean"], isolation="read_committed")]
+    clean = [record[2] for record in stored(topics["orders-clean"], isolation="read_committed")]
     assert clean == [b"good"] * 4  # of the frame, and of the stream
     [dead] = stored(topics["orders-dead"], isolation="read_committed")
     assert dead[2] == b"bad1"
@@ -61,7 +63,7 @@ def test_the_functions(blocks, stored):
     assert (names["report"].judged, names["report"].refused) == (3, 1)
     assert names["report"].reasons[0].message == "bad is not good"
     assert (names["done"].accepted, names["back"].returned) == (2, 1)
-    clean = [one[2] for one in stored(topics["orders-clean"], isolation="read_committed")]
+    clean = [record[2] for record in stored(topics["orders-clean"], isolation="read_committed")]
     assert clean == [b"good", b"good", b"good1"]
 
     register(names["spark"])

@@ -19,7 +19,7 @@ def test_a_micro_batch_is_judged_once(spark, tmp_path):
     assert rows(JudgedBatches(str(tmp_path)).kept(drawn(spark), "q", 0)) == first
 
 
-def test_what_was_not_kept_as_a_whole_is_judged_again(spark, tmp_path):
+def test_an_incomplete_result_is_judged_again(spark, tmp_path):
     batches = JudgedBatches(str(tmp_path))
     first = rows(batches.kept(drawn(spark), "q", 4))
     (complete,) = (tmp_path / "judged" / "q-4").glob("*/_COMPLETE")
@@ -37,7 +37,7 @@ def test_only_one_micro_batch_is_kept(spark, tmp_path):
 
 
 def test_another_query_is_judged_itself(spark, tmp_path):
-    """As with a checkpoint of which only Spark's part was removed."""
+    """As with a checkpoint with only Spark's part removed."""
     batches = JudgedBatches(str(tmp_path))
     first = rows(batches.kept(drawn(spark), "q", 0))
     assert rows(batches.kept(drawn(spark), "r", 0)) != first
@@ -47,7 +47,7 @@ def test_a_micro_batch_without_records(spark, tmp_path):
     assert rows(JudgedBatches(str(tmp_path)).kept(drawn(spark).where("id < 0"), "q", 0)) == []
 
 
-def test_it_is_judged_once_where_spark_marks_no_folders(spark, tmp_path):
+def test_it_is_judged_once_if_spark_marks_no_folders(spark, tmp_path):
     """As many have it, and the committers of some object stores."""
     settings = spark.sparkContext._jsc.hadoopConfiguration()
     settings.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -60,7 +60,7 @@ def test_it_is_judged_once_where_spark_marks_no_folders(spark, tmp_path):
 
 
 def test_columns_are_those_that_were_judged(spark, tmp_path):
-    """Interceptors, which came or went since, make columns of what records were before."""
+    """Interceptors that were added or removed since make columns of earlier records."""
     batches = JudgedBatches(str(tmp_path))
     batches.kept(drawn(spark).withColumn("original_key", F.lit(b"k")), "q", 0)
     kept = batches.kept(drawn(spark), "q", 0).frame
@@ -70,7 +70,7 @@ def test_columns_are_those_that_were_judged(spark, tmp_path):
     assert again.frame.columns == ["id", "drawn"]
 
 
-def test_a_process_that_is_late_leaves_what_a_later_one_kept(spark, tmp_path):
+def test_a_late_process_leaves_the_result_of_a_later_process(spark, tmp_path):
     batches = JudgedBatches(str(tmp_path))
     batches.kept(drawn(spark), "q", 5)
     later = rows(batches.kept(drawn(spark), "q", 6))

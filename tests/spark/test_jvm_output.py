@@ -1,4 +1,4 @@
-"""What a JVM says on standard error: all of it, but for what Spark makes every JVM say."""
+"""The output of a JVM on standard error: all of it, except lines that every JVM prints."""
 
 import io
 import subprocess
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
         ("", False),
     ],
 )
-def test_only_what_java_says_of_itself_is_noise(line, noise):
+def test_only_lines_about_java_are_noise(line, noise):
     assert is_noise(line) == noise
 
 

@@ -1,4 +1,4 @@
-"""Many large records: memory is bounded by bytes, and a JVM that ends for memory says so."""
+"""Many large records: memory is bounded by bytes, and a JVM without memory reports that."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
 
 
 @pytest.mark.spark_processes
-def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records, tmp_path):
+def test_the_error_of_a_jvm_without_memory_names_the_key(configured, large_records, tmp_path):
     done = run("split", configured(), "--topic", large_records, "--accepted",
                f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}", "--conf", "spark.driver.memory=512m",
                "--conf", "spark.sql.execution.arrow.maxBytesPerBatch=1g")  # fmt: skip
@@ -80,7 +80,7 @@ def test_ends_of_a_jvm():
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         "java.lang.OutOfMemoryError: Java heap space",
         "ExecutorLostFailure (executor 1 exited caused by a task) Reason: Command exited with code 52",
@@ -88,10 +88,10 @@ def test_ends_of_a_jvm():
         "The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
     ],
 )
-def test_executors_that_end_for_memory(told):
+def test_executors_that_end_for_memory(message):
     from pyspark.errors import PySparkException
 
-    text, code = reason_of(PySparkException(message=f"Job aborted: {told}"))
+    text, code = reason_of(PySparkException(message=f"Job aborted: {message}"))
     assert code == 3
     assert "had too little memory; give it more" in text
     assert "spark.executor.memoryOverhead" in text

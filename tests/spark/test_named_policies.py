@@ -63,7 +63,7 @@ SENT = [
 
 @pytest.fixture
 def file(tmp_path, kafka) -> Path:
-    module = f"named_{uuid.uuid4().hex}"  # this process keeps what it has imported
+    module = f"named_{uuid.uuid4().hex}"  # this process keeps imported modules
     (tmp_path / f"{module}.py").write_text(MODULE)
     lines = {
         "upstream.bootstrap.servers": kafka.bootstrap_servers,
@@ -93,50 +93,50 @@ def by_gateway(file, topic):
     try:
         with RawClient(running.broker_address()) as client:
             answers = [
-                produced(client.call(produce_request([(topic, [(0, encode_batch([one]))])])))
-                for one in SENT
+                produced(client.call(produce_request([(topic, [(0, encode_batch([record]))])])))
+                for record in SENT
             ]
     finally:
         running.stop()
     return [
-        (one.error_code, [each.batch_index_error_message for each in one.record_errors])
-        for one in (answer[topic, 0] for answer in answers)
+        (result.error_code, [each.batch_index_error_message for each in result.record_errors])
+        for result in (answer[topic, 0] for answer in answers)
     ]
 
 
 def test_the_verdicts_are_the_gateways(rows, file, topic):
     name = topic("named", 1)
-    given = [{"topic": name, "key": one.key, "value": one.value} for one in SENT]
+    given = [{"topic": name, "key": record.key, "value": record.value} for record in SENT]
 
     judged = judge(rows(*given, partitions=2), load_plan(file)).orderBy("offset")
     found = [row.verdict for row in judged.collect()]
 
     answers = by_gateway(file, name)
-    assert [one.code for one in found] == [code for code, _ in answers]
-    for one, (code, messages) in zip(found, answers, strict=True):
+    assert [verdict.code for verdict in found] == [code for code, _ in answers]
+    for verdict, (code, messages) in zip(found, answers, strict=True):
         if code == 87:
-            assert [one.message] == messages
-    assert [one.policy for one in found] == [
+            assert [verdict.message] == messages
+    assert [verdict.policy for verdict in found] == [
         "no-a", "no-a", "no-b", "no-b", "no-a", "no-a", "keyed", None, "mark", "mark", "keyed",
         None, "whole", "whole",
     ]  # fmt: skip
 
 
-def test_what_interceptors_make_is_stored_by_both(rows, file, topic, kafka):
+def test_both_store_the_intercepted_records(rows, file, topic, kafka):
     name = topic("named", 1)
-    given = [{"topic": name, "key": one.key, "value": one.value} for one in SENT]
+    given = [{"topic": name, "key": record.key, "value": record.value} for record in SENT]
 
     applied = apply(rows(*given), load_plan(file)).where("verdict.outcome = 'accepted'")
     by_spark = [bytes(row.value) for row in applied.orderBy("offset").collect()]
 
     by_gateway(file, name)
-    assert by_spark == [one[2] for one in read_topic(kafka.bootstrap_servers, name)]
+    assert by_spark == [record[2] for record in read_topic(kafka.bootstrap_servers, name)]
     assert by_spark == [b"x!", b"!"]
 
 
 def test_audit_and_split_have_the_names(command, file, topic, produce, tmp_path):
     name, accepted, rejected = topic("named", 1), topic("good", 1), topic("dead", 1)
-    produce(name, [{"key": one.key, "value": one.value, "partition": 0} for one in SENT])
+    produce(name, [{"key": record.key, "value": record.value, "partition": 0} for record in SENT])
 
     done = command("audit", file, "--topic", name, "--report", tmp_path / "r")
     assert done.code == 0, done
@@ -147,11 +147,11 @@ def test_audit_and_split_have_the_names(command, file, topic, produce, tmp_path)
     }  # fmt: skip
     page = (tmp_path / "r" / "report.html").read_text()
     assert f"topics.named*.penstock.policies={NAMES}" in page
-    assert "policies.no-a.bad" not in page  # what a policy is given may be a secret
+    assert "policies.no-a.bad" not in page  # a key of a policy may be a secret
 
     done = command("split", file, "--topic", name, "--accepted", accepted, "--rejected", rejected)
     assert done.code == 0, done
-    bootstrap = load_configuration(file, ask_classes=classes_here).upstream_properties
+    bootstrap = load_configuration(file, describe_classes=classes_here).upstream_properties
     dead = read_topic(bootstrap["bootstrap.servers"], rejected)
     policies = [dict(headers)["__penstock.policy"] for _, _, _, headers in dead]
     assert sorted(set(policies)) == [b"keyed", b"no-a", b"no-b", b"whole"]
@@ -166,13 +166,15 @@ def test_redact_runs_the_named_interceptors_alone(rows, file):
     assert [row.verdict.outcome for row in found] == ["accepted", "accepted"]
 
 
-def test_what_was_set_on_a_topic_wins(rows, file):
+def test_the_value_on_a_topic_wins(rows, file):
     settings = {"set": {"penstock.policies": "no-a"}, "named-1": {"penstock.policies": "gone"}}
     plan = load_plan(file, topic_settings=settings)
-    given = [{"topic": one, "value": b"ab!", "key": b"k"} for one in ("set", "named-1", "named-2")]
+    given = [
+        {"topic": name, "value": b"ab!", "key": b"k"} for name in ("set", "named-1", "named-2")
+    ]
 
     found = [row.verdict for row in judge(rows(*given), plan).orderBy("offset").collect()]
-    assert [(one.outcome, one.policy) for one in found] == [
+    assert [(verdict.outcome, verdict.policy) for verdict in found] == [
         ("refused", "no-a"), ("failed", "of this topic"), ("refused", "no-a"),
     ]  # fmt: skip
     changed = plan.for_topics({}, {"set": {"penstock.policies": "other"}})

@@ -1,4 +1,4 @@
-"""`examples/notebook.ipynb` does what it says: its cells are run, in order, on a real Kafka."""
+"""`examples/notebook.ipynb` works: its cells are run, in order, on a real Kafka."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_it_is_kept_without_results():
 
 @pytest.mark.slow
 @pytest.mark.timeout(HANGS_S)
-def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
+def test_its_cells_work_as_described(kafka, admin, produce, topic, tmp_path):
     sys.path.insert(0, str(ROOT / "examples" / "demo"))
     from orders import make_orders
 
@@ -49,8 +49,8 @@ def test_its_cells_do_what_they_say(kafka, admin, produce, topic, tmp_path):
         text=True, timeout=HANGS_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    bad = sum(bool(one.bad) for one in given)
-    repaired = sum(one.bad in {"amount as text", "no key"} for one in given)
+    bad = sum(bool(item.bad) for item in given)
+    repaired = sum(item.bad in {"amount as text", "no key"} for item in given)
     assert f"2,000 judged, {bad} refused" in done.stdout, done.stdout
     assert "refused with 87: " in done.stdout
     assert f"{2000 - bad:,} accepted, {bad} refused, 0 done before" in done.stdout

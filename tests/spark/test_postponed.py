@@ -44,7 +44,7 @@ def filled(produce, topic):
 
 
 @pytest.mark.parametrize("job", ["audit", "split", "to files"])
-def test_a_job_ends_with_the_message_and_a_later_one_does_it(
+def test_a_job_ends_with_the_message_and_a_later_job_succeeds(
     command, file, filled, topic, tmp_path, job
 ):
     accepted, rejected = topic("clean"), topic("dead")
@@ -84,7 +84,7 @@ def test_the_data_source_fails(spark, kafka, file, filled):
     assert TEXT in str(reason_of(raised.value)[0])
 
 
-def test_explain_says_so(command, file):
+def test_explain_shows_it(command, file):
     done = command("explain", file, "--topic", "t", "--value", "later")
     assert done.code == 3
     assert "postponed with 7: the registry is away" in done.out
@@ -93,5 +93,7 @@ def test_explain_says_so(command, file):
 
 def _policy(file):
     """The name of the class, whose module is new for each file."""
-    (line,) = [one for one in file.read_text().splitlines() if "class.name" in one]
+    (line,) = [
+        splitline for splitline in file.read_text().splitlines() if "class.name" in splitline
+    ]
     return line.partition("=")[2]

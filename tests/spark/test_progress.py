@@ -48,9 +48,9 @@ def test_records_are_counted_while_a_job_runs(spark, tmp_path):
         thread.join()
     assert read() == COUNT
     assert seen == sorted(seen)
-    assert len({one for one in seen if 0 < one < COUNT}) > 1
+    assert len({item for item in seen if 0 < item < COUNT}) > 1
 
 
-def test_what_was_read_before_does_not_count(spark):
+def test_earlier_reads_do_not_count(spark):
     assert spark.range(100).count() == 100
     assert RecordsRead(spark)() == 0

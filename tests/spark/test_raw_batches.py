@@ -9,7 +9,7 @@ RECORDS, TASKS = 4000, 8
 
 
 def reads(properties: dict[str, str], topic: str, per_task: int):
-    """Return a function for `mapInArrow`; what it closes over is plain."""
+    """Return a function for `mapInArrow` with a plain closure."""
 
     def read(frames):
         import os
@@ -27,7 +27,7 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
                 for task in frame.column("id").to_pylist():
                     offsets = WantedRange(topic, 0, task * per_task, (task + 1) * per_task)
                     batches = RangeReader(connection, offsets, on_lost=print)
-                    count = sum(one.end - one.first for one in batches)
+                    count = sum(batch.end - batch.first for batch in batches)
                     columns = [[task], [count], [os.getpid()], [id(connection)]]
                     names = ["task", "records", "process", "connection"]
                     yield pa.RecordBatch.from_arrays(
@@ -37,11 +37,11 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
     return read
 
 
-def test_each_worker_has_one_connection(spark, kafka, topic):
+def test_each_worker_has_a_single_connection(spark, kafka, topic):
     name = topic()
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 2000})
-    for one in range(RECORDS):
-        producer.produce(name, b"%d" % one, partition=0)
+    for number in range(RECORDS):
+        producer.produce(name, b"%d" % number, partition=0)
     assert producer.flush(30) == 0
 
     properties = {"bootstrap.servers": kafka.bootstrap_servers}

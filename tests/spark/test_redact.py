@@ -1,4 +1,4 @@
-"""One interceptor, both doors: what the gateway stores is what `penstock redact` writes."""
+"""One interceptor, both doors: the gateway stores the same records as `penstock redact`."""
 
 import time
 
@@ -54,7 +54,7 @@ def some_records() -> list[Record]:
 
 
 def produce_each(bootstrap: str, name: str, records: list[Record]) -> list[int]:
-    """Produce records in batches of their own; return the error codes."""
+    """Produce each record in a separate batch; return the error codes."""
     requests = [produce_request([(name, [(0, encode_batch([record]))])]) for record in records]
     with RawClient(bootstrap) as client:
         return [produced(client.call(request))[name, 0].error_code for request in requests]

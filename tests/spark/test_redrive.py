@@ -32,7 +32,7 @@ def repair(file, name="Repair"):
 
 
 @BOTH
-def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
+def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
     file, good, dead = split
     first = ("redrive", file, "--from", dead, "--to", good, "--with", repair(file))
 
@@ -68,7 +68,7 @@ def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command
 
 
 def later_letters(source):
-    """Dead letters that policies accept now, and of which a broker does not take each."""
+    """Dead letters that policies accept now, some of which a broker refuses."""
     in_a_year = int(time.time() * 1000) + 365 * 86_400_000
     kinds = {"fine": (b"k", b"good", 5), "future": (b"k", b"good", in_a_year),
              "keyless": (None, b"good", 5), "large": (b"k", b"good" * 900, 5)}  # fmt: skip
@@ -86,7 +86,7 @@ def later_letters(source):
 
 @BOTH
 @pytest.mark.parametrize("more", [(), ("--transactions", "no")])
-def test_what_the_broker_refuses_waits_and_the_others_return_once(
+def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     command, configured, produce, topic, kafka, more
 ):
     good = topic("good", 2, **{"cleanup.policy": "compact", "max.message.bytes": "3000"})
@@ -119,7 +119,7 @@ def test_what_the_broker_refuses_waits_and_the_others_return_once(
 
 
 @BOTH
-def test_a_letter_keeps_where_it_came_from(command, split, kafka):
+def test_a_letter_keeps_its_origin(command, split, kafka):
     file, good, dead = split
     before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
     command("redrive", file, "--from", dead, "--to", good)
@@ -135,7 +135,7 @@ def test_a_letter_keeps_where_it_came_from(command, split, kafka):
 
 @BOTH
 @pytest.mark.slow
-def test_what_fails_too_often_is_parked(command, split, kafka):
+def test_letters_that_fail_too_often_are_parked(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
     assert "0 returned, 20 again, 0 parked" in command(*arguments).out
@@ -146,7 +146,7 @@ def test_what_fails_too_often_is_parked(command, split, kafka):
 
 @BOTH
 @pytest.mark.slow
-def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
+def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
     assert "20 again" in command(*arguments).out
@@ -154,8 +154,8 @@ def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
     from_parked = ("redrive", file, "--from", f"{dead}.parked", "--to", good,
                    "--max-replays", "2")  # fmt: skip
     assert "0 returned, 20 again, 0 parked" in command(*from_parked).out
-    told = command(*from_parked, "--with", repair(file)).out
-    assert "18 returned, 0 again, 2 parked" in told
+    output = command(*from_parked, "--with", repair(file)).out
+    assert "18 returned, 0 again, 2 parked" in output
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
 
@@ -171,7 +171,7 @@ def test_a_dry_run_makes_no_topic(command, split, admin):
 
 
 @BOTH
-def test_what_is_parked_is_no_target(command, split, topic):
+def test_the_parking_topic_is_no_target(command, split, topic):
     file, _, dead = split
     done = command("redrive", file, "--from", dead, "--to", f"{dead}.parked")
     assert (done.code, "--to" in done.err) == (2, True), done
@@ -191,9 +191,9 @@ class NoBad(RecordValidationPolicy):
     )
     parked = None
     for _ in range(4):
-        told = command("redrive", file, "--from", dead, "--to", good, "--with",
+        output = command("redrive", file, "--from", dead, "--to", good, "--with",
                        repair(file, "RepairAll"), "--max-replays", "3").out  # fmt: skip
-        if " 20 parked" in told:
+        if " 20 parked" in output:
             parked = True
             break
         none = topic("none")
@@ -240,20 +240,20 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
     assert "20 returned" in command(*arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
-    [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
+    [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
     admin.delete_consumer_groups([group])[group].result(60)
     assert "0 returned, 0 again" in command(*arguments).out
 
 
 @BOTH
 def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
-    """As after an unclean election: what is written there since has not been judged."""
+    """As after an unclean election: records that are written there since have not been judged."""
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good)
     assert "20 again" in command(*arguments, "--max-replays", "9").out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
-    [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
+    [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
     with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
         commit_positions(connection, group, {(dead, 0): Position(9000)})
     for more in ((), ("--dry-run",)):
@@ -265,12 +265,12 @@ def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, 
 
 
 @BOTH
-def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
-    """The topic of places is another one, and offsets have expired."""
+def test_without_a_place_the_start_is_required(command, split, admin, topic):
+    """The topic of places was replaced, and offsets have expired."""
     file, good, dead = split
     arguments = ("--from", dead, "--to", good, "--with", repair(file, "RepairAll"))
     assert "20 returned" in command("redrive", file, *arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     for group in groups:
         if group.startswith(f"penstock-redrive-{good}-"):
             admin.delete_consumer_groups([group])[group].result(60)
@@ -316,9 +316,9 @@ def test_from_a_folder_to_a_topic_and_the_reverse(
     assert "18 returned, 2 again" in command(*arguments).out
     assert "0 returned, 2 again" in command(*arguments).out
     returned = read_topic(kafka.bootstrap_servers, good, full=True)
-    stamps = {one.key(): one.timestamp()[1] for one in returned}
+    stamps = {record.key(): record.timestamp()[1] for record in returned}
     assert stamps == {b"k%d" % i: moment + i for i in range(20) if i not in (7, 17)}
-    assert all(dict(one.headers())["__penstock.replays"] == b"1" for one in returned)
+    assert all(dict(record.headers())["__penstock.replays"] == b"1" for record in returned)
 
     arguments = ("redrive", file, "--from", dead, "--to", f"path:{tmp_path / 'back'}", "--with",
                  repair(file))  # fmt: skip
@@ -337,8 +337,8 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     dead, moment = topic("dead"), int(time.time() * 1000) - 5000
     times = [b"9" * 18, b"-" + b"9" * 18, b"-5000"]
     produce(dead, [
-        {"value": one, "timestamp": moment, "headers": [("__penstock.timestamp", one)]}
-        for one in times
+        {"value": time, "timestamp": moment, "headers": [("__penstock.timestamp", time)]}
+        for time in times
     ])  # fmt: skip
     done = command("redrive", configured(), "--from", dead, "--to", f"path:{tmp_path / 'back'}")
     assert "3 returned" in done.out, done
@@ -363,7 +363,9 @@ def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
     assert read_topic(kafka.bootstrap_servers, target) == [
         (1, b"k", value, [("own", b"1")]) for value in (b"good1", b"good")
     ]
-    stamps = [one.timestamp()[1] for one in read_topic(kafka.bootstrap_servers, target, full=True)]
+    stamps = [
+        record.timestamp()[1] for record in read_topic(kafka.bootstrap_servers, target, full=True)
+    ]
     assert stamps == [moment, moment]
     done = command("redact", file, "--topic", source, "--to", f"path:{tmp_path / 'r'}")
     [first, _] = spark.read.parquet(str(tmp_path / "r")).orderBy("offset").collect()

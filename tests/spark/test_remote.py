@@ -37,7 +37,7 @@ frame.write.format("penstock").mode("append").option("plan", file).option("topic
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Starts a server of Spark Connect; gives its address."""
+    """Starts a server of Spark Connect; returns its address."""
     folder = tmp_path_factory.mktemp("connect")
     port = free_ports(1)[0]
     with (folder / "log").open("wb") as log:
@@ -102,11 +102,11 @@ def test_the_functions_and_the_sink_work_with_a_server(server, configured, produ
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == ["audit 3", "split 7 3", "frame 7"]
-    assert [one[2] for one in stored(out, isolation="read_committed")] == [b"good"] * 7
+    assert [record[2] for record in stored(out, isolation="read_committed")] == [b"good"] * 7
 
 
 @pytest.mark.spark_processes
-def test_a_server_that_is_not_there_is_said(configured, topic):
+def test_a_missing_server_is_reported(configured, topic):
     port = free_ports(1)[0]
     done = penstock(
         "audit", configured(), "--topic", topic("in"), "--remote", f"sc://127.0.0.1:{port}"

@@ -13,7 +13,7 @@ from tests.limits import HANGS_S
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.spark.test_schemas import contents, register, settings
 
-# The first attempt at each task asks a registry that answers 503 and nothing else.
+# The first attempt of each task uses a registry that always answers 503.
 POLICIES = """
 from pyspark import TaskContext
 from penstock.policies import SchemaPolicy
@@ -68,7 +68,7 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
             for partition in range(2) for value in sent
         ])  # fmt: skip
         jobs.append(["audit", str(configured(settings("AwayAtFirst"), code)), "--topic", source])
-        # A file for each job: a worker keeps the policies of one, with the registry they ask.
+        # A file for each job: a worker keeps the policies of a file, with their registry.
         good, dead = topic("clean", 2), topic("dead", 2)
         jobs.append(["split", str(configured(settings("AwayAtFirst"), code)), "--topic", source,
                      "--accepted", good, "--rejected", dead])  # fmt: skip
@@ -82,7 +82,7 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
     assert done.returncode == 0, done
     assert done.stdout.count("exit code 0") == len(jobs), done
     assert done.stdout.count("6 accepted, 2 refused") == len(jobs), done
-    # Each job has asked it, at each of its two tasks or at one that both partitions share.
+    # Each job has used it, at each of its two tasks or at a task that both partitions share.
     assert len(away.requests) >= len(jobs)
     accepted = sorted(map(str, [value for value in sent if value != sent[1]] * 2))
     found = read_topic(kafka.bootstrap_servers, good, isolation="read_committed")

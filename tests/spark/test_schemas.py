@@ -1,4 +1,4 @@
-"""Jobs with policies that ask a schema registry, which may be away, and whose secrets stay in."""
+"""Jobs with policies that use a schema registry, which may be away, and whose secrets stay in."""
 
 import contextlib
 import io
@@ -65,12 +65,12 @@ def register(registry, topic):
 
 
 def contents(schema_id):
-    """Values: two that are good, between them one that is not, and a tombstone."""
+    """Values: two good values, between them a bad value, and a tombstone."""
     return user(schema_id, 1), user(schema_id, 2)[:-1], user(schema_id, 3), None
 
 
 def settings(name, **more):
-    """What makes a policy of this name judge topics whose names begin with `in-`."""
+    """The keys that make a policy of this name judge topics whose names begin with `in-`."""
     return {
         "record.validation.policy.class.name": f"policies.{name}",
         "topics.in-*.confluent.value.schema.validation": "true",
@@ -114,7 +114,7 @@ def filled(registry, produce, topic):
 
 @contextlib.contextmanager
 def away_for(registry):
-    """Have a registry answer 503 to a request, and then as always."""
+    """Let a registry answer 503 to a request, and then normally."""
 
     def comes_back():
         while len(registry.requests) == before and not ended.wait(0.05):
@@ -134,8 +134,8 @@ def away_for(registry):
 
 
 def is_told_well(done):
-    told = done.out + done.err
-    return not any(secret in told for secret in (SECRET, PASSWORD, "Traceback", ".py"))
+    output = done.out + done.err
+    return not any(secret in output for secret in (SECRET, PASSWORD, "Traceback", ".py"))
 
 
 JOBS = {
@@ -148,7 +148,7 @@ JOBS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
-def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
+def test_while_the_registry_is_away_a_job_fails_and_a_later_job_waits_for_it(
     command, file, registry, filled, topic, kafka, tmp_path, monkeypatch, job
 ):
     what, policy = JOBS[job]
@@ -187,7 +187,7 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
     assert done.code == 0, done
     assert "3 accepted, 1 refused" in done.out
     if what == "audit":
-        written = "".join(one.read_text() for one in report.rglob("*") if one.is_file())
+        written = "".join(path.read_text() for path in report.rglob("*") if path.is_file())
         assert "does not fit schema" in written
         assert PASSWORD not in written
         assert SECRET not in written
@@ -208,7 +208,7 @@ def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic)
     assert is_told_well(done), done
 
 
-def test_packages_that_executors_lack_are_told(command, file, filled):
+def test_packages_that_executors_lack_are_named(command, file, filled):
     done = command("audit", file("Lacking"), "--topic", filled[0])
     assert done.code == 3, done
     assert "the policies cannot be loaded on the executors: " in done.err

@@ -108,7 +108,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
             assert produce(settings, "in", value) == ""
         file = configured(
             {
-                # Their registry asks for a password, too.
+                # Their registry requires a password, too.
                 "record.validation.policy.class.name": "policies.SchemaPolicy",
                 "topics.in.confluent.value.schema.validation": "true",
                 "schema.registry.url": registry.url,
@@ -132,7 +132,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     written = [path for path in [*shown.rglob("*"), *events.rglob("*")] if path.is_file()]
     texts = {path: path.read_text(errors="replace") for path in written}
     texts[tmp_path / "output"] = done.stdout + done.stderr
-    assert any("MapInArrow" in text for text in texts.values())  # plans are there
+    assert any("MapInArrow" in text for text in texts.values())  # the plans are included
     report = (shown / "report" / "report.json").read_text()
     assert "does not begin with a schema id" in report
     assert any("SparkListenerSQLExecutionStart" in text for text in texts.values())

@@ -46,7 +46,7 @@ def test_audit_and_split(command, configured, files, tmp_path):
 
 
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
-def test_a_store_of_java_is_wrong_use_and_the_reason_is_told(command, configured, tmp_path, store):
+def test_a_store_of_java_is_wrong_use_with_a_reason(command, configured, tmp_path, store):
     (tmp_path / "client.store").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     key = f"upstream.ssl.{store}.location"
     file = configured({**NO_BAD, key: tmp_path / "client.store"})

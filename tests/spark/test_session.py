@@ -1,4 +1,4 @@
-"""Sessions of commands: whoever starts a JVM waits for its end."""
+"""Sessions of commands: a command that starts a JVM waits for its end."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ for _ in range(2):  # one can be started again
     stop_session(session)
     assert jvm.returncode is not None
     assert not Path(f"/proc/{jvm.pid}").exists()
-end_jvm()  # there is none
+end_jvm()  # there is no JVM
 print("ended")
 """
 

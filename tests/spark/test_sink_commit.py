@@ -55,14 +55,14 @@ class Job:
         sink_commit.commit(self.task, written)
 
     def decide(self, written):
-        """Do the first half of `commit`: what a driver did that was killed then."""
+        """Do the first half of `commit`, as a driver that was killed then."""
         first = written[0].attempt
-        self.decisions.decide(first.run, first.batch, [one.prepared for one in written])
+        self.decisions.decide(first.run, first.batch, [item.prepared for item in written])
 
     def visible(self):
         servers = self.kafka.bootstrap_servers
         return Counter(
-            one[2] for one in read_topic(servers, self.topic, isolation="read_committed")
+            record[2] for record in read_topic(servers, self.topic, isolation="read_committed")
         )
 
 
@@ -92,10 +92,10 @@ def test_a_driver_that_dies_after_it_decided_has_written_all(job, finished):
     written = job.write(OLD)
     job.decide(written)
     connection = job.task.access.connect()
-    for one in written[:finished]:
-        commit_prepared(connection, one.prepared)
+    for item in written[:finished]:
+        commit_prepared(connection, item.prepared)
     again = job.write(NEW)
-    assert all(one.was_decided for one in again)
+    assert all(message.was_decided for message in again)
     job.commit(again)
     assert job.visible() == ONCE
     job.commit(job.write(NEW, 1))
@@ -121,12 +121,12 @@ def test_a_driver_that_was_only_slow_can_decide_nothing_any_more(job):
     assert job.visible() == ONCE
 
 
-def test_a_slow_driver_that_has_decided_goes_on_beside_the_new_one(job):
+def test_a_slow_driver_that_has_decided_continues_next_to_the_new_driver(job):
     old = job.write(OLD)
     job.decide(old)
     new = job.write(NEW)
     job.commit(new)
-    sink_commit._finish(job.task, [one.prepared for one in old], BatchId("q", 0))
+    sink_commit._finish(job.task, [message.prepared for message in old], BatchId("q", 0))
     assert job.visible() == ONCE
 
 
@@ -135,12 +135,12 @@ def test_a_second_attempt_neither_doubles_nor_fences_the_first(job):
     job.write(OLD, attempt=1, tasks=(1,))
     job.commit(first)
     assert first[1].prepared.transactional_id.endswith(":1:0")
-    # The other one's transaction is open: readers wait for it until it is aborted.
+    # The other attempt's transaction is open: readers wait for it until it is aborted.
     job.commit(job.write(OLD, 1, attempt=1))
     assert job.visible() == ONCE + Counter([b"1-0", b"1-1"])
 
 
-def test_what_an_attempt_left_that_failed_is_aborted(job):
+def test_the_transactions_of_a_failed_attempt_are_aborted(job):
     job.write(OLD, tasks=(1,))
     job.commit([*job.write(OLD, tasks=(0,)), *job.write(OLD, attempt=1, tasks=(1,))])
     assert job.visible() == ONCE
@@ -172,7 +172,7 @@ def test_an_abort_after_the_decision_aborts_nothing(job):
     assert job.visible() == ONCE
 
 
-def test_a_new_query_of_the_same_job_is_not_taken_for_the_old_one(job):
+def test_a_new_query_of_the_same_job_is_distinguished_from_the_old(job):
     job.commit(job.write(OLD))
     job.commit(job.write(NEW, query="another checkpoint"))
     assert set(job.visible().values()) == {2}
@@ -180,7 +180,7 @@ def test_a_new_query_of_the_same_job_is_not_taken_for_the_old_one(job):
 
 def test_the_text_of_a_decision_has_room_for_many_tasks(job):
     decisions, task = job.decisions, job.write(OLD, tasks=(0,))[0].prepared
-    names = (decisions.transactional_id(one, one % 3) for one in range(500))
+    names = (decisions.transactional_id(number, number % 3) for number in range(500))
     prepared = [
         task._replace(
             transactional_id=name, producer_id=7000 + number * 37 % 5000, epoch=number % 9
@@ -192,15 +192,15 @@ def test_the_text_of_a_decision_has_room_for_many_tasks(job):
     assert PositionTask(job.name, "t", job.task.topic_id, 0).group in decisions.prefix
 
 
-def test_an_abort_ends_what_failed_tasks_left_open(job):
+def test_an_abort_ends_the_transactions_of_failed_tasks(job):
     job.write(OLD, tasks=(1,))
     sink_commit.abort(job.task, job.write(OLD, tasks=(0,)))
-    # Readers wait for nobody: what others write is seen.
+    # Readers wait for no transaction: records of others are visible.
     job.commit(job.write(OLD, query="next", attempt=3))
     assert job.visible() == ONCE
 
 
-def test_a_slow_driver_aborts_only_what_is_its_own(job):
+def test_a_slow_driver_aborts_only_its_own_transactions(job):
     old = job.write(OLD)
     new = job.write(NEW)
     sink_commit.abort(job.task, old)

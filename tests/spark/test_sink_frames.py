@@ -44,4 +44,4 @@ def test_columns_of_kafka_are_made_and_others_left_out():
 def test_batches_are_of_a_bounded_number_of_rows():
     rows = (Row(b"") for _ in range(4001))
     found = record_batches(rows, schema("value"))
-    assert [len(one) for one in found] == [2000, 2000, 1]
+    assert [len(row) for row in found] == [2000, 2000, 1]

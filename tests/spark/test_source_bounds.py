@@ -48,7 +48,7 @@ def test_words_and_offsets():
     assert found(offsets('{"orders": {"0": 20, "1": 3}}')) == {ZERO: 20, ONE: 3}
 
 
-def test_what_retention_removed_is_left_to_the_reader_to_tell():
+def test_the_reader_reports_removed_records():
     assert found(offsets('{"orders": {"0": 2, "1": 3}}'))[ZERO] == 2
 
 
@@ -63,7 +63,7 @@ def test_a_time_without_records_after_it_is_the_end():
     ["", "{}", "[]", "5", '"x"', '{"orders": 5}', '{"orders": {"x": 5}}', '{"orders": {"0": 5.5}}',
      '{"orders": {"0": true}}', '{"orders": {"0": "5"}}', '{"orders": {"0": -3}}', "{", "null"],
 )  # fmt: skip
-def test_what_is_no_offset_for_each_partition(text):
+def test_invalid_offsets_for_partitions(text):
     with pytest.raises(ConfigurationError, match=r"startingOffsets .*: earliest, latest, or"):
         offsets(text)
 

@@ -1,4 +1,4 @@
-"""The options of `format("penstock")`: known ones, in the words of Spark's Kafka source."""
+"""The options of `format("penstock")`: known options, in the words of Spark's Kafka source."""
 
 import pytest
 
@@ -59,12 +59,12 @@ def test_a_time_wins_over_offsets():
         ({"kafka__isolation.level": "read_uncommitted"}, "only read_committed"),
     ],
 )
-def test_what_is_not_usable(given, text):
+def test_unusable_options(given, text):
     with pytest.raises(ConfigurationError, match=text):
         read(**given)
 
 
-def test_no_cluster_and_a_pattern_that_is_none():
+def test_no_cluster_and_an_invalid_pattern():
     with pytest.raises(ConfigurationError, match="name the configuration file as option plan"):
         SourceOptions.read({"subscribe": "a"})
     with pytest.raises(ConfigurationError, match=r"subscribePattern \(: "):

@@ -97,13 +97,15 @@ def test_values():
         None,
         [{"key": "\xe4", "value": b""}],
     ]
-    outcomes = [one["outcome"] for one in made.column("verdict").to_pylist()]
+    outcomes = [verdict["outcome"] for verdict in made.column("verdict").to_pylist()]
     assert outcomes == ["refused", "accepted", "dropped"]
 
 
 def test_a_timestamp_that_spark_cannot_have_is_null():
     fits = (2**63 - 1) // 1000
-    (made,) = rows(stored([Record(one, None, b"", ()) for one in (5, fits, fits + 1, 2**62)]))
+    (made,) = rows(
+        stored([Record(timestamp, None, b"", ()) for timestamp in (5, fits, fits + 1, 2**62)])
+    )
     in_micros = made.column("timestamp").cast(pa.int64()).to_pylist()
     assert in_micros == [5000, fits * 1000, None, None]
 
@@ -113,27 +115,30 @@ def test_a_part_of_a_batch():
     (made,) = rows(batch, [(1, refused_record("bad", "p.P"))])
     assert made.column("offset").to_pylist() == [103, 104]
     assert made.column("key").to_pylist() == [b"3", b"4"]
-    assert [one["outcome"] for one in made.column("verdict").to_pylist()] == ["accepted", "refused"]
+    assert [verdict["outcome"] for verdict in made.column("verdict").to_pylist()] == [
+        "accepted",
+        "refused",
+    ]
 
 
-def test_small_batches_are_put_together_and_large_ones_divided():
+def test_small_batches_are_merged_and_large_batches_divided():
     chance, making, sent = random.Random(5), RowBatches(ALL, rows_max=50, bytes_max=20_000), []
     made = []
     for number in range(40):
         count = chance.choice([1, 3, 120])
         records = [Record(n, None, bytes(chance.choice([0, 10, 3000])), ()) for n in range(count)]
-        sent += [len(one.value) for one in records]
+        sent += [len(record.value) for record in records]
         made += making.add("t", 0, stored(records, base=number * 1000), ())
     made += making.rest()
-    assert [len(one) for batch in made for one in batch.column("value").to_pylist()] == sent
-    assert all(len(one) <= 50 and (one.nbytes <= 20_000 or len(one) == 1) for one in made)
+    assert [len(value) for batch in made for value in batch.column("value").to_pylist()] == sent
+    assert all(len(item) <= 50 and (item.nbytes <= 20_000 or len(item) == 1) for item in made)
     assert len(made) < 400
     assert list(making.rest()) == []
 
 
-def test_one_row_may_be_larger():
+def test_a_single_row_may_be_larger():
     made = rows(stored([Record(1, None, bytes(50_000), ()) for _ in range(3)]), bytes_max=20_000)
-    assert [len(one) for one in made] == [1, 1, 1]
+    assert [len(item) for item in made] == [1, 1, 1]
 
 
 def test_only_some_columns_in_their_order():

@@ -32,7 +32,7 @@ class Log:
     """A cluster with some topics, and what of its client's options a stream looks at."""
 
     def __init__(self, *topics, first=0, ends):
-        self.described, self.first, self.ends, self.asked = topics, first, ends, 0
+        self.described, self.first, self.ends, self.requests = topics, first, ends, 0
         self.cluster = self
 
     def topics(self):
@@ -42,8 +42,8 @@ class Log:
         return dict.fromkeys(self.end_offsets(topics), self.first)
 
     def end_offsets(self, _):
-        self.asked += 1
-        return self.ends(self.asked) if callable(self.ends) else self.ends
+        self.requests += 1
+        return self.ends(self.requests) if callable(self.ends) else self.ends
 
 
 def reader(log, *, fails_on_loss=True):
@@ -60,7 +60,7 @@ def test_a_micro_batch_has_a_share_of_each_partition():
 
 
 @pytest.mark.unit
-def test_what_is_new_begins_at_its_first_offset():
+def test_a_new_partition_begins_at_its_first_offset():
     log = Log(ONE, TWO, first=7, ends={A0: 9, A1: 9, B0: 7})
     end = reader(log).latestOffset(to_json({A0: 9}, [ONE]), ReadMaxRows(1))
     assert from_json(end) == {A0: 9, A1: 8, B0: 7}
@@ -70,19 +70,19 @@ def test_what_is_new_begins_at_its_first_offset():
 @pytest.mark.unit
 def test_nothing_after_the_start_of_the_query_is_read_with_available_now():
     log = Log(ONE, ends={A0: 5, A1: 5})
-    one = reader(log)
-    one.prepareForTriggerAvailableNow()
+    batch = reader(log)
+    batch.prepareForTriggerAvailableNow()
     log.ends, log.described = {A0: 50, A1: 50, B0: 50}, (ONE, TWO)
     start = to_json({A0: 0, A1: 0}, [ONE])
-    found = from_json(one.latestOffset(start, ReadAllAvailable()))
+    found = from_json(batch.latestOffset(start, ReadAllAvailable()))
     assert (found[A0], found[A1], found.get(B0)) == (5, 5, 0)
 
 
 @pytest.mark.unit
-def test_a_shorter_log_is_asked_for_again_and_then_an_error(monkeypatch):
+def test_a_shorter_log_is_requested_again_and_then_an_error(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     start = to_json({A0: 5, A1: 0}, [ONE])
-    late = Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: 0})
+    late = Log(ONE, ends=lambda request: {A0: 2 if request < 3 else 6, A1: 0})
     assert from_json(reader(late).latestOffset(start, ReadAllAvailable())) == {A0: 6, A1: 0}
     cut = Log(ONE, ends={A0: 2, A1: 0})
     with pytest.raises(SourceError, match="a-0: the log ends at offset 2, before 5"):
@@ -90,11 +90,11 @@ def test_a_shorter_log_is_asked_for_again_and_then_an_error(monkeypatch):
 
 
 @pytest.mark.unit
-def test_a_shorter_log_is_asked_for_again_with_available_now(monkeypatch):
+def test_a_shorter_log_is_requested_again_with_available_now(monkeypatch):
     """`split --streaming --every` starts such a query at each interval."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     start = to_json({A0: 5, A1: 0}, [ONE])
-    late = reader(Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: asked}))
+    late = reader(Log(ONE, ends=lambda request: {A0: 2 if request < 3 else 6, A1: request}))
     late.prepareForTriggerAvailableNow()
     found = from_json(late.latestOffset(start, ReadAllAvailable()))
     assert found == {A0: 6, A1: 1}
@@ -126,7 +126,7 @@ def test_another_topic_of_the_same_name():
 
 @pytest.fixture
 def stream(spark, kafka, tmp_path):
-    """Runs a stream up to what is there now; returns its micro-batches as lists of rows."""
+    """Runs a stream up to the current end; returns its micro-batches as lists of rows."""
     register(spark)
 
     def run(topic, plan=None, *, each=None, **options):
@@ -160,7 +160,7 @@ def numbered(start, end, partitions=2):
     return [{"value": b"%d" % n, "partition": n % partitions} for n in range(start, end)]
 
 
-def test_micro_batches_are_bounded_and_go_on_where_they_ended(stream, produce, topic, configured):
+def test_micro_batches_are_bounded_and_continue_at_their_end(stream, produce, topic, configured):
     source, file = topic("in", 2), configured()
     produce(source, numbered(0, 100))
     start = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
@@ -198,7 +198,7 @@ def test_new_partitions_and_topics_are_read_from_their_beginning(
     assert values(stream(None, **pattern)) == [5, 6]
 
 
-def test_a_topic_that_was_made_anew_ends_the_stream(stream, produce, topic, admin):
+def test_a_recreated_topic_ends_the_stream(stream, produce, topic, admin):
     from tests.conftest import create_topic, delete_topic
 
     source = topic("in")

@@ -119,24 +119,27 @@ def test_to_folders(command, configured, produce, topic, spark, tmp_path):
 def stored_as_sent(messages, sent):
     """Return whether messages are some records, in the order of each partition, as they were."""
     for partition in range(3):
-        own = [one for one in sent if one["partition"] == partition]
-        keys = {one["key"] for one in own}
+        own = [item for item in sent if item["partition"] == partition]
+        keys = {record["key"] for record in own}
         found = [message for message in messages if message.key() in keys]
         assert {message.partition() for message in found} <= {partition % 2}
         assert [
             (message.key(), message.value(), message.headers() or [], message.timestamp()[1])
             for message in found
-        ] == [(one["key"], one["value"], one["headers"] or [], one["timestamp"]) for one in own]
+        ] == [
+            (record["key"], record["value"], record["headers"] or [], record["timestamp"])
+            for record in own
+        ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", ["accepted", "rejected"])
-def test_one_door_a_topic_the_other_a_folder(
+def test_a_topic_and_a_folder_as_targets(
     command, configured, produce, topic, spark, kafka, tmp_path, topics
 ):
     source, target, folder = topic("in", 3), topic("target", 2), tmp_path / "folder"
     before = int(time.time() * 1000)
-    sent = [{**one, "timestamp": before - 5000 + n} for n, one in enumerate(made())]
+    sent = [{**item, "timestamp": before - 5000 + n} for n, item in enumerate(made())]
     produce(source, sent)
     places = (target, f"path:{folder}") if topics == "accepted" else (f"path:{folder}", target)
     done = command("split", configured(), "--topic", source, "--accepted", places[0],
@@ -144,9 +147,9 @@ def test_one_door_a_topic_the_other_a_folder(
     assert done.code == 0, done
     assert "270 accepted, 30 refused" in done.out
     messages = read_topic(kafka.bootstrap_servers, target, full=True)
-    bad = {one["key"] for one in sent if (one["value"] or b"").startswith(b"bad")}
+    bad = {item["key"] for item in sent if (item["value"] or b"").startswith(b"bad")}
     if topics == "accepted":
-        stored_as_sent(messages, [one for one in sent if one["key"] not in bad])
+        stored_as_sent(messages, [item for item in sent if item["key"] not in bad])
         assert {row.key for row in spark.read.parquet(str(folder)).collect()} == bad
     else:
         assert spark.read.parquet(str(folder)).count() == 270
@@ -185,7 +188,7 @@ def test_a_checkpoint_of_sparks_connector_continues(
 
 
 @BOTH
-def test_interceptors_change_what_is_accepted_and_nothing_else(command, configured, produce, topic,
+def test_interceptors_change_only_accepted_records(command, configured, produce, topic,
                                                                kafka):  # fmt: skip
     source, good, dead = topic("in"), topic("good"), topic("dead")
     produce(source, [{"value": v} for v in (b"bad1", b"bad7", b"drop", b"good", b"fail")])
@@ -292,7 +295,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--accepted", "a", "--rejected", "a"), "must differ"),
         (("--accepted", "{t}", "--rejected", "a"), "cannot be written to while it is read"),
@@ -312,16 +315,16 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
           "spark.sql.execution.arrow.maxRecordsPerBatch=0"), "1 or more"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_told(command, configured, topic, arguments, told):
+def test_wrong_use_is_reported(command, configured, topic, arguments, message):
     name = topic("in")
     done = command("split", configured(), "--topic", name,
                    *(argument.replace("{t}", name) for argument in arguments))  # fmt: skip
     assert done.code == 2, done
-    assert told in done.err
+    assert message in done.err
 
 
 def write_batch(kafka, topic, records, codec=0):
-    """Write one batch of what producers do not send: `(timestamp, value)`."""
+    """Write a batch that producers do not send: `(timestamp, value)`."""
     connection = connect({"bootstrap.servers": kafka.bootstrap_servers}, Path("tests"))
     limits = WriterLimits()
     pipeline = Pipeline(connection, transactional_id=None, max_bytes=limits.bytes_in_flight,
@@ -356,7 +359,7 @@ def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, ka
     for name in (good, back):
         found = read_topic(kafka.bootstrap_servers, name, full=True)
         # Its consumer takes -1 for no timestamp.
-        assert [one.timestamp()[1] for one in found if one.value() != b"-1"] == [
+        assert [record.timestamp()[1] for record in found if record.value() != b"-1"] == [
             time for time in FAR if time != -1
         ]
 
@@ -371,8 +374,8 @@ def test_a_timestamp_that_spark_cannot_represent_is_not_replaced(
     options = ("--streaming", "--available-now", "--checkpoint", tmp_path / "checkpoint")
     done = command("split", configured(), "--topic", source, "--accepted", good, "--rejected",
                    f"path:{tmp_path / 'dead'}", *(options if streaming else ()))  # fmt: skip
-    told = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
-    assert (done.code, told in done.err) == (3, True), done
+    expected = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
+    assert (done.code, expected in done.err) == (3, True), done
     assert not read_topic(kafka.bootstrap_servers, good)
 
 
@@ -389,5 +392,5 @@ def test_a_batch_is_as_large_as_the_file_permits(
     if permitted:
         assert "1,400 accepted" in done.out, done
     else:
-        told = f"{source}-0: the batch at offset 0 cannot be read: "
-        assert (done.code, told in done.err) == (3, True), done
+        expected = f"{source}-0: the batch at offset 0 cannot be read: "
+        assert (done.code, expected in done.err) == (3, True), done

@@ -29,7 +29,7 @@ def values(frame):
     return [row.value for row in frame.orderBy("offset").select("value").collect()]
 
 
-def test_each_record_is_in_one_frame_and_judged_once(rows, configured, spark):
+def test_each_record_is_in_a_single_frame_and_judged_once(rows, configured, spark):
     properties = {**NO_BAD, "record.validation.policy.class.name": "policies.Chance"}
     file = configured(properties, CHANCE)
     from penstock.spark import load_plan
@@ -40,7 +40,9 @@ def test_each_record_is_in_one_frame_and_judged_once(rows, configured, spark):
         assert sorted(values(accepted) + values(rejected)) == sent
     assert accepted.columns == rejected.columns == KAFKA
     assert 50 < accepted.count() < 150
-    calls = b"".join(one.read_bytes() for one in file.parent.glob("calls-*")).splitlines()
+    calls = b"".join(
+        calls_file.read_bytes() for calls_file in file.parent.glob("calls-*")
+    ).splitlines()
     assert sorted(calls) == sent
 
 
@@ -92,8 +94,8 @@ def test_the_headers_are_those_of_the_command(
               ("__penstock.timestamp", b"123"), ("__penstock.replays", b"2")]  # fmt: skip
     negative = [("__dlq.errors.topic", b"first"), ("__dlq.errors.partition", b"-7")]
     no_topic = [("__dlq.errors.topic", None), ("__dlq.errors.partition", b"7")]
-    sent = [{"value": b"bad", "key": b"%d" % n, "headers": one, "timestamp": 1_700_000_000_000 + n}
-            for n, one in enumerate((None, before, negative, no_topic, [("x", b"\xff")]))]  # fmt: skip
+    sent = [{"value": b"bad", "key": b"%d" % n, "headers": headers, "timestamp": 1_700_000_000_000 + n}
+            for n, headers in enumerate((None, before, negative, no_topic, [("x", b"\xff")]))]  # fmt: skip
     source, file = topic("in"), configured()
     produce(source, sent)
     expected = {}
@@ -134,12 +136,12 @@ def test_a_stream_itself_is_refused(spark, plan):
 
 
 @pytest.mark.parametrize("missing", ["headers", "key", "partition"])
-def test_a_missing_column_is_told(rows, plan, missing):
+def test_a_missing_column_is_named(rows, plan, missing):
     with pytest.raises(ConfigurationError, match=f"no column {missing}"):
         split(rows(b"x").drop(missing), plan())
 
 
-def test_the_one_topic(rows, plan):
+def test_a_single_topic(rows, plan):
     only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
     del only_t["topics.*.record.validation.policy"]
     seen = Observation()

@@ -30,7 +30,7 @@ RECORDS = "penstock_records_total"
 
 def numbers(text):
     found = re.search(r"([\d,]+) accepted, ([\d,]+) refused", text).groups()
-    return tuple(int(one.replace(",", "")) for one in found)
+    return tuple(int(row.replace(",", "")) for row in found)
 
 
 def metric(text, name, **labels):
@@ -43,7 +43,7 @@ def metric(text, name, **labels):
 
 @pytest.fixture
 def stream(command, configured, topic):
-    """Makes targets; returns them, and a function that runs a stream of what is there."""
+    """Makes targets; returns them, and a function that runs a stream of the current records."""
     file, good, dead = configured(), topic("good", 3), topic("dead", 3)
 
     def run(source, *options, code=0):
@@ -55,7 +55,7 @@ def stream(command, configured, topic):
     return good, dead, run
 
 
-def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
+def test_existing_records_in_bounded_micro_batches_and_then_new_records(
     stream, produce, topic, kafka, tmp_path
 ):
     good, dead, run = stream
@@ -76,11 +76,11 @@ def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
     assert numbers(run(source).out) == (0, 0)
     produce(source, records(100, 4, first=400))
     assert numbers(run(source).out) == (90, 10)
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(500, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(500, 4))
 
 
 @pytest.mark.slow
-def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
+def test_a_stream_continues_a_job_without_streaming_and_vice_versa(
     stream, command, configured, produce, topic, kafka
 ):
     good, dead, run = stream
@@ -92,7 +92,7 @@ def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
     assert numbers(run(source).out) == (45, 5)
     produce(source, records(50, 2, first=150))
     assert numbers(command(*arguments).out) == (45, 5)
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(200, 2))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(200, 2))
 
 
 def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafka):
@@ -102,7 +102,7 @@ def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafk
     assert numbers(run(source).out) == (90, 10)
     assert numbers(run(source, "--again", "--batch-records", "30").out) == (90, 10)
     assert numbers(run(source).out) == (0, 0)
-    expected = Counter(one["value"] for one in records(100, 2))
+    expected = Counter(record["value"] for record in records(100, 2))
     assert values(kafka, good, dead) == expected + expected
 
 
@@ -114,8 +114,8 @@ def test_a_stream_without_an_end_does_not_begin_again_with_each_start(command, c
     assert "--available-now" in done.err
 
 
-def test_from_latest_is_what_the_first_run_found(stream, produce, topic, kafka):
-    """What comes between two runs is not skipped by the second one."""
+def test_from_latest_is_the_end_at_the_first_run(stream, produce, topic, kafka):
+    """The second run does not skip records that arrive between two runs."""
     good, dead, run = stream
     source = topic("in", 2)
     produce(source, records(100, 2))
@@ -132,7 +132,7 @@ def delete_before(admin, source, partition, offset):
 
 
 @pytest.mark.slow
-def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafka, admin, tmp_path):
+def test_removed_records_are_counted_and_reported(stream, produce, topic, kafka, admin, tmp_path):
     good, dead, run = stream
     source, metrics = topic("in", 2), tmp_path / "penstock.prom"
     produce(source, records(100, 2))
@@ -153,7 +153,7 @@ def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--to", "latest", "--every", "5"), "'5' is not a duration"),
         (("--to", "0:1"), "to stop, use --available-now"),
@@ -162,12 +162,12 @@ def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafk
         (("--job", "a b"), "--job a b"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_told(stream, topic, arguments, told):
+def test_wrong_use_is_reported(stream, topic, arguments, message):
     _, _, run = stream
-    assert told in run(topic("in"), *arguments, code=2).err
+    assert message in run(topic("in"), *arguments, code=2).err
 
 
-def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
+def test_a_checkpoint_of_spark_is_not_begun_again(stream, topic, tmp_path):
     _, _, run = stream
     source = topic("in")
     assert numbers(run(source, "--checkpoint", tmp_path).out) == (0, 0)
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
 
 
 class Running:
-    """A stream as a process of its own; everything that it started ends with it."""
+    """A stream as a separate process; everything that it started ends with it."""
 
     def __init__(self, *arguments):
         self.arguments = [sys.executable, "-m", "penstock", "split", *map(str, arguments),
@@ -209,7 +209,7 @@ class Running:
             assert time.monotonic() < deadline, f"waited for {what}: {self.lines}"
             time.sleep(0.2)
 
-    def told(self, text):
+    def wait_for_output(self, text):
         self.wait_until(lambda: text in "".join(self.lines), what=text)
 
     def kill(self):
@@ -219,7 +219,7 @@ class Running:
         self._reader.join(10)
 
     def stop(self, end=subprocess.Popen.terminate):
-        """End it in order; return its exit code and what it printed."""
+        """End it in order; return its exit code and its output."""
         end(self.process)
         out, _ = self.process.stdout.read(), self.process.wait(HANGS_S)
         self._reader.join(10)
@@ -249,7 +249,7 @@ def test_killed_again_and_again_while_records_come(configured, produce, topic, k
             running.kill()
     with Running(*arguments, "--available-now") as running:
         assert running.process.wait(HANGS_S) == 0, running.lines
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(sent, 4))
 
 
 @pytest.mark.spark_processes
@@ -272,7 +272,7 @@ def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka,
         code, out = running.stop(end)
         assert code == 0, running.lines
     first = numbers(out)
-    # Of a micro-batch that was given up, no counts are told.
+    # The counts of a micro-batch that was given up are not reported.
     assert sum(first) <= total(kafka, good, dead) < 40_000
     if "given up" not in "".join(running.lines):
         assert 0 < sum(first) == total(kafka, good, dead)
@@ -304,7 +304,7 @@ def test_topics_and_partitions_that_come_and_go(configured, produce, topic, kafk
         running.wait_until(lambda: total(kafka, good, dead) == 130, what="the new topic")
         produce(first, records(30, 3))
         admin.delete_topics([gone])[gone].result(30)
-        running.told(f"topic {gone} is gone")
+        running.wait_for_output(f"topic {gone} is gone")
         running.wait_until(lambda: total(kafka, good, dead) == 160, what="the new partition")
         create_topic(admin, gone, 2)
         produce(gone, records(20, 2))
@@ -343,9 +343,9 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
     sent = []
 
     def send(count):
-        for one in records(count, 6, first=len(sent)):
-            sent.append(one["value"])
-            producer.produce("in", one["value"], partition=one["partition"])
+        for record in records(count, 6, first=len(sent)):
+            sent.append(record["value"])
+            producer.produce("in", record["value"], partition=record["partition"])
         assert producer.flush(60) == 0
 
     def written():
@@ -385,16 +385,16 @@ def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
 
 
 @pytest.mark.spark_processes
-def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, kafka):
+def test_the_older_of_two_streams_of_a_job_ends(configured, produce, topic, kafka):
     source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
     arguments = (configured(), "--topic", source, "--accepted", good, "--rejected", dead)
     produce(source, records(100, 4))
     with Running(*arguments) as older:
         older.wait_until(lambda: total(kafka, good, dead) == 100, what="the older one")
         with Running(*arguments) as younger:
-            younger.told("goes on in 4 partitions")
+            younger.wait_for_output("goes on in 4 partitions")
             sent, deadline = 100, time.monotonic() + HANGS_S
-            # The older one ends when it finds something new that the younger one has claimed.
+            # The older run ends when it finds something new that the younger run has claimed.
             while older.process.poll() is None and time.monotonic() < deadline:
                 produce(source, records(20, 4, first=sent))
                 sent += 20
@@ -404,4 +404,4 @@ def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, 
             assert "another run of the job" in "".join(older.lines)
             younger.wait_until(lambda: total(kafka, good, dead) == sent, what="the younger one")
             assert younger.stop()[0] == 0
-    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(sent, 4))

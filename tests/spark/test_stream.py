@@ -28,7 +28,7 @@ class World:
         committed: Positions in the group.
         written: How often each offset was done, by partition and offset.
         away: Partitions whose leaders do not answer.
-        on_wait: Called with each pause, in place of time that passes; returns what happens.
+        on_wait: Called with each pause, instead of waiting; returns the events.
     """
 
     def __init__(self):
@@ -37,7 +37,7 @@ class World:
         self.away, self.errors = set(), []
         self.now, self.is_ended = 0.0, False
         self.batches, self.waits, self.warnings, self.notes = [], [], [], []
-        self.asked = Counter()
+        self.requests = Counter()
         self.on_wait = lambda world: None
         self.on_work = lambda world, batch: ()
 
@@ -48,8 +48,10 @@ class World:
 
     def delete(self, name):
         del self.ids[name]
-        self.logs = {one: log for one, log in self.logs.items() if one.topic != name}
-        self.committed = {one: at for one, at in self.committed.items() if one.topic != name}
+        self.logs = {
+            partition: log for partition, log in self.logs.items() if partition.topic != name
+        }
+        self.committed = {entry: at for entry, at in self.committed.items() if entry.topic != name}
 
     def grow(self, count=10):
         self.logs = {name: (start, end + count) for name, (start, end) in self.logs.items()}
@@ -57,14 +59,14 @@ class World:
     # The source
 
     def topics(self):
-        self._ask("topics")
+        self._request("topics")
         return tuple(
             Topic(name, topic_id, tuple(log.number for log in self.logs if log.topic == name))
             for name, topic_id in self.ids.items()
         )
 
     def positions(self, partitions):
-        self._ask("positions")
+        self._request("positions")
         return {
             partition: self.committed[partition]
             for partition in partitions
@@ -81,7 +83,7 @@ class World:
         return self._known(partitions, 0)
 
     def ends(self, partitions):
-        self._ask("ends")
+        self._request("ends")
         return self._known(partitions, 1)
 
     def _known(self, partitions, which):
@@ -91,8 +93,8 @@ class World:
             if partition in self.logs and partition not in self.away
         }
 
-    def _ask(self, what):
-        self.asked[what] += 1
+    def _request(self, what):
+        self.requests[what] += 1
         if self.errors:
             raise self.errors.pop(0)
 
@@ -102,20 +104,20 @@ class World:
         self.batches.append(batch)
         failed = self.on_work(self, batch) or ()
         removed = Counter()
-        for one in (*batch.ranges, *batch.kept):
-            assert topics[one.topic].topic_id == self.ids[one.topic]
-            if one.of in failed:
+        for part in (*batch.ranges, *batch.kept):
+            assert topics[part.topic].topic_id == self.ids[part.topic]
+            if part.of in failed:
                 continue
-            start = self.logs[one.of][0]
-            removed[one.topic] += max(min(start, one.end) - one.start, 0)
-            for offset in range(max(one.start, start), one.end):
-                self.written[(self.ids[one.topic], one.partition), offset] += 1
-            self.committed[one.of] = Position(one.end, run="run")
+            start = self.logs[part.of][0]
+            removed[part.topic] += max(min(start, part.end) - part.start, 0)
+            for offset in range(max(part.start, start), part.end):
+                self.written[(self.ids[part.topic], part.partition), offset] += 1
+            self.committed[part.of] = Position(part.end, run="run")
         return WritingResult(
             TaskCounts(removed=sum(removed.values())),
             0,
             removed=+removed,
-            unfinished=tuple(Unfinished(*one, reason="no leader") for one in failed),
+            unfinished=tuple(Unfinished(*part, reason="no leader") for part in failed),
         )
 
     # The observer
@@ -169,7 +171,7 @@ def world():
 
 
 def end_after(count):
-    """Return what ends a stream at its so manieth pause."""
+    """Return a function that ends a stream at its n-th pause."""
 
     def on_wait(world):
         world.is_ended = len(world.waits) >= count
@@ -177,11 +179,11 @@ def end_after(count):
     return on_wait
 
 
-def test_a_stream_of_what_is_there_ends(world):
+def test_a_stream_with_available_now_ends(world):
     world.stream(available_now=True, every_s=3600).run()
     world.each_once()
     assert world.waits == []
-    assert all(sum(r.offsets for r in one.ranges) <= 102 for one in world.batches)
+    assert all(sum(r.offsets for r in batch.ranges) <= 102 for batch in world.batches)
 
 
 def test_records_that_come_later(world):
@@ -203,11 +205,11 @@ def test_without_anything_new_nothing_is_done_but_asking(world):
     batches = len(world.batches)
     assert batches == 8
     assert world.waits[-90:] == [1] * 90
-    assert world.asked["ends"] <= 110
-    assert world.asked["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
+    assert world.requests["ends"] <= 110
+    assert world.requests["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
 
 
-def test_looks_are_as_far_apart_as_is_said_however_long_a_micro_batch_takes(world):
+def test_requests_have_the_configured_interval_for_any_micro_batch(world):
     def on_work(world, batch):
         world.now += 3
 
@@ -236,28 +238,28 @@ def test_a_cluster_that_is_away_is_waited_for(world):
 
 
 @pytest.mark.parametrize("error", [DeniedError(29, "topic t"), TruncatedError("cut")])
-def test_what_does_not_pass_ends_it(world, error):
+def test_a_permanent_error_ends_it(world, error):
     stream = world.stream()
     world.errors = [error]
     with pytest.raises(type(error)):
         stream.run()
 
 
-def test_one_partition_that_is_away_does_not_hold_up_the_others(world):
+def test_an_unavailable_partition_does_not_delay_the_others(world):
     away = Partition("t", 1)
     world.away = {away}
 
     def on_wait(world):
         world.grow()
         if len(world.waits) == 5:
-            assert not any(one[0][1] == 1 for one in world.written)
+            assert not any(item[0][1] == 1 for item in world.written)
             assert len(world.written) > 500
             world.away = set()
         world.is_ended = len(world.waits) == 10
 
     world.on_wait = on_wait
     world.stream().run()
-    assert sum(one[0][1] == 1 for one in world.written) >= 300
+    assert sum(item[0][1] == 1 for item in world.written) >= 300
     assert set(world.written.values()) == {1}
 
 
@@ -309,7 +311,9 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
     def on_work(world, batch):
         if len(world.batches) == 3:
             world.delete("t")
-        return {one.of for one in batch.ranges if one.topic not in world.ids}
+        return {
+            offset_range.of for offset_range in batch.ranges if offset_range.topic not in world.ids
+        }
 
     world.on_work = on_work
     world.on_wait = end_after(12)
@@ -325,13 +329,13 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
 def _tolerant(world, batch, counted_as, topics, seen):
     world.batches.append(batch)
     failed = set(world.on_work(world, batch))
-    for one in batch.ranges:
-        if one.of not in failed:
-            for offset in range(one.start, one.end):
-                world.written[(world.ids[one.topic], one.partition), offset] += 1
-            world.committed[one.of] = Position(one.end, run="run")
+    for offset_range in batch.ranges:
+        if offset_range.of not in failed:
+            for offset in range(offset_range.start, offset_range.end):
+                world.written[(world.ids[offset_range.topic], offset_range.partition), offset] += 1
+            world.committed[offset_range.of] = Position(offset_range.end, run="run")
     return WritingResult(
-        TaskCounts(), 0, unfinished=tuple(Unfinished(*one, reason="no topic") for one in failed)
+        TaskCounts(), 0, unfinished=tuple(Unfinished(*part, reason="no topic") for part in failed)
     )
 
 
@@ -350,7 +354,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_start(world):
     assert "topic t was deleted and created again" in world.notes
 
 
-def test_a_topic_that_vanishes_and_comes_back_as_it_was_goes_on(world):
+def test_a_topic_that_returns_unchanged_continues(world):
     def on_wait(world):
         if len(world.waits) == 2:
             world.hidden = (world.ids.pop("t"), world.logs)
@@ -365,7 +369,7 @@ def test_a_topic_that_vanishes_and_comes_back_as_it_was_goes_on(world):
     world.each_once()
 
 
-def test_where_a_job_begins_is_committed_before_anything_is_read(world):
+def test_the_start_of_a_job_is_committed_before_records_are_read(world):
     failing = [{Partition("t", 1)}, set()]
     world.on_work = lambda world, batch: failing.pop(0) if failing else ()
     stream = world.stream(first=lambda: {Partition("t", n): 100 + n for n in range(3)})
@@ -373,23 +377,23 @@ def test_where_a_job_begins_is_committed_before_anything_is_read(world):
         0: 100, 1: 101, 2: 102,
     }  # fmt: skip
     assert world.written == {}
-    assert [len(one.kept) for one in world.batches] == [3, 1]
+    assert [len(batch.kept) for batch in world.batches] == [3, 1]
     world.on_wait = end_after(1)
     stream.run()
     assert len(world.written) == 450 - 3
 
 
-def test_a_job_goes_on_at_its_positions_and_elsewhere_at_the_start(world):
+def test_a_job_continues_at_its_positions_and_elsewhere_at_the_start(world):
     world.committed = {Partition("t", 0): Position(240), Partition("t", 1): Position(250)}
     world.stream(first=pytest.fail, available_now=True).run()
     assert len(world.written) == 10 + 250
 
 
-def test_removed_offsets_are_told(world):
+def test_removed_offsets_are_reported(world):
     world.logs[Partition("t", 0)] = (200, 250)
     world.committed = {Partition("t", 0): Position(50)}
     world.stream(available_now=True).run()
-    assert [one for one in world.notes if "150 of t: offsets were removed" in one]
+    assert [note for note in world.notes if "150 of t: offsets were removed" in note]
     world.each_once()
 
 
@@ -402,7 +406,7 @@ def test_removed_offsets_end_a_strict_stream_with_everything_else_done(world):
     world.each_once()
 
 
-def test_an_end_that_is_asked_for_waits_for_the_micro_batch(world):
+def test_a_requested_end_waits_for_the_micro_batch(world):
     def on_work(world, batch):
         world.is_ended = True
 
@@ -431,7 +435,7 @@ def test_a_job_of_spark_that_fails_ends_it(world):
         world.stream().run()
 
 
-def test_a_stream_of_what_is_there_does_not_leave_out_a_partition_that_is_away(world):
+def test_a_stream_with_available_now_includes_an_unavailable_partition(world):
     world.away = {Partition("t", 1)}
     with pytest.raises(ClusterError, match="not all partitions of t"):
         world.stream(available_now=True)
@@ -440,26 +444,26 @@ def test_a_stream_of_what_is_there_does_not_leave_out_a_partition_that_is_away(w
 def test_a_position_in_an_open_transaction_is_waited_for_at_the_beginning(world):
     world.committed = {Partition("t", 0): Position(240)}
     unstable = BrokerUnreachableError("UNSTABLE_OFFSET_COMMIT (88)")
-    ask = world._ask
+    send = world._request
 
     def failing(what):
-        ask(what)
-        if what == "positions" and world.asked[what] < 4:
+        send(what)
+        if what == "positions" and world.requests[what] < 4:
             raise unstable
 
-    world._ask = failing
+    world._request = failing
     world.stream(available_now=True).run()
     assert len(world.written) == 10 + 500
     assert world.warnings[:3] == ["UNSTABLE_OFFSET_COMMIT (88); waiting"] * 3
 
 
-def test_an_end_that_is_asked_for_at_the_beginning(world):
+def test_an_end_that_is_requested_at_the_beginning(world):
     world.is_ended = True
     world.stream().run()
     assert world.batches == []
     world.is_ended = False
     world.on_wait = end_after(1)
-    world._ask = _unreachable
+    world._request = _unreachable
     world.stream().run()
     assert world.batches == []
 

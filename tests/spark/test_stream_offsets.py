@@ -25,8 +25,8 @@ def unfinished(*ones):
 def offsets():
     """Three partitions at 0, whose positions have just been committed."""
     found = StreamOffsets("run")
-    for one in (A, B, C):
-        found.add(one, 0, kept_at=0.0)
+    for partition in (A, B, C):
+        found.add(partition, 0, kept_at=0.0)
     return found
 
 
@@ -39,9 +39,9 @@ def test_nothing_new_is_nothing_to_do(offsets):
     assert step(offsets, {A: 0, B: 0, C: 0}) is None
 
 
-def test_a_micro_batch_is_bounded_the_first_one_too(offsets):
+def test_every_micro_batch_is_bounded(offsets):
     batch = step(offsets, {A: 1_000_000, B: 3_000_000, C: 0})
-    assert sum(one.offsets for one in batch.ranges) == 100
+    assert sum(offset_range.offsets for offset_range in batch.ranges) == 100
     assert batch.ranges == (OffsetRange("t", 0, 0, 25), OffsetRange("t", 1, 0, 75))
     assert batch.number == 0
     offsets.done(batch, ALL_DONE, 1.0)
@@ -59,9 +59,13 @@ def test_a_stream_comes_to_the_end_whatever_happens_and_each_offset_is_done_once
     rounds = 0
     while not offsets.is_at_end:
         rounds += 1
-        available = [one for one in ends if chance.random() < 0.9]
+        available = [end for end in ends if chance.random() < 0.9]
         # Records come while it runs; they are not waited for.
-        grown = {one: ends[one] + rounds for one in available} if rounds > 50 else ends
+        grown = (
+            {partition: ends[partition] + rounds for partition in available}
+            if rounds > 50
+            else ends
+        )
         offsets.learn(grown, 1.0)
         batch = offsets.next(available, {}, LIMIT, 1.0)
         if batch is None:
@@ -104,14 +108,14 @@ def test_a_range_that_failed_waits_while_it_cannot_be_read(offsets):
     assert step(offsets, {B: 0, C: 0}) is None
 
 
-def test_a_range_that_was_stopped_goes_on_where_it_was(offsets):
+def test_a_stopped_range_continues_at_its_position(offsets):
     batch = step(offsets, {A: 50})
     assert offsets.done(batch, unfinished(Unfinished("t", 0, 20)), 1.0)
     batch = step(offsets, {A: 50})
     assert (batch.ranges, batch.counted_as) == ((OffsetRange("t", 0, 20, 50),), {})
 
 
-def test_a_range_that_was_not_begun_is_planned_anew(offsets):
+def test_a_range_that_was_not_begun_is_planned_again(offsets):
     batch = step(offsets, {A: 50})
     assert not offsets.done(batch, unfinished(Unfinished("t", 0)), 1.0)
     batch = step(offsets, {A: 80})
@@ -156,7 +160,7 @@ def test_a_log_that_is_shorter_than_the_position_is_an_error_after_a_while(offse
         step(offsets, {A: 40}, now=115.1)
 
 
-def test_what_is_behind_is_told(offsets):
+def test_the_lag_is_reported(offsets):
     offsets.learn({A: 50, B: 7}, 1.0)
     assert offsets.behind == {A: 50, B: 7, C: 0}
 
@@ -168,10 +172,10 @@ def test_a_topic_that_is_gone_is_forgotten(offsets):
     assert A not in offsets
 
 
-def test_a_stream_of_what_is_there_waits_for_partitions_that_cannot_be_read_yet():
+def test_a_stream_with_available_now_waits_for_unreadable_partitions():
     offsets = StreamOffsets("run", available_now=True)
-    for one in (A, B):
-        offsets.add(one, 0, kept_at=0.0)
+    for partition in (A, B):
+        offsets.add(partition, 0, kept_at=0.0)
     assert step(offsets, {A: 0}) is None
     assert not offsets.is_at_end
     offsets.done(step(offsets, {A: 3, B: 2}), ALL_DONE, 1.0)
@@ -183,5 +187,5 @@ def test_the_first_micro_batch_can_be_of_positions_only(offsets):
     offsets.learn({A: 50}, 1.0)
     batch = offsets.first()
     assert batch.ranges == ()
-    assert [one.of for one in batch.kept] == [A, B, C]
-    assert all(one.offsets == 0 for one in batch.kept)
+    assert [part.of for part in batch.kept] == [A, B, C]
+    assert all(part.offsets == 0 for part in batch.kept)

@@ -52,7 +52,7 @@ COLUMNS = ("--column", "key=id", "--column", "value=payload", "--column", "topic
            "--column", "timestamp = ms", "--column", "headers=tags", "--column", "offset=pos")  # fmt: skip
 
 
-def test_a_table_with_columns_of_its_own(spark, command, configured, table, topic, kafka, tmp_path):
+def test_a_table_with_other_columns(spark, command, configured, table, topic, kafka, tmp_path):
     name, good, dead = table(spark.sql(ARCHIVE)), topic("good", 2), topic("dead", 2)
     only_orders = {**NO_BAD, "topics.orders.record.validation.policy": "x"}
     del only_orders["topics.*.record.validation.policy"]
@@ -78,7 +78,7 @@ def test_a_table_with_columns_of_its_own(spark, command, configured, table, topi
     assert spark.read.parquet(str(folder)).where("value = 'good'").count() == 3
 
 
-def test_what_a_table_does_not_have_is_null(spark, table):
+def test_missing_columns_are_null(spark, table):
     name = table(spark.sql("SELECT 'k' AS Key, cast('v' AS binary) AS value, 't' AS topic"))
     found = read_table(spark, name, {})
     assert found.columns == KAFKA
@@ -116,7 +116,7 @@ def test_types_that_are_converted(spark, table):
         ({"key": "a", "value": "a", "topic": "n"}, "column topic is int; required is string: name"),
     ],
 )
-def test_what_is_missing_or_wrong_is_said(spark, table, columns, text):
+def test_errors_name_missing_or_wrong_columns(spark, table, columns, text):
     name = table(spark.sql("SELECT 'a' AS a, 'b' AS b, 1 AS n"))
     with pytest.raises(ConfigurationError, match=f"--input table:{name}: .*{text}"):
         read_table(spark, name, columns)

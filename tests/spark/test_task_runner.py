@@ -1,4 +1,4 @@
-"""Tasks in Spark's Python workers: what they return, and what becomes of those that hang."""
+"""Tasks in Spark's Python workers: their results, and the end of tasks that hang."""
 
 import time
 

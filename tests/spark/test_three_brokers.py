@@ -57,7 +57,7 @@ def value(number):
 
 @pytest.fixture
 def names(brokers):
-    """The topics: one with records, of which transactions that were aborted are no part."""
+    """The topics: one with records that are not in aborted transactions."""
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
     made = [f"{kind}-{SEED:x}" for kind in ("source", "good", "dead", "back")]
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in made]).values():
@@ -111,7 +111,7 @@ class Disturbances:
 
 @pytest.fixture
 def penstock(brokers, tmp_path, names):
-    """Runs a command with the policies, beside disturbances; returns what it printed."""
+    """Runs a command with the policies, during disturbances; returns its output."""
     (tmp_path / "policies.py").write_text(POLICIES)
     file = tmp_path / "penstock.properties"
     lines = {**NO_BAD, "upstream.bootstrap.servers": brokers.bootstrap_servers}
@@ -133,7 +133,7 @@ def penstock(brokers, tmp_path, names):
 
 
 def stored(brokers, topic):
-    """Return the values of each partition, for readers of what is committed."""
+    """Return the values of each partition, for readers of committed records."""
     found = defaultdict(list)
     for message in read_topic(
         brokers.bootstrap_servers, topic, isolation="read_committed", full=True

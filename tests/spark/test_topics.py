@@ -60,7 +60,7 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ("{0},nowhere-at-all", "there is no topic nowhere-at-all"),
         ("{0}x", "near it: {0}"),
@@ -68,12 +68,12 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
         ("{0},", "--topic {0},: names and globs, separated by commas"),
     ],
 )
-def test_what_is_not_there(command, configured, topics, given, told):
+def test_missing_topics(command, configured, topics, given, message):
     done = command("audit", configured(NO_BAD), "--topic", given.format(topics[0]))
-    assert (done.code, told.format(topics[0]) in done.err) == (2, True), done
+    assert (done.code, message.format(topics[0]) in done.err) == (2, True), done
 
 
-def test_a_name_must_not_be_one_that_is_written(command, file, topics, prefix, tmp_path):
+def test_a_written_topic_must_not_be_named(command, file, topics, prefix, tmp_path):
     done = command("split", file, "--topic", f"{prefix}-*,{topics[2]}", "--accepted", topics[2],
                    "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
     assert done.code == 2
@@ -82,7 +82,7 @@ def test_a_name_must_not_be_one_that_is_written(command, file, topics, prefix, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--streaming", "--available-now")])
-def test_a_glob_leaves_out_what_is_written(
+def test_a_glob_leaves_out_written_topics(
     command, file, topics, prefix, topic, admin, produce, kafka, options
 ):
     """As in `--topic orders-* --accepted orders-clean --rejected orders-dead`."""
@@ -97,7 +97,7 @@ def test_a_glob_leaves_out_what_is_written(
 
 
 @BOTH
-def test_a_glob_that_matches_what_is_written_only(command, file, topics, prefix, topic):
+def test_a_glob_that_matches_only_written_topics(command, file, topics, prefix, topic):
     dead = topic("dead")
     done = command("split", file, "--topic", f"{prefix}-free*", "--accepted", topics[2],
                    "--rejected", dead)  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_glob_that_matches_what_is_written_only(command, file, topics, prefix,
 
 
 @pytest.mark.slow
-def test_a_topic_that_comes_under_a_glob_makes_no_other_job(
+def test_a_new_topic_of_a_glob_makes_no_other_job(
     command, file, topics, prefix, topic, produce, kafka
 ):
     good, dead = topic("good"), topic("dead")
@@ -120,7 +120,7 @@ def test_a_topic_that_comes_under_a_glob_makes_no_other_job(
 
 
 @BOTH
-def test_offsets_by_partition_need_one_topic(command, file, topics):
+def test_offsets_by_partition_need_a_single_topic(command, file, topics):
     done = command("audit", file, "--topic", ",".join(topics), "--from", "0:1")
     assert (done.code, "PARTITION:OFFSET needs one topic" in done.err) == (2, True), done
 
@@ -132,7 +132,9 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
     cluster = Cluster(configuration.upstream_properties, configuration.folder)
     ranges = cluster.ranges(cluster.topics(",".join(topics)), "earliest")
     access = ClusterAccess.of(configuration.upstream_properties, configuration.path)
-    assert measured(access.connect(), ranges).of.keys() == {one.of for one in ranges if one.offsets}
+    assert measured(access.connect(), ranges).of.keys() == {
+        offset_range.of for offset_range in ranges if offset_range.offsets
+    }
     tasks = plan_tasks(ranges, cores=2, sizes=Sizes(default_bytes=2**21), ordered=ordered)
     assert len(tasks) > 2
     packed = PackedTasks(tasks)
@@ -141,12 +143,12 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
         for batch in batches:
             for number in batch["id"].to_pylist():
                 found = packed[number].ranges
-                known = access.connect().describe({one.topic for one in found})
+                known = access.connect().describe({entry.topic for entry in found})
                 yield pa.RecordBatch.from_pydict(
                     {
                         "task": [number] * len(found),
-                        "range": [str(one) for one in found],
-                        "known": [one.partition in known[one.topic].leaders for one in found],
+                        "range": [str(row) for row in found],
+                        "known": [entry.partition in known[entry.topic].leaders for entry in found],
                     }
                 )
 
@@ -156,5 +158,7 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
     assert rows.rdd.getNumPartitions() == len(tasks)
     found = sorted(tuple(row) for row in rows.collect())
     assert found == sorted(
-        (number, str(one), True) for number, task in enumerate(tasks) for one in task.ranges
+        (number, str(offset_range), True)
+        for number, task in enumerate(tasks)
+        for offset_range in task.ranges
     )

@@ -43,7 +43,7 @@ def test_topics_without_a_policy_and_records_without_a_topic(rows, plan):
     assert [v[0] for v in verdicts(judge(df, plan(only_t)))] == ["refused", "accepted", "failed"]
 
 
-def test_the_one_topic_of_all_records_needs_no_column(rows, plan):
+def test_a_single_topic_for_all_records_needs_no_column(rows, plan):
     only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
     del only_t["topics.*.record.validation.policy"]
     df = rows(b"bad", {"value": b"bad", "partition": 1}).drop("topic")
@@ -72,17 +72,17 @@ class Tell(RecordValidationPolicy):
         {"value": b"", "partition": 4, "headers": []},
         {"value": b"", "partition": 4, "headers": None, "key": b""},
     )
-    told = [
+    expected = [
         m for *_, m in verdicts(judge(df, plan(properties, policies, topic_ids={"t": topic_id})))
     ]
-    assert [eval(one) for one in told] == [
+    assert [eval(item) for item in expected] == [
         (str(topic_id), 3, "x=1", b"\x00\xff", [("a", b"1"), ("a", None)]),
         (str(topic_id), 4, "x=1", None, []),
         (str(topic_id), 4, "x=1", b"", []),
     ]
 
 
-def test_only_what_the_hints_name_is_brought(rows, plan):
+def test_only_columns_of_the_hints_are_read(rows, plan):
     policies = """
 from penstock.policy import *
 class FirstBytes(RecordValidationPolicy):
@@ -100,12 +100,12 @@ class FirstBytes(RecordValidationPolicy):
     assert verdicts(judge(df, loaded))[0][3] == "(None, b'01234', 0)"
 
 
-def test_a_column_that_a_policy_needs_and_is_missing_is_told(rows, plan):
+def test_a_missing_column_of_a_policy_is_named(rows, plan):
     with pytest.raises(ConfigurationError, match=r"no column headers.*includeHeaders"):
         judge(rows(b"x").drop("headers"), plan())
 
 
-def test_batch_policies_see_consecutive_records_of_one_partition(rows, plan):
+def test_batch_policies_get_consecutive_records_of_a_partition(rows, plan):
     policies = """
 from penstock.policy import *
 class Tell(RecordsPolicy):
@@ -117,18 +117,18 @@ class Tell(RecordsPolicy):
         "topics.*.records.policy.enabled": "true",
     }
     records = [{"value": b"%d" % i, "partition": i // 5} for i in range(10)]
-    told = [v[2:] for v in verdicts(judge(rows(*records), plan(properties, policies)))]
-    assert told[0] == (44, "0: [b'0'] 1700000000000")
+    found = [v[2:] for v in verdicts(judge(rows(*records), plan(properties, policies)))]
+    assert found[0] == (44, "0: [b'0'] 1700000000000")
     batched = plan(properties, policies, records_policy_batch=3)
-    told = [m for *_, m in verdicts(judge(rows(*records), batched))]
+    found = [m for *_, m in verdicts(judge(rows(*records), batched))]
     assert (
-        told[:5]
+        found[:5]
         == ["0: [b'0', b'1', b'2'] 1700000000000"] * 3 + ["0: [b'3', b'4'] 1700000003000"] * 2
     )
-    assert told[5].startswith("1: [b'5', b'6', b'7']")
+    assert found[5].startswith("1: [b'5', b'6', b'7']")
 
 
-def test_what_is_set_on_a_topic_wins_over_the_file(rows, configured):
+def test_the_value_on_a_topic_wins_over_the_file(rows, configured):
     policies = """
 from penstock.policy import *
 class Whole(RecordsPolicy):

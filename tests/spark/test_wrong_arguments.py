@@ -22,7 +22,7 @@ REPAIR = {
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "given", "message"),
     [
         ("value", "string", 'column value is string, not binary: give it as F.col("value").cast'),
         ("key", "bigint", 'column key is bigint, not binary: give it as F.col("key").cast("bin'),
@@ -36,11 +36,11 @@ REPAIR = {
         ("key", "void", 'give it as F.lit(None).cast("binary")'),
     ],
 )
-def test_a_type_is_named_with_the_right_one(name, given, said):
+def test_a_wrong_type_is_named_with_the_right_type(name, given, message):
     types = [*({**COLUMNS, name: given}).items()]
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value"), "policies look at", COLUMNS)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.unit
@@ -61,21 +61,21 @@ def test_a_column_in_other_case_is_renamed_and_not_replaced():
     types = [("KEY", "binary"), ("Value", "binary")]
     with pytest.raises(ConfigurationError) as caught:
         check_columns(types, ("key", "value", "partition"), "policies look at", ())
-    said = str(caught.value)
-    assert 'frame.withColumnRenamed("KEY", "key")' in said
-    assert 'frame.withColumnRenamed("Value", "value")' in said
-    assert said.endswith('frame.withColumns({"partition": F.lit(0)})')
+    text = str(caught.value)
+    assert 'frame.withColumnRenamed("KEY", "key")' in text
+    assert 'frame.withColumnRenamed("Value", "value")' in text
+    assert text.endswith('frame.withColumns({"partition": F.lit(0)})')
 
 
 @pytest.mark.unit
-def test_types_of_frames_from_json_fit_and_columns_that_nobody_uses_may_be_of_any_type():
+def test_types_of_frames_from_json_fit_and_unused_columns_may_have_any_type():
     types = {**COLUMNS, "partition": "bigint", "topic": "string collate UTF8_LCASE", "own": "date"}
     check_columns([*types.items()], ("partition", "topic"), "", COLUMNS)
     check_columns([("value", "binary"), ("key", "date")], ("value",), "", ())
 
 
 @pytest.mark.unit
-def test_a_column_that_is_there_twice_is_named():
+def test_a_repeated_column_is_named():
     with pytest.raises(ConfigurationError, match="two columns value: drop or rename one"):
         check_columns([("value", "binary"), ("value", "binary")], ("value",), "", ())
 
@@ -111,11 +111,13 @@ def test_an_audit_takes_the_columns_that_its_error_proposes(rows, plan):
 
 @pytest.mark.parametrize("function", FRAMES)
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [(None, "not NoneType"), (7, "not int"), ({"value": b"x"}, "not dict")],
 )
-def test_what_is_no_frame(plan, function, given, said):
-    with pytest.raises(ConfigurationError, match=rf"{function}: pass a DataFrame of Spark.*{said}"):
+def test_arguments_that_are_no_frame(plan, function, given, message):
+    with pytest.raises(
+        ConfigurationError, match=rf"{function}: pass a DataFrame of Spark.*{message}"
+    ):
         FRAMES[function](given, plan())
 
 
@@ -125,7 +127,7 @@ def test_the_name_of_a_file_is_no_plan(rows, function):
         FRAMES[function](rows(b"x"), "penstock.properties")
 
 
-def test_the_other_plan_and_the_one_topic(rows, plan):
+def test_the_other_plan_and_the_single_topic(rows, plan):
     with pytest.raises(ConfigurationError, match=r"other: pass load_plan\(FILE\), not str"):
         audit(rows(b"x"), plan(), other="other.properties")
     for function in FRAMES.values():
@@ -150,7 +152,7 @@ def test_arguments_that_a_frame_or_topics_would_ignore(rows, plan):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda p: audit("", p), "audit: name a topic"),
         (lambda p: audit([], p), "audit: name a topic"),
@@ -174,6 +176,6 @@ def test_arguments_that_a_frame_or_topics_would_ignore(rows, plan):
         (lambda _: load_plan({"a": "b"}), "load_plan: the path of a configuration file is required"),
     ],
 )  # fmt: skip
-def test_wrong_arguments(spark, plan, call, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_wrong_arguments(spark, plan, call, message):
+    with pytest.raises(ConfigurationError, match=message):
         call(plan(REPAIR))

@@ -123,7 +123,7 @@ def run(arguments: list[str], code: int = 0) -> str:
 
 def fails(arguments: list[str], text: str) -> None:
     """Run a command that ends with 2; its one line has a text."""
-    line = [one for one in run(arguments, 2).splitlines() if not one.startswith("usage")]
+    line = [text for text in run(arguments, 2).splitlines() if not text.startswith("usage")]
     assert len(line) == 1, line
     assert text in line[0], line
 

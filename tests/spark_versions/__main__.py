@@ -65,7 +65,7 @@ def _prepared(kafka: LocalKafka, version: str) -> list[str]:
         "topics.*.record.validation.policy=any\n"
     )
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    names = [f"{one}-{folder.name}" for one in ("in", "clean", "dead", "out", "streamed")]
+    names = [f"{kind}-{folder.name}" for kind in ("in", "clean", "dead", "out", "streamed")]
     for name in names:
         create_topic(admin, name, 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

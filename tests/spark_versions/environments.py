@@ -23,7 +23,7 @@ def environment(version: str) -> str:
             check=True,
         )  # fmt: skip
         (site,) = folder.glob("lib/python*/site-packages")
-        shared = [one for one in sys.path if one.endswith("site-packages")]
+        shared = [folder for folder in sys.path if folder.endswith("site-packages")]
         source = str(HERE.parents[1] / "src")
         (site / "zz-checkout.pth").write_text("\n".join([*shared, source]) + "\n")
         installed.touch()

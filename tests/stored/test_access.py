@@ -1,4 +1,4 @@
-"""What travels to tasks."""
+"""The data that is sent to tasks."""
 
 import pytest
 from pyspark.cloudpickle import dumps, loads

@@ -1,4 +1,4 @@
-"""Rules of contracts about all records of a topic: parts of sums, and what becomes of them."""
+"""Rules of contracts about all records of a topic: parts of sums, and their results."""
 
 import json
 import time
@@ -17,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture
 def promises():
-    """What the contract promises of its records as a whole."""
+    """The promise of the contract about all of its records."""
     return []
 
 

@@ -110,7 +110,7 @@ def test_files_that_do_not_exist(tmp_path):
             read_files(str(tmp_path / name))
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").write_text("x")
     with pytest.raises(ConfigurationError, match="pip install pyarrow; JSON lines"):

@@ -19,7 +19,7 @@ ROWS = {
         "stored/test_second_runs.py::test_a_split_to_a_folder_and_a_topic_writes_the_same_again"
     ),
     "`redrive`": (
-        "spark/test_redrive.py::test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair"
+        "spark/test_redrive.py::test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair"
     ),
 }
 

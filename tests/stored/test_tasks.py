@@ -1,4 +1,4 @@
-"""Tasks: what ranges are cut into."""
+"""Tasks: ranges are cut into tasks."""
 
 import pickle
 import random
@@ -66,7 +66,7 @@ def test_little_work_is_a_single_task():
     )  # fmt: skip
 
 
-def test_there_are_several_tasks_a_core_where_there_is_enough_work():
+def test_there_are_several_tasks_a_core_with_enough_work():
     few, many = (len(plan_tasks(ranges_of(1_000_000), cores=cores)) for cores in (2, 16))
     assert (few, many) == (8, 64)
 
@@ -174,7 +174,7 @@ def test_ten_thousand_partitions(ordered):
     assert len(pickle.dumps(packed)) < 300_000
 
 
-def test_packed_tasks_are_decoded_one_by_one():
+def test_packed_tasks_are_decoded_separately():
     tasks = [
         Task((OffsetRange("a", 0, 0, 2**62), OffsetRange("b", 2**31 - 1, 5, 6))),
         Task(()),

@@ -1,4 +1,4 @@
-"""Work that mostly waits: some at a time, results in order, and what ends it."""
+"""Work that mostly waits: several functions at a time, results in order, and errors."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Topics split on raw batches: each record once, whatever is tried again, by a real Kafka."""
+"""Topics split on raw batches: each record once, also after retries, by a real Kafka."""
 
 import os
 import re
@@ -291,7 +291,7 @@ def test_several_topics(split, produce, topic, kafka):
 
 @BOTH
 def test_batches_and_timestamps_are_kept(split, produce, topic, kafka, admin):
-    """A batch that is accepted as a whole is written unchanged, with its compression."""
+    """A batch that is accepted completely is written unchanged, with its compression."""
     from confluent_kafka import Consumer
 
     good, _, run = split

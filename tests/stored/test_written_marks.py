@@ -1,4 +1,4 @@
-"""How much of a source is looked at for records that are in a target, by a cluster in memory."""
+"""How much of a source is searched for records that are in a target, by a cluster in memory."""
 
 from collections import Counter
 from types import SimpleNamespace

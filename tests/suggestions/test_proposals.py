@@ -38,7 +38,7 @@ def refused(found):
 
 
 def test_records_without_mistakes_are_not_refused():
-    given = [record(one, headers=["trace"]) for one in orders()]
+    given = [record(order, headers=["trace"]) for order in orders()]
     found = propose("orders", given, 0.01)
     assert set(refused(found).values()) == {0}
     assert set(refused(found)) == {
@@ -68,7 +68,7 @@ def test_records_without_mistakes_are_not_refused():
 
 
 def test_each_says_how_many_mistakes_it_would_refuse():
-    given = [record(one) for one in orders()]
+    given = [record(order) for order in orders()]
     mistakes = [
         record({**next(orders(1)), "amount": "x"}),
         record({**next(orders(1)), "amount": -1e12}),
@@ -117,7 +117,7 @@ def test_strange_values(value):
 
 
 def test_the_keys_are_what_was_proposed(tmp_path):
-    given = [record({**one, 'q"\\': 1}, headers=["ä=x"]) for one in orders()]
+    given = [record({**order, 'q"\\': 1}, headers=["ä=x"]) for order in orders()]
     found = propose("my orders", given, 0.01)
     keys = javaproperties.load(StringIO("\n".join(properties(found))))
     assert keys["topics.my orders.penstock.mode"] == "observe"
@@ -135,7 +135,7 @@ def test_the_keys_are_what_was_proposed(tmp_path):
         configs = own(name)
         assert configs.pop("type") == f"penstock.policies.{cls.__name__}"
         verdicts = judge(cls, given[:50], topic="t", configs=configs)
-        assert {one.outcome for one in verdicts} == {"accepted"}
+        assert {verdict.outcome for verdict in verdicts} == {"accepted"}
     policy = JsonSchema()
     policy.use_folder(tmp_path)
     policy.configure(own(names[0]))

@@ -135,5 +135,5 @@ def test_a_batch_whose_reasons_are_slow_to_build(suites_seed):
     data = inside(3, b"") * 50_000 + b"\x48\x01"
     explanations, began = PayloadExplanations(), time.thread_time()
     for _ in range(200):
-        explanations.ask(lambda: judge.explanation(data))
+        explanations.explain(lambda: judge.explanation(data))
     assert time.thread_time() - began < 0.25

@@ -72,10 +72,10 @@ class TopicClient(RawClient):
 
     def own_settings(self, topic: str) -> dict[str, str]:
         """Those of our keys that DescribeConfigs says were set on the topic."""
-        asked = DescribeConfigsResource(
+        resource = DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(config_keys())
         )
-        request = DescribeConfigsRequest(resources=(asked,))
+        request = DescribeConfigsRequest(resources=(resource,))
         result = _once_known(lambda: self.call(request).results[0])
         assert result.error_code == 0, result
         return {
@@ -90,11 +90,11 @@ class TopicClient(RawClient):
         return _once_known(lambda: produced(self.call(request))[topic, 0])
 
 
-def _once_known(ask: Callable[[], Any]) -> Any:
+def _once_known(request: Callable[[], Any]) -> Any:
     """Ask until the broker knows the topic; give its answer."""
     deadline = time.monotonic() + _APPEARS_WITHIN_S
     while time.monotonic() < deadline:
-        answer = ask()
+        answer = request()
         if answer.error_code not in _TRY_AGAIN:
             return answer
         time.sleep(0.01)
@@ -103,7 +103,7 @@ def _once_known(ask: Callable[[], Any]) -> Any:
 
 def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
     """A CreateTopics request for one partition."""
-    asked = CreatableTopic(
+    request = CreatableTopic(
         name=TopicName(topic),
         num_partitions=i32(1),
         replication_factor=i16(1),
@@ -112,7 +112,7 @@ def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
             CreatableTopicConfig(name=name, value=value) for name, value in configs.items()
         ),
     )
-    return CreateTopicsRequest(topics=(asked,), timeout=_TIMEOUT, validate_only=False)
+    return CreateTopicsRequest(topics=(request,), timeout=_TIMEOUT, validate_only=False)
 
 
 def alteration(topic: str, configs: Mapping[str, str | None]) -> IncrementalAlterConfigsRequest:
@@ -121,5 +121,5 @@ def alteration(topic: str, configs: Mapping[str, str | None]) -> IncrementalAlte
         AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
         for name, value in configs.items()
     )
-    asked = AlterConfigsResource(resource_type=_TOPIC, resource_name=topic, configs=changes)
-    return IncrementalAlterConfigsRequest(resources=(asked,), validate_only=False)
+    request = AlterConfigsResource(resource_type=_TOPIC, resource_name=topic, configs=changes)
+    return IncrementalAlterConfigsRequest(resources=(request,), validate_only=False)

@@ -128,7 +128,7 @@ def state(index: TopicConfigIndex) -> dict[str, object]:
             name: (entry.topic, dict(entry.settings), entry.unreadable)
             for name, entry in index.creations(lambda _: True).items()
         },
-        "known": {one: index.has_topic(one) for one in TOPICS},
+        "known": {topic: index.has_topic(topic) for topic in TOPICS},
     }
 
 
@@ -153,8 +153,8 @@ def records_of_a_creation(creation: UUID, topic: str) -> st.SearchStrategy[Recor
 foreign = st.builds(Record, st.sampled_from(FOREIGN_KEYS), st.none() | st.just(b"{}"))
 any_record = st.one_of(
     foreign,
-    *(records_of_a_topic(*one) for one in TOPICS.items()),
-    *(records_of_a_creation(*one) for one in CREATIONS.items()),
+    *(records_of_a_topic(*topic) for topic in TOPICS.items()),
+    *(records_of_a_creation(*creation) for creation in CREATIONS.items()),
 )
 
 
@@ -178,7 +178,7 @@ def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(
 
     for topic_id, topic in TOPICS.items():
         key = topic_key(topic_id).encode()
-        last = next((one.value for one in reversed(records) if one.key == key), None)
+        last = next((record.value for record in reversed(records) if record.key == key), None)
         if last is not None:
             assert settings_for_batches(index, topic, topic_id) == 2 * [expected(topic, last)]
 
@@ -213,7 +213,7 @@ def test_of_alterations_by_several_gateways_each_changes_what_it_names_in_the_lo
 
 
 def changed(settings: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
-    return {key: one for key, one in {**settings, **changes}.items() if one is not None}
+    return {key: value for key, value in {**settings, **changes}.items() if value is not None}
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
@@ -352,6 +352,6 @@ def test_the_creations_of_one_topic_are_found_without_looking_at_others():
         value = TopicConfigRecord(topic, {}, "gateway").encode()
         index.apply(creation_key(creation).encode(), value, 0)
     looked_at = []
-    found = index.creations(lambda one: looked_at.append(one.topic) or True, of="orders")
+    found = index.creations(lambda entry: looked_at.append(entry.topic) or True, of="orders")
     assert list(found) == [FIRST, SECOND]
     assert looked_at == ["orders", "orders"]

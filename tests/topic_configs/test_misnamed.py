@@ -101,9 +101,9 @@ def test_a_long_name_costs_little(key):
     """Whoever may create topics chooses the names."""
     name = key + "x" * 30_000
 
-    said = misnamed.explained(UNKNOWN + name, ALLOWED)
+    message = misnamed.explained(UNKNOWN + name, ALLOWED)
 
-    assert said is None or said == f"{UNKNOWN}{name}; {KEYS}"
+    assert message is None or message == f"{UNKNOWN}{name}; {KEYS}"
 
 
 @pytest.mark.parametrize(

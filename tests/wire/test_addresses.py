@@ -136,7 +136,7 @@ def test_addresses_are_replaced_and_nothing_else(api_key, version):
 
     def expected(value, node=0):
         if isinstance(value, tuple):
-            return tuple(expected(one, node) for one in value)
+            return tuple(expected(item, node) for item in value)
         if not dataclasses.is_dataclass(value):
             return value
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
@@ -181,7 +181,9 @@ def test_each_of_many_coordinators_gets_its_address(key, brokers):
     frame = coordinators(2500, brokers=brokers, key=key)
     result = replaced(frame, 10, 4, to_gateway)
     found = parse_response(result, 10, 4).coordinators
-    assert [(one.key.encode(), one.node_id, one.host, one.port) for one in found] == [
+    assert [
+        (address.key.encode(), address.node_id, address.host, address.port) for address in found
+    ] == [
         (key, number % brokers, f"gateway-{number % brokers}", 100 + number % brokers)
         for number in range(2500)
     ]

@@ -54,12 +54,12 @@ def test_results_are_read_and_written_as_the_protocol_library_does(version):
     kind, frame = answer(version)
     results = wire.Results(frame, kind)
     read = list(results)
-    assert [one.entity for one in read] == list(parse_response(frame, 19, version).topics)
+    assert [result.entity for result in read] == list(parse_response(frame, 19, version).topics)
     written = wire.response(
-        7, kind, throttle_time=results.throttle_time, results=[one.data for one in read]
+        7, kind, throttle_time=results.throttle_time, results=[result.data for result in read]
     )
     assert written == frame
-    assert [write_entity(one.entity) for one in read] == [one.data for one in read]
+    assert [write_entity(result.entity) for result in read] == [result.data for result in read]
 
 
 @pytest.mark.parametrize("version", [2, 7])

@@ -127,7 +127,7 @@ def response(version, *results):
                 resource_type=i8(kind),
                 resource_name=name,
                 error_code=ErrorCode(code),
-                configs=tuple(config(version, one) for one in names),
+                configs=tuple(config(version, name) for name in names),
             )
             for kind, name, code, names in results
         ),
@@ -157,10 +157,12 @@ def test_configs_are_added_to_topics_and_the_rest_is_as_it_was(version):
     result = b"".join(finish(with_added(written(given), version, added)))
     assert seen == ["t", "t", "none", "empty", "t"]
     expected = tuple(
-        dataclasses.replace(one, configs=(*one.configs, *(config(version, name) for name in OURS)))
-        if one.resource_name in {"t", "empty"}
-        else one
-        for one in given.results
+        dataclasses.replace(
+            result, configs=(*result.configs, *(config(version, name) for name in OURS))
+        )
+        if result.resource_name in {"t", "empty"}
+        else result
+        for result in given.results
     )
     assert parse_response(result, 32, version) == dataclasses.replace(given, results=expected)
     assert b"".join(finish(with_added(written(given), version, lambda _: (0, b"")))) == written(

@@ -20,7 +20,7 @@ REQUESTS = [(19, 7), (19, 2), (20, 5), (20, 6), (21, 2), (32, 4), (33, 0), (33, 
             (44, 1), (3, 1), (3, 12), (88, 0), (9, 8), (68, 0)]  # fmt: skip
 RESPONSES = [(19, 7), (20, 6), (32, 1), (33, 2), (37, 3), (44, 1), (3, 12), (3, 1)]
 KINDS = [load_request_schema(*request) for request in REQUESTS] + [
-    load_response_schema(*one) for one in RESPONSES
+    load_response_schema(*response) for response in RESPONSES
 ]
 
 
@@ -39,8 +39,8 @@ def filled(kind, counts):
         elif field.structure is not None and field.nullable:
             changes[field.name] = filled(field.structure.kind, counts)
         elif field.array:
-            one = {"string": "text", "int32": i32(7), "int16": i16(7)}[field.kafka_type]
-            changes[field.name] = (one,) * counts[0]
+            value = {"string": "text", "int32": i32(7), "int16": i16(7)}[field.kafka_type]
+            changes[field.name] = (value,) * counts[0]
     return dataclasses.replace(entity, **changes)
 
 
@@ -64,7 +64,9 @@ def counted(slices):
 @pytest.mark.parametrize(
     "counts", [(), (1, 1), (3, 2, 1), (1, 1000), (1000, 1), (2, 300, 1), (1, 1, 600)]
 )
-@pytest.mark.parametrize("kind", KINDS, ids=lambda one: f"{one.__name__}-{one.__version__}")
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda entity: f"{entity.__name__}-{entity.__version__}"
+)
 def test_they_are_what_the_library_reads_and_writes(kind, counts):
     entity = filled(kind, counts)
     data = written(entity)
@@ -127,9 +129,9 @@ def test_tags_that_are_unknown_are_left_out():
     kind = load_request_schema(44, 1)
     entity = filled(kind, (400, 1))
     data = finish(write_in_slices(entity))
-    [one] = {written(resource) for resource in entity.resources}
+    [form] = {written(resource) for resource in entity.resources}
     tagged = b"\x01\x63\x02hi"
-    longer = data.replace(one, one[:-1] + tagged)[:-1] + tagged
+    longer = data.replace(form, form[:-1] + tagged)[:-1] + tagged
     assert finish(read_in_slices(longer, 0, kind)) == (entity, len(longer))
 
 

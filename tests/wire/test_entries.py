@@ -68,9 +68,9 @@ def test_so_many_records_are_named():
     verdict = refused_records(errors)
     assert len(verdict.record_errors) == 500_000
     sent = messages.verdict(1, verdict)
-    _, told, _ = messages.read_verdict(sent[messages.PREFIX.size :])
-    assert told.record_errors == verdict.record_errors[: messages.RECORD_ERRORS_MAX]
-    assert "due to 500000 record errors" in str(told.message)
+    _, decoded, _ = messages.read_verdict(sent[messages.PREFIX.size :])
+    assert decoded.record_errors == verdict.record_errors[: messages.RECORD_ERRORS_MAX]
+    assert "due to 500000 record errors" in str(decoded.message)
 
 
 @pytest.mark.thorough

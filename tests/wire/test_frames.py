@@ -68,7 +68,7 @@ def test_stopped_in_the_middle_of_a_chunk():
         head_bytes=8,
         max_bytes=100,
         on_head=lambda _: True,
-        on_frame=lambda one: (seen.frames.append(one), reader.stop()),
+        on_frame=lambda frame: (seen.frames.append(frame), reader.stop()),
         on_piece=lambda *_: None,
     )
     reader.feed(frame(b"first") + frame(b"second"))

@@ -273,7 +273,9 @@ def test_what_is_said_to_name_no_leaders_holds_no_address(data):
     if names_no_leaders(bytes(plain), version):
         found = []
         finish(
-            replace_in_slices(bytes(plain), 0, version, lambda *one: found.append(one) or one[1:])
+            replace_in_slices(
+                bytes(plain), 0, version, lambda *replaced: found.append(replaced) or replaced[1:]
+            )
         )
         assert not found
 
@@ -318,14 +320,14 @@ def fields(request):
 def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):
     reader = RequestReader()
     for frame in frames:
-        for one in (frame, data.draw(damaged(frame)), frame):
+        for sent in (frame, data.draw(damaged(frame)), frame):
             try:
-                expected = fields(read_request(one))
+                expected = fields(read_request(sent))
             except WireError as error:
                 with pytest.raises(WireError, match=re.escape(str(error))):
-                    reader.read(one)
+                    reader.read(sent)
             else:
-                assert fields(reader.read(one)) == expected
+                assert fields(reader.read(sent)) == expected
 
 
 @st.composite

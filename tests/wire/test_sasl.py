@@ -554,12 +554,12 @@ def test_messages_are_not_kept(mechanism, message):
     seen: dict[int, object] = {}
     pending: list[object] = [vars(connection)]
     while pending:
-        one = pending.pop()
-        if id(one) in seen or isinstance(one, type) or callable(one):
+        sent = pending.pop()
+        if id(sent) in seen or isinstance(sent, type) or callable(sent):
             continue
-        seen[id(one)] = one
-        pending += gc.get_referents(one)
-    assert not any("hunter2" in repr(one) for one in seen.values())
+        seen[id(sent)] = sent
+        pending += gc.get_referents(sent)
+    assert not any("hunter2" in repr(item) for item in seen.values())
     assert "hunter2" not in repr(connection)
 
 

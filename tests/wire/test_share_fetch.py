@@ -23,7 +23,7 @@ def response(version, **partition):
     topics = tuple(
         dataclasses.replace(
             topic,
-            partitions=tuple(dataclasses.replace(one, **partition) for one in topic.partitions),
+            partitions=tuple(dataclasses.replace(each, **partition) for each in topic.partitions),
         )
         for topic in entity.responses
     )

@@ -84,13 +84,13 @@ def response(*found, cluster="cluster"):
     st.none() | st.text(max_size=3),
 )
 def test_names_and_ids_are_those_that_the_protocol_library_reads(found, cluster):
-    frame = response(*(topic(*one) for one in found), cluster=cluster)
+    frame = response(*(topic(*row) for row in found), cluster=cluster)
     read = [
-        (int(one.error_code), one.name, one.topic_id or NO_ID, len(one.partitions))
-        for one in read_response(frame, v12.MetadataResponse).topics
+        (int(topic.error_code), topic.name, topic.topic_id or NO_ID, len(topic.partitions))
+        for topic in read_response(frame, v12.MetadataResponse).topics
     ]
-    assert finish(topics.names_in(frame)) == [one[:3] for one in read]
-    assert [one[:4] for one in finish(topics.found_in(frame))] == read
+    assert finish(topics.names_in(frame)) == [record[:3] for record in read]
+    assert [topic[:4] for topic in finish(topics.found_in(frame))] == read
 
 
 def test_an_answer_that_ends_too_early_is_an_error():
@@ -154,10 +154,10 @@ def test_what_a_response_of_any_version_does_not_know(version):
     entity_writer(kind)(buffer, body)
     frame = buffer.getvalue()
     unknown = finish(topics.unknown_in(frame, version))
-    assert [one.name for one in unknown] == ["a", "c", "f"]
+    assert [entry.name for entry in unknown] == ["a", "c", "f"]
     changed = bytearray(frame)
-    for one in unknown:
-        changed[one.code_at : one.code_at + 2] = b"\0\x2c"
+    for missing in unknown:
+        changed[missing.code_at : missing.code_at + 2] = b"\0\x2c"
     codes = [int(topic.error_code) for topic in read_response(bytes(changed), kind).topics]
     assert codes == [44, 0, 44, 29, 0, 44]
 
@@ -178,7 +178,7 @@ def test_many_topics_and_partitions_are_looked_through_in_slices():
 
 def test_a_question_is_what_the_protocol_library_writes():
     ids = [uuid.UUID(int=4)]
-    asked = v12q.MetadataRequest(
+    request = v12q.MetadataRequest(
         topics=(
             v12q.MetadataRequestTopic(topic_id=ids[0], name=None),
             v12q.MetadataRequestTopic(topic_id=None, name=TopicName("t" * 200)),
@@ -186,7 +186,7 @@ def test_a_question_is_what_the_protocol_library_writes():
         allow_auto_topic_creation=True,
         include_topic_authorized_operations=False,
     )
-    assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(asked)
+    assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(request)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_who_may_write_is_told_with_the_operations(code, operations, expected):
 
 
 def test_the_operations_are_asked_for():
-    asked = topics.write_rights_request(7, names=["t"])
+    request = topics.write_rights_request(7, names=["t"])
     body = finish(topics.metadata_body(["t"]))
     plain = topics.framed_metadata(7, body=body, client_id=CLIENT_ID)
-    assert asked[:-2] == plain[:-2]
-    assert (asked[-2], plain[-2]) == (1, 0)
+    assert request[:-2] == plain[:-2]
+    assert (request[-2], plain[-2]) == (1, 0)

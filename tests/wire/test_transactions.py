@@ -29,9 +29,9 @@ def description(
     *, code=0, state="Empty", start=-1, topics=b"\x01", producer_id=17, epoch=3
 ) -> bytes:
     """The response of a coordinator that knows the transactional id "t"."""
-    one = struct.pack(">h", code) + b"\x02t" + bytes([len(state) + 1]) + state.encode()
-    one += struct.pack(">iqqh", 60_000, start, producer_id, epoch) + topics + b"\x00"
-    return framed(b"\x00" + bytes(4) + b"\x02" + one + b"\x00")
+    described = struct.pack(">h", code) + b"\x02t" + bytes([len(state) + 1]) + state.encode()
+    described += struct.pack(">iqqh", 60_000, start, producer_id, epoch) + topics + b"\x00"
+    return framed(b"\x00" + bytes(4) + b"\x02" + described + b"\x00")
 
 
 EMPTY = TransactionState(0, "Empty", ProducerIdAndEpoch(17, 3), 60_000)

@@ -1,4 +1,4 @@
-"""What a trail says, counted: by topic, policy, client and so on, over time, each refusal once."""
+"""The counts of a trail: by topic, policy, client and so on, over time, each refusal once."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NUMBER_MAX: Final = 2**53
 _RECORDS_MAX: Final = 2**31 - 1
 """As many as the header of a batch can say."""
 BY: Final = ("topic", "policy", "reason", "principal", "client_id", "address", "code", "gateway")
-"""What refusals are counted by: fields of the record, and `reason` for its first."""
+"""The keys of counts: fields of the record, and `reason` for its first reason."""
 
 
 class Count(NamedTuple):
-    """How often a value is there.
+    """How often a value occurs.
 
     Attributes:
         value: The value; None where the field is null.
         refusals: In how many refusals.
-        records: How many records they were about, as their batches said.
+        records: How many records they were about, according to their batches.
     """
 
     value: str | None
@@ -73,7 +73,7 @@ class TrailCounts:
         records: How many records they were about.
         outcomes: Refusals by outcome and subject.
         twice: How many lines were there again, and are not counted.
-        unreadable: How many lines are no records of a trail.
+        unreadable: How many lines are not records of a trail.
         first: The time of the first refusal.
         last: The time of the last.
         times: Refusals by hour and outcome.
@@ -108,7 +108,7 @@ class TrailCounts:
 
     @property
     def before_the_first(self) -> int:
-        """How many numbers of all runs are lower than the first that is there."""
+        """How many numbers of all runs are lower than the first number that was found."""
         return sum(run.first - 1 for run in self._runs.values() if run.count)
 
     def by(self, name: str, most: int) -> tuple[list[Count], int]:
@@ -173,7 +173,7 @@ def _place(record: Any) -> tuple[datetime, str, int]:
     Raises:
         ValueError: They are not those of a refusal.
         OverflowError: Likewise.
-        TypeError: Likewise, or it is no object.
+        TypeError: Likewise, or it is not an object.
         KeyError: Likewise.
     """
     when = datetime.fromisoformat(record["time"])

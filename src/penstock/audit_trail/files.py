@@ -26,7 +26,7 @@ DAMAGED: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
 def rotated(path: Path) -> list[Path]:
-    """Return a file, and those beside it whose names begin with its name.
+    """Return a file, and those next to a file whose names begin with its name.
 
     Args:
         path: The file that a gateway writes; it need not be there.
@@ -41,7 +41,7 @@ def files_of(given: str) -> list[Path]:
     """Return the files that a path means: a file, all of a folder, or those that match a glob.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: There is no file.
     """
     path = Path(given)
     if path.is_file():

@@ -1,6 +1,6 @@
-"""A backtest of policies: what they would have done to the records that topics got lately.
+"""A backtest of policies: the verdicts that they would have had on a topic's latest records.
 
-Stored batches are given to policy workers as if their producers sent them now, by the code that
-the gateway runs, deadlines included. Nothing is written. `excerpt` says which offsets are read,
-`stored_batches` reads them, `judging` has them judged, and `tally` counts what came of it.
+Policy workers judge stored batches as if their producers sent them now, with the code of
+the gateway, deadlines included. Nothing is written. `excerpt` chooses the offsets,
+`stored_batches` reads them, `judging` submits them, and `tally` counts the verdicts.
 """

@@ -1,6 +1,6 @@
 """Which offsets are read where there are more than may be: pieces, spread over all of the time.
 
-The newest records alone would leave out records that are produced once a night, and whole
+The newest records alone would leave out records that are produced once a night, and complete
 partitions alone the producers of the others.
 """
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
 
 RECORDS_MAX: Final = 1_000_000
-"""The default limit of offsets that are read: some seconds of work."""
+"""The default limit of offsets that are read: a few seconds of work."""
 PIECE_OFFSETS: Final = 1000
-"""A piece is a request of its own: larger pieces are read faster, smaller pieces show more."""
+"""A piece is a separate request: larger pieces are read faster, smaller pieces show more."""
 
 
 class Piece(NamedTuple):
@@ -35,11 +35,11 @@ class Piece(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """What is read.
+    """The ranges to read.
 
     Attributes:
-        pieces: What is read, in this order.
-        is_whole: Whether that is everything.
+        pieces: The ranges, in this order.
+        is_whole: Whether these are all records.
     """
 
     pieces: tuple[Piece, ...]
@@ -47,15 +47,15 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(ranges: Sequence[OffsetRange], offsets_max: int) -> Excerpt:
-    """Return what is read of ranges, one of each partition.
+    """Return the excerpt of ranges, one of each partition.
 
-    Each partition gives its share, at least one piece. The pieces of an excerpt that is not whole
-    come in an order without a pattern, the same each time: whoever stops early has seen
+    Each partition has its share, at least one piece. The pieces of an incomplete excerpt
+    come in an order without a pattern, the same each time: a reader that stops early has seen
     records of all partitions and all of the time.
 
     Args:
         ranges: Everything.
-        offsets_max: The most offsets that are read, but for that one piece of each partition.
+        offsets_max: The most offsets that are read, except for a piece of each partition.
     """
     wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
     total = sum(offset_range.offsets for offset_range in wanted)

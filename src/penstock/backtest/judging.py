@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 WAITING_MAX_BYTES: Final = 32 * 2**20
 KILLS_MAX: Final = 20
-"""After so many batches at which a policy was killed for its time, or ended its process, it is
-known; each has cost seconds."""
+"""After so many batches at which a policy was killed for its time, or ended its process, its
+problem is known; each has cost seconds."""
 _READ_AT_ONCE: Final = 64
 _VERSION: Final = 9
 """Of Produce requests: a version that all current clients can send."""
@@ -33,11 +33,11 @@ _KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
 class Pool(Protocol):
     """What a `penstock.engine.workers.supervisor.Supervisor` does here."""
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None: ...
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None: ...
 
 
 class Backtest:
-    """Batches on their way through the workers, and what came of them.
+    """Batches that workers judge, and their verdicts.
 
     Attributes:
         tallies: By topic.
@@ -48,12 +48,12 @@ class Backtest:
     def __init__(
         self, pool: Pool, plans: Mapping[str, TopicPlan], topic_ids: Mapping[str, UUID]
     ) -> None:
-        """Take what judges.
+        """Set the workers that judge.
 
         Args:
             pool: The workers, started.
             plans: The policies of each topic.
-            topic_ids: The ids of topics, for policies that look at them.
+            topic_ids: The ids of topics, for policies that use them.
         """
         self.tallies = {topic: TopicTally() for topic in plans}
         self.records = self.kills = 0
@@ -67,7 +67,7 @@ class Backtest:
         """Judge batches, which are read in a thread meanwhile.
 
         Args:
-            batches: What is judged.
+            batches: The batches.
 
         Returns:
             Whether that was all: not so where policies cost too many workers.
@@ -80,7 +80,7 @@ class Backtest:
             for batch in some:
                 await self._until(lambda: self._waiting_bytes < WAITING_MAX_BYTES)
                 self._submit(batch)
-            # What hangs is to be found out before there is much of it.
+            # A hanging policy is to be detected before there are many batches.
             await self._until(lambda: self._waiting < 2 * _READ_AT_ONCE)
         return False
 
@@ -112,7 +112,7 @@ class Backtest:
             partial(self._judged, plan, batch._replace(data=None), len(batch.data)),
         )
 
-    def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: Verdict) -> None:
+    def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: PolicyVerdict) -> None:
         self._waiting -= 1
         self._waiting_bytes -= size
         self.kills += verdict.cause in _KILLED

@@ -53,7 +53,7 @@ def reader_of(
     topic_ids: Mapping[str, UUID],
     on_lost: Callable[[LostOffsets], None],
 ) -> Read:
-    """Return what reads the batches of a piece.
+    """Return the reader of the batches of a piece.
 
     Args:
         cluster: A `penstock.client.connections.connection.Connection`.
@@ -83,7 +83,7 @@ class Reading:
         """Prepare; nothing is read.
 
         Args:
-            pieces: What is read.
+            pieces: The ranges to read.
             read: See `reader_of`.
             bytes_max: The most stored bytes, but for one batch of each piece.
             max_decompressed_bytes: Of a batch that has to be rewritten.
@@ -100,7 +100,7 @@ class Reading:
 
         Raises:
             ClientError: The cluster cannot be reached in time, or refuses.
-            UnreadableBatchError: It cannot be said where a damaged batch ends.
+            UnreadableBatchError: The end of a damaged batch is unknown.
         """
         for piece in self._pieces:
             share = self._left_bytes * piece.range.offsets // self._left_offsets

@@ -12,7 +12,7 @@ from penstock.report.bounded_counter import BoundedCounter
 if TYPE_CHECKING:
     from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 REASONS_KEPT: Final = 200
 """Reasons of one topic."""
@@ -54,10 +54,10 @@ class TopicTally:
         records: Records by outcome, `CHANGED` or `NOT_JUDGED`; of a refused batch all.
         batches: Batches likewise; a batch from which only some records would be dropped counts as
             `CHANGED`.
-        policies: Records by policy and outcome, of what is not accepted.
-        reasons: Records by reason; of a refused batch those that are to blame, or all of them where
-            the batch as a whole is.
-        places: The first record that was seen of each reason.
+        policies: Records that are not accepted, by policy and outcome.
+        reasons: Records by reason; of a refused batch the bad records, or all records if
+            the batch itself is refused.
+        places: The first record of each reason.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ class TopicTally:
 
     @property
     def turned_away(self) -> int:
-        """How many records would have been refused, for whatever reason."""
+        """How many records would have been refused, for any reason."""
         return sum(self.records[outcome] for outcome in REJECTED)
 
     @property
@@ -83,13 +83,13 @@ class TopicTally:
         """The share of the judged records that would have been refused; 0 without records."""
         return self.turned_away / self.judged if self.judged else 0.0
 
-    def add(self, plan: TopicPlan, batch: ReadBatch, verdict: Verdict) -> None:
+    def add(self, plan: TopicPlan, batch: ReadBatch, verdict: PolicyVerdict) -> None:
         """Count a verdict.
 
         Args:
             plan: The policies that judged.
-            batch: What was judged.
-            verdict: What they decided.
+            batch: The judged batch.
+            verdict: Their verdict.
         """
         count = batch.record_count
         if verdict.cause is FailureCause.NOT_JUDGED:
@@ -119,7 +119,7 @@ class TopicTally:
         self.records[outcome] += records
         self.batches[outcome] += 1
 
-    def _add_reasons(self, batch: ReadBatch, verdict: Verdict) -> None:
+    def _add_reasons(self, batch: ReadBatch, verdict: PolicyVerdict) -> None:
         for error in verdict.record_errors:
             policy = error.policy or verdict.policy
             offset = batch.offset_of(error.index)

@@ -45,8 +45,8 @@ def range_task(
         connection: To the cluster.
         offsets: The range; records of aborted transactions are left out.
         position: The names of its position and of its transactions.
-        run: What its counts belong to; see `RangeTask`.
-        transactions: Whether the cluster has transactions. Without, what was written after the
+        run: The run of its counts; see `RangeTask`.
+        transactions: Whether the cluster has transactions. Without, records that were written after
             last commit is written again when the task is tried again, and counted once.
         claim: Of the run, where there may be another of the same job.
         places: Where positions are written besides, to last longer (`redrive`).

@@ -1,7 +1,7 @@
 """Records of several source batches in one batch.
 
 Where batches are small, or few records of each are refused, a batch of the target for each would
-cost more than all else: a request takes the CPU of some hundred records, and the target would keep
+cost more than all else: a request takes the CPU of a few hundred records, and the target would keep
 the crumbs.
 """
 
@@ -39,7 +39,7 @@ class RecordBuffer:
         """
         self._source = source
         self._target = target
-        # What cannot be compressed becomes some bytes larger, and a broker refuses the whole batch.
+        # Incompressible data becomes some bytes larger, and a broker refuses the complete batch.
         most = target.max_message_bytes - HEADER.size
         self._most = min(_BYTES, most - most // 16 - 64)
         self._codec = 0
@@ -57,7 +57,7 @@ class RecordBuffer:
         without: Sequence[str] = (),
         timestamp: int | None = None,
     ) -> Iterator[OutgoingBatch]:
-        """Take records of a batch; return what is to be written by now.
+        """Take records of a batch; return the batches that are to be written now.
 
         Args:
             batch: Where they are from.
@@ -102,7 +102,7 @@ class RecordBuffer:
             yield from self.rest()
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what was taken and not yet returned."""
+        """Return the records that were taken and not yet returned."""
         if not self._count:
             return
         header = NewHeader(self._codec, self._base or 0, self._latest)
@@ -112,7 +112,7 @@ class RecordBuffer:
         yield OutgoingBatch(self._target.topic, partition, batch, source)
 
     def forget(self) -> None:
-        """Drop what was taken and not yet returned: its transaction is lost."""
+        """Drop the records that were taken and not yet returned: their transaction is lost."""
         self._sections: list[bytes] = []
         self._bytes = self._count = 0
         self._base = None
@@ -166,7 +166,7 @@ class DeadLetterBuffer:
         positions: Sequence[int],
         appended: Sequence[list[tuple[str, bytes | None]]],
     ) -> Iterator[OutgoingBatch]:
-        """Take records of a batch; return what is to be written by now.
+        """Take records of a batch; return the batches that are to be written now.
 
         Args:
             batch: The batch.
@@ -183,9 +183,9 @@ class DeadLetterBuffer:
             )
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what was taken and not yet returned."""
+        """Return the records that were taken and not yet returned."""
         return self._waiting.rest()
 
     def forget(self) -> None:
-        """Drop what was taken and not yet returned: its transaction is lost."""
+        """Drop the records that were taken and not yet returned: their transaction is lost."""
         self._waiting.forget()

@@ -1,11 +1,11 @@
 """What a task counts, and how its counts outlast it.
 
 With each position a task commits its counts so far, in the same transaction: as the text that Kafka
-keeps with a committed offset. So the counts are those of what is visible, whatever was tried and
-given up in between, and a task that goes on elsewhere goes on with them.
+keeps with a committed offset. So the counts are those of visible records, without failed
+attempts, and a task that continues elsewhere continues with them.
 
 That text has 4,096 bytes. Numbers by outcome always fit. Reasons are written in the order of
-their frequency, as many as fit; what the others counted is kept as one number, `left_out`. So after
+their frequency, as many as fit; the sum of the others is kept as one number, `left_out`. So after
 a task was interrupted, a reason's count is never too high, and the sum is right.
 """
 
@@ -20,7 +20,7 @@ from penstock.report.bounded_counter import BoundedCounter
 from penstock.report.counts import REASONS_KEPT, Reason
 
 if TYPE_CHECKING:
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 _VERSION: Final = 1
 METADATA_MAX: Final = 4096
@@ -43,7 +43,7 @@ class TaskCounts:
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
     removed: int = 0
 
-    def add_reason(self, topic: str, verdict: Verdict) -> None:
+    def add_reason(self, topic: str, verdict: PolicyVerdict) -> None:
         """Count why a record of a topic was not accepted."""
         self.reasons.add(
             Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
@@ -96,13 +96,13 @@ class KeptCounts:
 
 
 def read_counts(text: str, run: str) -> KeptCounts | None:
-    """Return the counts that were kept with a position; None if there are none of a run.
+    """Return the counts that were kept with a position; None if there are none of the run.
 
     Somebody who moves a position with Kafka's tools removes them.
 
     Args:
         text: The metadata of a committed offset.
-        run: The run whose counts are wanted.
+        run: The run of the counts.
     """
     try:
         content = json.loads(text)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored import StoredRecords
 
 
@@ -21,14 +21,14 @@ class BatchJudge:
     """Judges each record by itself, as if it had been sent alone."""
 
     def __init__(
-        self, chain: Chain | Verdict, topic_id: UUID, *, records_policy_batch: int = 1
+        self, chain: Chain | PolicyVerdict, topic_id: UUID, *, records_policy_batch: int = 1
     ) -> None:
         """Take the policies.
 
         Args:
             chain: The policies of the topic; or the verdict on all its records where its policies
                 cannot be configured (`penstock.engine.chain.unusable`).
-            topic_id: The id of the topic, for policies that look at it; or zero.
+            topic_id: The id of the topic, for policies that use it; or zero.
             records_policy_batch: How many consecutive records of a stored batch a `RecordsPolicy`
                 is given at most at a time.
         """
@@ -37,9 +37,9 @@ class BatchJudge:
         self._records_policy_batch = records_policy_batch
 
     def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
-        """Return what becomes of each of some records of a partition.
+        """Return the verdicts on some records of a partition.
 
-        What interceptors replaced is None where they left all records as they were.
+        The replaced values are None if interceptors left all records unchanged.
 
         Raises:
             PostponedError: A policy cannot decide now.
@@ -56,7 +56,7 @@ class BatchJudge:
         )
 
     def of_batch(self, partition: int, records: StoredRecords) -> RecordVerdicts:
-        """Return what becomes of each record of a stored batch."""
+        """Return the verdicts on the records of a stored batch."""
         found = self.verdicts(partition, StoredColumns(records))
         if found.replaced is None:
             return found

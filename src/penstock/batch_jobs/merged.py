@@ -1,6 +1,6 @@
-"""Small batches that are judged together: what it costs to judge a batch is paid once for many.
+"""Small batches that are judged together: the cost of judging a batch is paid once for many.
 
-Each record is judged by itself, so that it does not matter which records are judged with it.
+Each record is judged separately, so it does not matter which records are judged with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEVER: Final = -(2**63)
 
 
 class MergedBatches:
-    """Batches of one partition, in their order, small batches merged into larger ones.
+    """Batches of one partition, in their order, with small batches merged into larger batches.
 
     Only batches whose offsets follow each other are merged: the records have the offsets, the
     timestamps, the bytes and the codec that they had.
@@ -38,7 +38,7 @@ class MergedBatches:
         self._latest = _NEVER
 
     def add(self, batch: StoredBatch) -> Iterator[StoredBatch]:
-        """Take a batch; return what is to be judged by now.
+        """Take a batch; return the batches that are to be judged now.
 
         Args:
             batch: With at least one record.
@@ -70,7 +70,7 @@ class MergedBatches:
             yield from self.rest()
 
     def rest(self) -> Iterator[StoredBatch]:
-        """Return what was taken and not yet returned."""
+        """Return the batches that were taken and not yet returned."""
         waiting, section, count = self._waiting, b"".join(self._sections), self._count
         header = NewHeader(0, self._base, self._latest)
         self.forget()
@@ -88,7 +88,7 @@ class MergedBatches:
         )
 
     def forget(self) -> None:
-        """Drop what was taken and not yet returned."""
+        """Drop the batches that were taken and not yet returned."""
         self._waiting = []
         self._sections = []
         self._base = self._end = self._count = self._bytes = 0

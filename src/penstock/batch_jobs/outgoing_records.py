@@ -1,9 +1,9 @@
 """Records that are written to where they belong: with the bytes of their batch where all of it is.
 
-A large batch that is accepted as a whole keeps its bytes, compression and all. Others are cut: what
-is not replaced keeps its bytes, and each record its timestamp. What is left of small batches is
-merged into larger batches, with the same records: for each a request would take the CPU of some
-hundred records, here and at the broker, and the target would keep the crumbs.
+A large batch that is accepted completely keeps its bytes and its compression. Others are cut:
+unchanged parts keep their bytes, and each record its timestamp. The remains of small batches are
+merged into larger batches, with the same records: for each a request would take the CPU of a
+few hundred records, here and at the broker, and the target would keep the crumbs.
 
 A batch with LogAppendTime is always written again, with the broker's timestamp, which all readers
 of the source see. Its bytes still have the producers' timestamps, which no reader sees: a clock
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 SMALL_BYTES: Final = 64 * 1024
-"""What takes fewer bytes, as it is stored, is buffered."""
+"""Records that take fewer bytes in their batch are buffered."""
 _MANY: Final = 500
-"""Of so many records a request costs less than buffering them, however well they are compressed."""
+"""With so many records a request costs less than buffering them, with any compression."""
 
 
 def kept_records(
@@ -52,7 +52,7 @@ def kept_records(
         RefusedBatchError: A record is too large for the target.
     """
     is_all = len(positions) == len(batch.records) and replaced is None and batch.is_whole
-    # What was merged is not compressed yet: its attributes name the codec of what it is made of.
+    # Merged records are not compressed yet: the attributes name the codec of their batches.
     is_all = is_all and batch.data[ATTRIBUTES_AT + 1] & CODEC == batch.attributes & CODEC
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
@@ -85,7 +85,7 @@ class OutgoingRecords:
     def add(
         self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None
     ) -> Iterator[OutgoingBatch]:
-        """Take records of a batch; return what is to be written by now.
+        """Take records of a batch; return the batches that are to be written now.
 
         Args:
             batch: The batch.
@@ -106,9 +106,9 @@ class OutgoingRecords:
         yield from self._waiting.add(batch, positions, replaced=replaced, timestamp=timestamp)
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what was taken and not yet returned."""
+        """Return the records that were taken and not yet returned."""
         return self._waiting.rest()
 
     def forget(self) -> None:
-        """Drop what was taken and not yet returned: its transaction is lost."""
+        """Drop the records that were taken and not yet returned: their transaction is lost."""
         self._waiting.forget()

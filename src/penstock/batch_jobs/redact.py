@@ -42,7 +42,7 @@ class Redact:
         self._kept = OutgoingRecords(self._source, target)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
+        """Return the batches to write for a batch; see `penstock.batch_jobs.task.BatchJob`."""
         count = len(batch.records)
         found = self._judge.of_batch(self._source.partition, batch.records)
         kept: Sequence[int] = range(count)
@@ -55,7 +55,7 @@ class Redact:
         return self._kept.add(batch, kept, found.replaced)
 
     def rest(self) -> Iterable[OutgoingBatch]:
-        """Return what waits for more."""
+        """Return the waiting records."""
         return self._kept.rest()
 
     def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `Job`
@@ -63,5 +63,5 @@ class Redact:
         return False
 
     def forget(self) -> None:
-        """Drop what waits for more."""
+        """Drop the waiting records."""
         self._kept.forget()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
@@ -40,10 +40,10 @@ RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
 REFUSED = "refused"
 """A letter that policies accept and the target's broker refuses: it waits with the others."""
 DOUBLE = "double"
-"""A letter that is there again, because its batch came to a gateway again: it is taken once."""
+"""A repeated letter, because its batch was retried at a gateway: it is taken once."""
 LOOKS_BACK: Final = 10_000
-"""In so many offsets before a run letters are looked for that are there again in it. A batch comes
-again within minutes (`delivery.timeout.ms`), and most at once."""
+"""How many offsets before a run are searched for letters that are repeated in it. A batch is
+retried within minutes (`delivery.timeout.ms`), and most batches at once."""
 _IDS_MAX: Final = 500_000
 
 
@@ -55,13 +55,13 @@ class _Letters:
         origins: Where each first was.
         own: The headers of each, without those of a dead letter.
         verdicts: On each.
-        replaced: All keys and values, as interceptors left them.
-        sinks: What becomes of each.
+        replaced: All keys and values, after the interceptors.
+        sinks: The destination of each.
     """
 
     origins: Sequence[Origin]
     own: Sequence[Sequence[Header]]
-    verdicts: list[Verdict]
+    verdicts: list[PolicyVerdict]
     replaced: KeysAndValues
     sinks: list[str]
 
@@ -73,16 +73,16 @@ class _Letters:
 class Redrive:
     """Writes dead letters that are accepted now to the target, and the others where they wait.
 
-    What returns has the partition that it first was in (modulo the target's number of
-    partitions), its first timestamp, and of the headers of a dead letter only the number of
-    attempts and that timestamp. What is refused again is appended to the dead letters, or parked
-    after `replays_max` attempts: with its bytes, the new reason, and the time of now.
+    A letter that returns has its original partition (modulo the target's number of partitions), its
+    first timestamp, and of the headers of a dead letter only the number of attempts and that
+    timestamp. A letter that is refused again is appended to the dead letters, or parked after
+    `replays_max` attempts: with its bytes, the new reason, and the current time.
 
     Policies see records as they would return: in their first partition, with their first timestamp
     and without the headers of a dead letter.
 
-    So is what the target's broker refuses: a batch with such a letter comes back to `refuse`, and
-    the next attempt returns the others.
+    The same applies to letters that the target's broker refuses: such a batch is passed to
+    `refuse`, and the next attempt returns the others.
 
     Its counts are `RETURNED`, `AGAIN`, `PARKED`, `DROPPED`, `DOUBLE` and `REFUSED`; reasons are
     those of all that do not return.
@@ -131,8 +131,8 @@ class Redrive:
     def _doubles(self, batch: StoredBatch) -> set[int]:
         """Return the positions of letters that were there before.
 
-        A batch may be looked at again, after its transaction was lost: then its letters are not
-        their own doubles.
+        A batch may be read again, after its transaction was lost: then its letters are not
+        duplicates of themselves.
         """
         doubles: set[int] = set()
         if not batch.records.has_header(dead_letters.ID):
@@ -149,7 +149,7 @@ class Redrive:
         return doubles
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
+        """Return the batches to write for a batch; see `penstock.batch_jobs.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
             self._refused.forget_before(batch.offsets[0])
@@ -170,7 +170,7 @@ class Redrive:
         return ()
 
     def forget(self) -> None:
-        """Drop what is known of batches on their way: their transaction is lost."""
+        """Forget batches without a commit: their transaction is lost."""
         self._is_committing = False
         self._refused.forget_sent()
 
@@ -222,14 +222,14 @@ class Redrive:
                     self._stays(letters, position, why)
         return letters
 
-    def _stays(self, letters: _Letters, position: int, verdict: Verdict) -> None:
-        """Have a letter wait that the target's broker refuses."""
+    def _stays(self, letters: _Letters, position: int, verdict: PolicyVerdict) -> None:
+        """Keep a letter that the target's broker refuses."""
         letters.verdicts[position] = verdict
         is_last = letters.origins[position].replays + 1 >= self._attempts.maximum
         letters.sinks[position] = PARKED if is_last else REFUSED
 
     def _returned(self, batch: StoredBatch, letters: _Letters) -> Iterator[OutgoingBatch]:
-        """Return what returns; what is too large for the target then waits."""
+        """Return the letters that return; keep those that are too large for the target."""
         returned: dict[int, list[int]] = {}
         for position in letters.of(RETURNED):
             number = letters.origins[position].partition % self._target.partitions
@@ -239,7 +239,7 @@ class Redrive:
                 for some in self._refused.halves(run, batch.offsets):
                     yield from self._return(batch, letters, some, number)
 
-    def _sink(self, verdict: Verdict, origin: Origin) -> str:
+    def _sink(self, verdict: PolicyVerdict, origin: Origin) -> str:
         # A letter that is refused repeatedly after it returned keeps its count.
         maximum, is_parked = self._attempts
         if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):

@@ -1,8 +1,8 @@
 """Dead letters that the target's broker refuses: which they are, and how they are found.
 
 A gateway acknowledges a record that its policies object to before any broker has it, so a dead
-letter may be a record that no broker takes: too large, outside the target's bounds of timestamps,
-or without a key for a compacted topic. A broker refuses a batch as a whole. Mostly it names the
+letter may be a record that no broker accepts: too large, outside the target's bounds of timestamps,
+or without a key for a compacted topic. A broker refuses a complete batch. Mostly it names the
 records (KIP-467). Otherwise the batch is halved until the record is alone.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import describe
-from penstock.engine.verdict import Outcome, Verdict
+from penstock.engine.verdict import Outcome, PolicyVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,14 +44,14 @@ class RefusedLetters:
             target: The topic that letters return to.
         """
         self._target = target
-        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts: dict[int, PolicyVerdict] = {}
         self._cuts: set[int] = set()
         self._sent: dict[int, Sequence[int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._verdicts)
 
-    def verdict(self, offset: int) -> Verdict | None:
+    def verdict(self, offset: int) -> PolicyVerdict | None:
         """Return why the target refuses the letter at an offset; None if that is not known."""
         return self._verdicts.get(offset)
 
@@ -59,10 +59,10 @@ class RefusedLetters:
         """Take note of a batch on its way to the target, by the offsets of its letters."""
         self._sent[offsets[0]] = offsets
 
-    def refuse(self, offset: int, code: int) -> Verdict:
+    def refuse(self, offset: int, code: int) -> PolicyVerdict:
         """Take note that the target refuses a letter; return why."""
         message = f"{describe(code)}: topic {self._target}: {_REASONS[code]}"
-        found = Verdict(outcome=Outcome.REFUSED, policy=BROKER, code=code, message=message)
+        found = PolicyVerdict(outcome=Outcome.REFUSED, policy=BROKER, code=code, message=message)
         self._verdicts[offset] = found
         return found
 
@@ -103,11 +103,11 @@ class RefusedLetters:
             yield positions[start:]
 
     def forget_sent(self) -> None:
-        """Drop what is known of batches on their way: their transaction is lost, or committed."""
+        """Forget batches that were sent: their transaction is lost, or committed."""
         self._sent.clear()
 
     def forget_before(self, offset: int) -> None:
-        """Drop what is known of letters before an offset: they are committed."""
+        """Forget letters before an offset: they are committed."""
         self._verdicts = {
             refused_at: why for refused_at, why in self._verdicts.items() if refused_at >= offset
         }

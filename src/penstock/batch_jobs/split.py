@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.judge import BatchJudge
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.client.protocol.write_errors import RefusedBatchError
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
 
 
@@ -61,7 +61,7 @@ class Split:
         self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
-        """Return what is to be written of a batch; see `penstock.batch_jobs.task.BatchJob`."""
+        """Return the batches to write for a batch; see `penstock.batch_jobs.task.BatchJob`."""
         count = len(batch.records)
         found = self._judge.of_batch(self._source.partition, batch.records)
         kept: Sequence[int] = range(count)
@@ -85,7 +85,7 @@ class Split:
         )
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what waits for more."""
+        """Return the waiting records."""
         yield from self._kept.rest()
         yield from self._letters.rest()
 
@@ -94,12 +94,12 @@ class Split:
         return False
 
     def forget(self) -> None:
-        """Drop what waits for more."""
+        """Drop the waiting records."""
         self._kept.forget()
         self._letters.forget()
 
     def _headers_of(
-        self, batch: StoredBatch, position: int, verdict: Verdict
+        self, batch: StoredBatch, position: int, verdict: PolicyVerdict
     ) -> list[tuple[str, bytes | None]]:
         records = batch.records
         here = Origin(

@@ -39,7 +39,7 @@ class SourcePartition(NamedTuple):
     partition: int
 
     def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], BatchSource]:
-        """Return the function that says where some records of a batch were read.
+        """Return the function that returns the origin of some records of a batch.
 
         Args:
             batch: The batch.

@@ -1,10 +1,10 @@
 """Runs one task: a range of a source partition, in chunks that each are one transaction.
 
-Where a task begins, its committed position says. An attempt that failed, a process that was killed,
-an attempt that was taken for dead and an attempt that was started twice are the same case: the
-writer that was opened last goes on where the last commit was, and all others are fenced.
+A task begins at its committed position. A failed attempt, a killed process,
+an attempt that was assumed dead and an attempt that was started twice are the same case: the
+writer that was opened last continues at the last commit, and all others are fenced.
 
-What was counted, with or without interruptions: `penstock.batch_jobs.counts`.
+For the counts, with or without interruptions, see `penstock.batch_jobs.counts`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _ATTEMPTS: Final = 5
 
 
 class TaskLimits(NamedTuple):
-    """When a chunk ends, and what is read of a batch. A chunk has at least one batch.
+    """The limits of a chunk, and of a batch that is read. A chunk has at least one batch.
 
     Attributes:
         chunk_bytes: Of stored batches, as they are stored.
         chunk_records: Of the source.
         chunk_s: Readers with `read_committed` see nothing of a chunk before its end, and brokers
-            abort what takes longer than the transaction timeout (`penstock.client.writing.writer`).
+            abort transactions after their timeout (`penstock.client.writing.writer`).
         max_decompressed_bytes: A batch that is larger, decompressed, ends the task.
         max_batch_records: A batch of more records ends the task.
     """
@@ -61,10 +61,10 @@ class TaskLimits(NamedTuple):
 
 
 class BatchJob(Protocol):
-    """What is done with batches: `Split`, `Redact` or `Redrive`."""
+    """The work on batches: `Split`, `Redact` or `Redrive`."""
 
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
-        """Judge the records of a batch; return what is to be written, in order.
+        """Judge the records of a batch; return the batches to write, in order.
 
         Args:
             batch: With at least one record.
@@ -76,14 +76,14 @@ class BatchJob(Protocol):
         """
 
     def rest(self) -> Iterable[OutgoingBatch]:
-        """Return what has waited for more records; called before each commit.
+        """Return the records that have waited for more records; called before each commit.
 
         Raises:
             RefusedBatchError: A record does not fit a target.
         """
 
     def forget(self) -> None:
-        """Drop what waits for more records: its transaction is lost."""
+        """Drop the records that wait for more: their transaction is lost."""
 
     def refuse(self, error: RefusedBatchError) -> bool:
         """Take note that a target refuses a batch; return whether the next attempt differs."""
@@ -118,10 +118,10 @@ class TaskEnding(StrEnum):
     DONE = "done"
     """All of the range is committed, by this attempt and those before."""
     STOPPED = "stopped"
-    """What was read of the range is committed, and the rest is left: `RangeTask.is_over`."""
+    """The first part of the range is committed, and the rest is left: `RangeTask.is_over`."""
     FENCED = "fenced"
-    """Another attempt has taken over, and is or was at work. Whoever runs tasks has to wait for
-    it, or to look at the committed position; beginning again would fence it in turn."""
+    """Another attempt has taken over, and is or was running. The caller has to wait for
+    it, or to read the committed position; beginning again would fence it in turn."""
 
 
 class TaskResult(NamedTuple):
@@ -154,16 +154,16 @@ class RangeTask:
         offsets: The range. A position that is committed in it is gone on from.
         read: Reads a part of it.
         open_writer: Opens a writer (`penstock.client.writing.open_writer.open_writer`).
-        run: What the counts belong to: where the same run goes on, they are added to; a text of
+        run: The run that counts belong to: if it continues, they are added to; a text of
             at most 400 ASCII characters.
         limits: When a chunk ends.
         on_chunk: Called after each commit.
         on_lost: Called with offsets that retention removed, before they are counted; may raise,
             which ends the task.
         is_over: Asked after each commit: whether the rest of the range is left to a later task.
-        recall: Called with the batches of the offsets before the one at which the first attempt
-            begins, as many as `looks_back` says, and again where another task has moved the
-            position; None where they are not needed.
+        recall: Called with the batches of the offsets before that at which the first attempt
+            begins, as many as `looks_back`, and again if another task has moved the
+            position; None if they are not needed.
         looks_back: How many offsets before.
         merges: Whether small batches are given to the job as larger batches.
         clock: Returns seconds that never go back.
@@ -186,9 +186,9 @@ class RangeTask:
 def run(task: RangeTask, job: BatchJob) -> TaskResult:
     """Run a task to its end, or until it is over, from its committed position on.
 
-    After a transaction that was lost, or of which it is not known whether it was committed, it
+    After a transaction that was lost, or whose commit is unknown, it
     begins again at the committed position. So it does after a batch that a target refuses, if the
-    job can go on without it.
+    job can continue without it.
 
     Returns:
         How it ended.
@@ -197,8 +197,8 @@ def run(task: RangeTask, job: BatchJob) -> TaskResult:
         AbortedError: Transactions are lost again and again.
         UnknownOutcomeError: It is not known whether a commit succeeded, several times in a row.
         UnreadableBatchError: A batch is damaged, or larger than allowed.
-        RefusedBatchError: A target does not take a batch or a record, and the job needs it.
-        PostponedError: A policy cannot decide now; what was not committed is aborted.
+        RefusedBatchError: A target does not accept a batch or a record, and the job needs it.
+        PostponedError: A policy cannot decide now; uncommitted records are aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
     running = _Running(task, job)
@@ -257,7 +257,7 @@ class _Running:
     def shorten_chunks(self) -> None:
         """Commit after the next batch, and after twice as many each time.
 
-        Each batch that a target refuses costs what was done since the last commit.
+        Each batch that a target refuses costs the work since the last commit.
         """
         self._batches_max = 1
 
@@ -300,7 +300,7 @@ class _Running:
                     return
                 size, records, batches, ends_at = 0, 0, 0, task.clock() + limits.chunk_s
         if self.progress.offset < offsets.end:
-            # Also without a record: whoever reads the position sees that the range is done.
+            # Also without a record: the position shows that the range is done.
             self._commit(writer, offsets.end)
 
     def _process(self, batches: Iterable[StoredBatch], writer: Writer) -> None:
@@ -309,7 +309,7 @@ class _Running:
                 writer.write(*outgoing)
 
     def _recall(self, offsets: WantedRange) -> None:
-        """Show the job what is before the offset at which it begins, unless it has seen that."""
+        """Pass the job the batches before the offset at which it begins, unless it has them."""
         task = self._task
         before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
         if task.recall is None or self._has_recalled or before.first >= before.end:
@@ -321,7 +321,7 @@ class _Running:
         self._has_recalled = True
 
     def _find_progress(self, position: Position | None) -> None:
-        """Find out what was committed, by this attempt or another."""
+        """Find out which position was committed, by this attempt or another."""
         first = self._task.offsets.first
         if position is None or position.offset < first:
             self.progress = TaskProgress(first, first, TaskCounts())
@@ -331,7 +331,7 @@ class _Running:
                 (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
             )
             self.progress = TaskProgress(position.offset, since, counts)
-            self._has_recalled = False  # another attempt has seen what is before that
+            self._has_recalled = False  # another attempt has read earlier batches
         self._is_known = True
 
     def _lose(self, lost: LostOffsets) -> None:

@@ -1,8 +1,8 @@
 """Writes dead letters with the timestamps that their records had.
 
-`StoredBatch.cut` keeps all timestamps, or sets one for all. Where each record gets its own, the
-batch is written in Python. Header keys that are not UTF-8 cannot be written so: records with
-such a key are cut, with others of the same timestamp.
+`StoredBatch.cut` keeps all timestamps, or sets the same for all. If records get different
+timestamps, the batch is written in Python. Header keys that are not UTF-8 cannot be written so:
+records with such a key are cut, with others of the same timestamp.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 _REPLACED: Final = "\ufffd"
-"""What readers have in place of bytes that are not UTF-8."""
+"""The replacement that readers use for bytes that are not UTF-8."""
 
 
 def runs(

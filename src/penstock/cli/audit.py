@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _LINES_MAX: Final = 10
 _OF_TOPICS: Final = tuple(outcome for outcome in Outcome if outcome is not Outcome.DROPPED)
 _FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
-"""Options that do not go with --topics."""
+"""Options that cannot be used with --topics."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

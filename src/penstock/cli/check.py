@@ -154,7 +154,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     """Return the plan as lines: each topic pattern of the file and what judges its topics.
 
     A pattern is shown with the policies of a topic that matches it and no longer pattern.
-    Interceptors come before them, and have patterns of their own.
+    Interceptors come before them, and have their own patterns.
     """
     plan = Plan(configuration.policies)
     plan.set_interceptor_patterns(patterns)

@@ -152,8 +152,8 @@ async def _load(file: Path) -> Configuration:
         return await asyncio.to_thread(
             load_configuration,
             file,
-            ask=partial(declared_by_user, imports=imports),
-            ask_classes=partial(classes_of_user, imports=imports),
+            read_declared=partial(declared_by_user, imports=imports),
+            describe_classes=partial(classes_of_user, imports=imports),
         )
     finally:
         imports.end()

@@ -1,4 +1,4 @@
-"""The errors of the client. `retriable` says whether the same request may succeed later."""
+"""The errors of the client. `retriable` is whether the same request may succeed later."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class UnreadableBatchError(MalformedError):
     """A stored batch cannot be read.
 
     Attributes:
-        offset: Where it is.
-        reason: What is wrong with it; never what it holds.
+        offset: Its offset.
+        reason: The fault; never content of the batch.
     """
 
     def __init__(self, offset: int, reason: str, place: str = "") -> None:
@@ -96,7 +96,7 @@ class UnreadableBatchError(MalformedError):
 
         Args:
             offset: Its base offset, or the requested offset.
-            reason: What is wrong with it.
+            reason: The fault.
             place: Topic and partition.
         """
         where = f"{place}, offset {offset}" if place else f"offset {offset}"

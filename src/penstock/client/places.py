@@ -1,11 +1,11 @@
-"""Positions that last: in a compacted topic, for jobs that go on after weeks.
+"""Permanent positions: in a compacted topic, for jobs that continue after weeks.
 
 The committed offset of a group without members is removed 7 days after the last commit
-(`offsets.retention.minutes`), and is then as if it had never been. So a job that may go on at any
+(`offsets.retention.minutes`), as if it had never existed. So a job that may continue at any
 time also writes each position to a compacted topic, in the same transaction.
 
-`find_starts` decides where `redrive` goes on, and `penstock.stored.positions` likewise where other
-jobs do. For each partition, the first that there is:
+`find_starts` decides where `redrive` continues, and `penstock.stored.positions` where other
+jobs do. For each partition, the first of these that exists:
 
 1. The committed offset. It is exact, and each task reads it once more after it has fenced all
    others (`Writer.position`). Operators change it with `kafka-consumer-groups --reset-offsets`.
@@ -15,8 +15,8 @@ jobs do. For each partition, the first that there is:
 4. The beginning; but if no partition has any of these, and there is a sign of an earlier run, its
    places are lost, and a person has to decide (`LostPlaceError`).
 
-So that each partition has a place of its own from then on, a job opens the writers of all of them
-with a claim (`penstock.client.positions.Claim`), also where there is nothing to do.
+To give each partition a place from then on, a job opens the writers of all of them
+with a claim (`penstock.client.positions.Claim`), also if there is nothing to do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WAIT_MS: Final = 10
 
 
 class LostPlaceError(UnavailableError):
-    """How far a job has come is not known any more. The message says what to do."""
+    """The progress of a job is not known any more. The message explains what to do."""
 
 
 class PlaceRecords:
@@ -61,14 +61,14 @@ class PlaceRecords:
 
     @staticmethod
     def batch(task: PositionTask, position: Position) -> bytes:
-        """Return a batch with the one record that has the position of a task."""
+        """Return a batch with the single record that has the position of a task."""
         value = {
             "job": task.job,
             "topic": task.topic,
             "topic_id": short_id(task.topic_id),
             "partition": task.partition,
             "offset": position.offset,
-            # Counts go on within a run, as long as committed offsets last.
+            # Counts continue within a run, as long as committed offsets last.
             "metadata": "",
             "run": position.run,
         }
@@ -127,7 +127,7 @@ class Places:
 
 
 def _field(value: bytes, name: str) -> str:
-    """Return a text of a place; empty where there is none."""
+    """Return a text of a place; empty if there is none."""
     try:
         found = json.loads(value)
     except ValueError:
@@ -178,7 +178,7 @@ def find_starts(
     sign: str = "",
     remedy: str = "",
 ) -> dict[int, Position]:
-    """Return where the tasks of one job on one topic go on, by partition.
+    """Return where the tasks of a job on a topic continue, by partition.
 
     Args:
         connection: To the cluster.
@@ -193,7 +193,7 @@ def find_starts(
         The positions; without partitions that begin at their beginning.
 
     Raises:
-        LostPlaceError: It has run before, and nothing says how far it came.
+        LostPlaceError: It has run before, and its progress is not known any more.
         ClientError: The cluster does not respond in time, or denies it.
     """
     first = tasks[0]

@@ -12,10 +12,10 @@ group              ``penstock-JOB``                    ``penstock-JOB:FIRST``
 
 `TOPIC_ID` is the id of the source topic as Kafka's tools print it: a topic that was deleted and
 created again is another topic. ACLs for all of them are those with the prefix ``penstock-``. Ranges
-of one partition have groups of their own, since a group has one position for a partition.
+of one partition have different groups, since a group has one position for a partition.
 
 Groups without members keep their offsets for `offsets.retention.minutes` (7 days) after the last
-commit: see `penstock.client.places` for what has to last longer.
+commit: see `penstock.client.places` for positions that must last longer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kio.schema.offset_fetch.v7.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
@@ -197,8 +197,8 @@ def read_last_positions(
     """Return what `read_positions` does, without waiting for a writer that was killed.
 
     It can leave a transaction open that was about to commit a position, until the next writer of
-    its task fences it, or its time is over. Then the positions before it are returned: they say
-    where the task was, and not where to go on.
+    its task fences it, or its time is over. Then the positions before it are returned: they show
+    where the task was, and not where to continue.
 
     Args:
         connection: To the cluster.
@@ -245,7 +245,9 @@ def _read(
         ),
         require_stable=stable,
     )
-    response = ask(connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes)
+    response = send_with_retries(
+        connection, CoordinatorKey(group), request, OffsetFetchResponse, _fetch_codes
+    )
     return {
         (str(topic.name), int(partition.partition_index)): Position.of(
             int(partition.committed_offset), partition.metadata or ""
@@ -286,7 +288,9 @@ def commit_positions(
             for topic, partitions in topics.items()
         ),
     )
-    ask(connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes)
+    send_with_retries(
+        connection, CoordinatorKey(group), request, OffsetCommitResponse, _commit_codes
+    )
 
 
 def _fetch_codes(response: OffsetFetchResponse) -> list[int]:

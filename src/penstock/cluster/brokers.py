@@ -40,7 +40,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
-        folder: Where relative locations in them start.
+        folder: The base of relative locations in them.
         timeout_s: When to give up.
 
     Raises:
@@ -59,11 +59,11 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     except (KafkaException, TimeoutError) as error:
         if admin is not None:
             admin.poll(0)  # hands us the errors of connections, which say more
-        said = [error.str() for error in errors if error.code() != _ALL_BROKERS_DOWN]
-        if not said:
-            said = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
+        reasons = [error.str() for error in errors if error.code() != _ALL_BROKERS_DOWN]
+        if not reasons:
+            reasons = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
         raise UnreachableError(
-            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
+            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {reasons[-1]}"
         ) from None
     return ClusterDescription(
         cluster.cluster_id or "", {node.id: Address(node.host, node.port) for node in cluster.nodes}

@@ -61,7 +61,7 @@ _MESSAGES_MAX: Final = 500
 _RETRY_AFTER_S: Final = 0.1
 _RETRY_FOLLOWING_AFTER_S: Final = 1.0
 NEXT_CLIENT_AFTER_S: Final = 1.0
-"""When another client requests the end, too; the next one after twice as long, and so on."""
+"""When another client requests the end, too; the third after twice as long, and so on."""
 SHORTEST_REQUEST_S: Final = 0.1
 """The end is not requested with less time: list_offsets of confluent-kafka aborts the process if
 its timeout, of a few ms, is over before it returns."""
@@ -108,8 +108,8 @@ class CompactedTopic:
             key: The key of the file that names the topic.
             otherwise: How to do without the topic, for errors.
             configs: Additional configs for the creation of the topic.
-            wait_ms: How long a broker waits for more records at the end before it says that there
-                are none; little where the topic is read once, and not followed.
+            wait_ms: How long a broker waits for more records at the end before it responds without
+                records; short if the topic is read once, and not followed.
         """
         self._wait_ms = wait_ms
         self._settings: dict[str, Any] = {
@@ -338,7 +338,7 @@ class CompactedTopic:
         raise CompactedTopicError(f"{self._where}: could not be read in time")
 
     def _new_consumer(self) -> Consumer:
-        """Return a consumer that goes on at the position."""
+        """Return a consumer that continues at the position."""
         made = consumer(
             {
                 **watched(self._settings, self._lost_brokers),
@@ -358,7 +358,7 @@ class CompactedTopic:
         self._has_lost_brokers = True
 
     def _poll(self, timeout_s: float) -> list[Any]:
-        """Return the messages that are there, at least one unless the time is over."""
+        """Return the available messages, at least one unless the time is over."""
         assert self._consumer is not None
         if self._has_lost_brokers:
             log.warning(
@@ -442,7 +442,7 @@ class CompactedTopic:
 
 
 def _first_end(requests: Iterable[Future[Any]], timeout_s: float) -> tuple[int, str]:
-    """Return the first end that a request is answered with, and why there is none."""
+    """Return the first end in a response, and the reason if there is none."""
     why = _NO_ANSWER
     try:
         for future in as_completed(requests, timeout_s):

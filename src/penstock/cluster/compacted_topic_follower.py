@@ -140,7 +140,7 @@ class LogFollower:
             raise CompactedTopicError(why)
 
     async def _read_for_callers(self) -> None:
-        """Read again and again, until nobody waits for a read any more."""
+        """Read until nothing waits for a read any more."""
         self._why_late = self._late
         while callers := {key: left for key, left in self._callers.items() if not key.done()}:
             self._callers = {}
@@ -219,7 +219,7 @@ class LogFollower:
                 return
             try:
                 self._on_record(record)
-            except Exception:  # the position advances even so
+            except Exception:  # the position advances nevertheless
                 log.exception("a record cannot be applied", topic=self.topic)
         self.position = max(self.position, record.position)
         if self._waiting:

@@ -52,10 +52,10 @@ class _Append:
 
 
 class CompactedTopicWriter:
-    """Writes to the one partition of a topic.
+    """Writes to the only partition of a topic.
 
     Each record gets a result: it is replicated, or it failed, at the latest after
-    `MESSAGE_TIMEOUT_MS`. A record that failed may be in the topic even so.
+    `MESSAGE_TIMEOUT_MS`. A record that failed may be in the topic nevertheless.
     """
 
     def __init__(self, topic: str, settings: Mapping[str, Any]) -> None:
@@ -152,10 +152,10 @@ class CompactedTopicWriter:
                 stopped.wait(_PAUSE_S)
 
     def _poll(self, timeout_s: float) -> bool:
-        """Call back with the results that are there; return whether that worked."""
+        """Call back with the available results; return whether that worked."""
         try:
             for producer in list(self._retired):
-                producer.purge()  # what it holds fails at once, and is written again if needed
+                producer.purge()  # its records fail at once, and are written again if needed
                 self._call_back(producer, 0)
                 if not len(producer):
                     self._retired.remove(producer)

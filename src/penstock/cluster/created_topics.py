@@ -58,7 +58,7 @@ class Replicas(NamedTuple):
 
     @classmethod
     def of(cls, admin: AdminClient, timeout_s: float) -> Replicas:
-        """Return what suffices for state: no broker of three that is lost takes it along.
+        """Return a replication that suffices for state: it survives the loss of a broker of three.
 
         Raises:
             KafkaException: The brokers are not known.
@@ -79,7 +79,7 @@ def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bo
         admin: The client.
         topic: The name of the topic.
         timeout_s: The timeout.
-        operations: Whether to ask what the client's principal may do with it.
+        operations: Whether to request the operations that the client's principal may perform.
 
     Raises:
         KafkaException: It cannot be described.

@@ -63,7 +63,7 @@ def check(properties: Mapping[str, str], file: Path) -> None:
 
 
 def _check(settings: Mapping[str, Any], where: str) -> None:
-    """Have librdkafka check settings, as it alone knows some."""
+    """Let librdkafka check settings, as it alone knows some."""
     try:
         AdminClient(dict(settings))
     except KafkaException as error:
@@ -116,8 +116,8 @@ def is_fatal(error: KafkaError) -> bool:
 def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, Any]:
     """Return settings of a client that finds out when it has lost all its brokers.
 
-    librdkafka forgets brokers that a Metadata response does not name. After a response that names
-    none, which brokers give while a cluster restarts, a client may never connect again (librdkafka
+    librdkafka forgets brokers that a Metadata response does not name. After a response without
+    brokers, as they occur while a cluster restarts, a client may never connect again (librdkafka
     issue 5301): it must be replaced.
 
     Args:
@@ -145,7 +145,7 @@ def _obtain_token(settings: Mapping[str, Any]) -> None:
 
 
 class _TokenCallback:
-    """Hands tokens to librdkafka, in a thread of its own and at the start."""
+    """Passes tokens to librdkafka, in a separate thread and at the start."""
 
     def __init__(self, tokens: OAuthTokens) -> None:
         self._tokens = tokens
@@ -154,7 +154,7 @@ class _TokenCallback:
         """Return a token, when it expires, no principal, and the extensions.
 
         Raises:
-            KafkaException: There is none.
+            KafkaException: There is no token.
         """
         try:
             token = self._tokens.token(_USED_FOR)

@@ -1,6 +1,6 @@
-"""Offsets of many partitions in few requests, retried where a leader is not known yet.
+"""Offsets of many partitions in few requests, retried if a leader is not known yet.
 
-librdkafka sends one ListOffsets request to each leader, whatever the number of partitions.
+librdkafka sends one ListOffsets request to each leader, for any number of partitions.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 
 def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what requests the first offsets."""
+    """Return the function that requests the first offsets."""
     return _requests_of(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what requests the offsets after the last records: those of open transactions not."""
+    """Return the function that requests the end offsets, without those of open transactions."""
     return _requests_of(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
-    """Return what requests the first records of a time or later; -1 where there are none."""
+    """Return the function that requests the first offsets of a time or later; -1 for none."""
     # Negative timestamps are the protocol's names for `latest` and others.
     return _requests_of(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
 
@@ -83,11 +83,11 @@ def all_offsets(
 
     Args:
         partitions: The partitions.
-        request_offsets: Answers about some of them: an offset, or why there is none.
-        chunk: How many a request has.
+        request_offsets: Returns the results for some of them: an offset, or an error.
+        chunk: How many partitions a request has.
         retry_for_s: How long partitions without a leader are retried.
         clock: The monotonic time in seconds.
-        pause: Waits for some seconds.
+        pause: Waits for a number of seconds.
 
     Raises:
         ClusterError: One of them has no offset, by then or for another reason.
@@ -118,7 +118,7 @@ def all_offsets(
 def list_offsets(
     admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec, timeout_s: float
 ) -> dict[Partition, ListOffsetsResultInfo | OffsetRefusal]:
-    """Return what the leaders of partitions answer about an offset, in one request to each leader.
+    """Return the offsets from the leaders of partitions, in one request to each leader.
 
     Args:
         admin: The client.
@@ -164,7 +164,7 @@ def _requests_of(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Par
 
 def _refresh(admin: AdminClient, topics: set[str]) -> None:
     """Request the metadata of topics: librdkafka keeps a leader epoch that was refused for the
-    next request, whoever sends it.
+    next request, from any caller.
     """
     with suppress(KafkaException):
         if len(topics) > _REFRESHED_ALONE:

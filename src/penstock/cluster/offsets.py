@@ -69,7 +69,7 @@ class Topic:
 
     Attributes:
         name: Its name.
-        topic_id: Its id; zero where the cluster gives none.
+        topic_id: Its id; zero if the cluster returns none.
         partitions: Its partitions' numbers.
     """
 
@@ -133,7 +133,7 @@ class Cluster:
             raise ClusterError(str(error)) from None
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
-        """Return the first offset of each partition, or why there is none; without a retry."""
+        """Return the first offset of each partition, or the error; without a retry."""
         return offset_requests.earliest_of(self._admin)(partitions)
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
@@ -144,8 +144,8 @@ class Cluster:
         """Describe a topic.
 
         Raises:
-            ConfigurationError: There is none of this name.
-            ClusterError: The cluster does not answer.
+            ConfigurationError: There is no topic of this name.
+            ClusterError: The cluster does not respond.
         """
         return self._described((name,))[0]
 
@@ -198,7 +198,7 @@ class Cluster:
             raise self._unreachable(error) from None
 
     def create_like(self, name: str, other: Topic) -> None:
-        """Create a topic with the partitions of another, if there is none.
+        """Create a topic with the partitions of another, if it does not exist.
 
         Raises:
             ClusterError: It cannot be created.
@@ -249,7 +249,7 @@ class Cluster:
             end: The value of `--to`.
 
         Raises:
-            ConfigurationError: A value is none of these, or an offset is out of range, or the
+            ConfigurationError: A value is not one of these, or an offset is out of range, or the
                 start is behind the end.
             ClusterError: The cluster does not answer.
         """
@@ -280,8 +280,8 @@ class Cluster:
             key: The option it was given with, for errors and for that default.
 
         Raises:
-            ConfigurationError: It is none of these, or an offset is out of range.
-            ClusterError: The cluster does not answer.
+            ConfigurationError: It is not one of these, or an offset is out of range.
+            ClusterError: The cluster does not respond.
         """
         found = self._places((topic,), where, self._bounds((topic,)), key)
         return {partition.number: offset for partition, offset in found.items()}
@@ -303,7 +303,7 @@ class Cluster:
         return all_offsets(_partitions(topics), offset_requests.latest_of(self._admin))
 
     def offsets_since(self, topics: Sequence[Topic], timestamp_ms: int) -> dict[Partition, int]:
-        """Return the first offset of a time or later in each partition; -1 where there is none.
+        """Return the first offset of a time or later in each partition; -1 if there is none.
 
         Raises:
             ClusterError: The cluster does not answer.
@@ -375,8 +375,8 @@ class Cluster:
         """Read one record.
 
         Raises:
-            ConfigurationError: There is none at this offset.
-            ClusterError: The cluster does not answer.
+            ConfigurationError: There is no record at this offset.
+            ClusterError: The cluster does not respond.
         """
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
         with _Requests(self, "penstock") as consumer:
@@ -447,8 +447,8 @@ class Cluster:
         if "_admin" in vars(self):
             self._admin.poll(0)  # hands over the errors of its connections
         # The errors of connections say more than the error of the request that they delayed.
-        said = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
-        why = said[-1] if said else "no answer"
+        errors = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
+        why = errors[-1] if errors else "no answer"
         return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
 
     def _waiting(self) -> AbstractContextManager[None]:

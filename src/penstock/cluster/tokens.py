@@ -97,7 +97,7 @@ class OAuthTokens:
                 `sasl.login.refresh.window.factor`.
 
         Raises:
-            TokenError: There is none.
+            TokenError: There is no token.
         """
         share = self._oauth.used_for if used_for is None else used_for
         with self._obtaining:

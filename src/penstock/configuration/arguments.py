@@ -11,7 +11,7 @@ def bootstrap_servers(text: str) -> str:
     """Read the cluster's bootstrap addresses for argparse: `HOST:PORT`, separated by commas.
 
     Raises:
-        argparse.ArgumentTypeError: They are something else.
+        argparse.ArgumentTypeError: They have another form.
     """
     try:
         servers(text)

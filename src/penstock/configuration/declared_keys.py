@@ -1,8 +1,8 @@
 """Topic level keys that the class of `record.validation.policy.class.name` declares.
 
-They are known before the file is read to its end, since `topics.<glob>.<key>` can be cut only by
-knowing the keys. The built-in policies are read in this process. A class of a user is imported in
-a process of its own, which ends again: neither the gateway's process nor a command's imports it.
+They are read before the other keys, because `topics.<glob>.<key>` can be split only if the keys are
+known. The built-in policies are imported in this process. A class of a user is imported in a
+separate, short-lived process: neither the gateway's process nor a command's imports it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import Popen
 
-    AskClass = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
-    """Finds out what a user's class declares; see `declared_by_user`."""
+    ReadDeclaredKeys = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
+    """Returns the keys that a user's class declares; see `declared_by_user`."""
 
 VALIDATION: Final = "record.validation.policy.class.name"
 _OWN: Final = "penstock.policies"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _DECLARED_MAX: Final = 100
 _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
-"""Kafka's strings have no more: who describes a topic gets the default and the documentation."""
+"""Kafka's limit for strings: DescribeConfigs returns the default and the documentation."""
 _TIMEOUT_S: Final = 60.0
 ANSWER_MAX_BYTES: Final = 60 * 1024
 """Less than the buffer of a pipe: the process does not wait to be read."""
@@ -61,14 +61,14 @@ class Imports:
         self._are_ended = False
 
     def add(self, process: Popen[bytes]) -> None:
-        """Take the process that imports now; after `end` it is killed."""
+        """Take the process that imports now; kill it if `end` was called."""
         with self._lock:
             self._process = process
             if self._are_ended:
                 process.kill()
 
     def end(self) -> None:
-        """Kill the process that imports, and those that would follow."""
+        """Kill the process that imports, and every later process."""
         with self._lock:
             self._are_ended = True
             if self._process is not None:
@@ -76,7 +76,7 @@ class Imports:
 
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
-    """Return what a class declares, if it is a built-in policy."""
+    """Return the keys that a class declares; empty if it is not a built-in policy."""
     module, _, name = class_name.replace(":", ".").rpartition(".")
     if module != _OWN and not module.startswith(_OWN + "."):
         return ()
@@ -95,19 +95,19 @@ def is_own(class_name: str) -> bool:
 def declared_by_user(
     class_name: str, file: Path, class_path: Sequence[Path], *, imports: Imports | None = None
 ) -> tuple[TopicConfig, ...]:
-    """Return what a class declares; it is imported in a process of its own.
+    """Return the keys that a class declares; import it in a separate process.
 
     Args:
         class_name: As the file names it.
         file: The configuration file.
-        class_path: Where the class is looked for first.
+        class_path: The folders that are searched first.
         imports: Can end the process.
 
     Returns:
-        What it declares; nothing where it cannot be imported: workers cannot, either, and say why.
+        The keys; none if it cannot be imported, because the workers report that.
 
     Raises:
-        ConfigurationError: What it declares is not usable, or to import it takes too long.
+        ConfigurationError: The keys are not usable, or the import takes too long.
     """
     top = class_name.replace(":", ".").partition(".")[0]
     if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
@@ -123,7 +123,7 @@ def declared_by_user(
 
 
 def answer_of(request: Sequence[str], what: str, imports: Imports | None = None) -> bytes:
-    """Have a process import classes of a user, and say what they declare.
+    """Return the output of a process that imports classes of a user, and describes them.
 
     Args:
         request: The arguments of `penstock.engine.plans.declared`, after the first.
@@ -139,7 +139,7 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
     import subprocess  # noqa: PLC0415 - workers and executors import this module
 
     read, write = os.pipe()
-    # What the class prints is not mixed with the answer, which has a pipe of its own.
+    # The class may print: the result has a separate pipe.
     with os.fdopen(read, "rb") as answer:
         try:
             process = subprocess.Popen(
@@ -166,7 +166,7 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
 
 
 def encode_declared(declared: Sequence[TopicConfig], error: str = "") -> bytes:
-    """Return what the process answers: see `declared_by_user`."""
+    """Return the output of the process; see `declared_by_user`."""
     data = json.dumps([declared, error]).encode()
     if len(data) > ANSWER_MAX_BYTES:
         return json.dumps([[], f"{VALIDATION}: its topic_configs are too long"]).encode()
@@ -193,8 +193,8 @@ def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[
     """Return rows for the table of topic level keys.
 
     Args:
-        declared: What a class declares.
-        known: Names that are not free, besides those of topic level keys and of Kafka.
+        declared: The keys that a class declares.
+        known: Reserved names, in addition to topic level keys and Kafka's keys.
 
     Raises:
         ValueError: A key is not usable; the text completes "<class>: ...".

@@ -29,7 +29,7 @@ def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> 
         ValueError: They have another form; the text begins with the attribute's name.
     """
     try:
-        # No more are taken than are looked at: the iterable may have no end.
+        # The iterable may be infinite.
         rows = [row_type(*row) for row in islice(given, most + 1)]
         rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
     except Exception:
@@ -54,7 +54,7 @@ def texts_of(row: ConfigKey | TopicConfig) -> tuple[str, ...]:
 def check_name_and_type(
     row: ConfigKey | TopicConfig, where: str, name: re.Pattern[str], types: Collection[str]
 ) -> None:
-    """Check that the name and the type of a declared key can be used.
+    """Check the name and the type of a declared key.
 
     Raises:
         ValueError: A row is invalid; the text begins with `where`.
@@ -66,7 +66,7 @@ def check_name_and_type(
 
 
 def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str], object]) -> None:
-    """Check that the default and the valid values of a declared key are of its type.
+    """Check that the default and the valid values of a declared key have its type.
 
     Raises:
         ValueError: A row is invalid; the text begins with `where`.
@@ -79,6 +79,6 @@ def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str],
 
 
 def _sequence(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str):  # its letters were not meant
+    if isinstance(given, str):  # a sequence of its letters is not meant
         raise TypeError
     return tuple(islice(given, _VALUES_MAX))

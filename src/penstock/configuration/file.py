@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-    from penstock.configuration.declared_keys import AskClass
+    from penstock.configuration.declared_keys import ReadDeclaredKeys
     from penstock.configuration.policies import NamedPolicy
-    from penstock.configuration.policy_classes import AskClasses
+    from penstock.configuration.policy_classes import DescribeClasses
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
 _LIKE_TOPICS: Final = "topic"
 PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
-"""How names of keys begin that nobody else has."""
+"""The prefixes of keys that only Penstock has."""
 CLOSE: Final = 0.88
 CLOSE_OF_PENSTOCKS_ALONE: Final = 0.75
 _CLASS_PATH: Final = "record.validation.policy.class.path"
@@ -63,7 +63,7 @@ OF_BUILT_IN_POLICIES: Final = (
     "schema.null.",
     "schema.protobuf.",
 )
-"""Keys of the built-in policies, which check them themselves."""
+"""Prefixes of the built-in policies' keys, which the policies check."""
 LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
@@ -80,7 +80,7 @@ LISTENER_TLS_KEYS: Final = frozenset(
 FILE_KEYS: Final[dict[str, FieldInfo]] = {
     str(field.alias): field for field in Keys.model_fields.values()
 }
-"""The keys of the file but for those of topics, by name."""
+"""The keys of the file, without topic level keys, by name."""
 
 
 def load_configuration(
@@ -88,19 +88,19 @@ def load_configuration(
     *,
     without: str = "",
     replaced: Mapping[str, str] = MappingProxyType({}),
-    ask: AskClass = declared_by_user,
-    ask_classes: AskClasses = classes_of_user,
+    read_declared: ReadDeclaredKeys = declared_by_user,
+    describe_classes: DescribeClasses = classes_of_user,
 ) -> Configuration:
     """Read and check a configuration file.
 
     Args:
         path: A `.properties` file.
         without: Keys with this prefix are left out, if it is not empty.
-        replaced: Values that hold instead of those of the file.
-        ask: Finds out which topic level keys a validation policy of the user's declares; in
-            another process unless given.
-        ask_classes: Looks at the classes of users that have names; in another process unless
-            given.
+        replaced: Values that replace those of the file.
+        read_declared: Returns the topic level keys that a validation policy of the user declares;
+            by default it imports the policy in another process.
+        describe_classes: Returns descriptions of the classes of the user's named policies; by
+            default it imports them in another process.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
@@ -118,9 +118,9 @@ def load_configuration(
         folders = [
             file.parent / folder.strip() for folder in class_path.split(",") if folder.strip()
         ]
-        declared = ask(name, file, folders)
+        declared = read_declared(name, file, folders)
     return read_configuration(
-        file, properties, written=written, declared=declared, ask_classes=ask_classes
+        file, properties, written=written, declared=declared, describe_classes=describe_classes
     )
 
 
@@ -131,7 +131,7 @@ def read_configuration(
     written: Mapping[str, str] | None = None,
     declared: Sequence[TopicConfig] | None = None,
     named: Sequence[NamedPolicy] | None = None,
-    ask_classes: AskClasses = classes_of_user,
+    describe_classes: DescribeClasses = classes_of_user,
 ) -> Configuration:
     """Check properties as if they were in `file`; see `load_configuration`.
 
@@ -143,7 +143,7 @@ def read_configuration(
         declared: The topic level keys that the validation policy declares; by default those
             of a built-in policy.
         named: The named policies, where they have been read before.
-        ask_classes: See `load_configuration`.
+        describe_classes: See `load_configuration`.
     """
     shown = properties if written is None else written
     name = properties.get(VALIDATION, "").strip()
@@ -162,7 +162,7 @@ def read_configuration(
         if (sentence := _unknown(file, key, known, keys, policy)) is not None
     ]
     if named is None:
-        named, more = read_named_policies(file, properties, shown, ask_classes)
+        named, more = read_named_policies(file, properties, shown, describe_classes)
         warnings += more
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
@@ -186,7 +186,7 @@ def read_configuration(
 
 
 def _check_dead_letter_topics(configuration: Configuration) -> None:
-    """Raise ConfigurationError if dead letters would go to a topic of the gateway's own."""
+    """Raise ConfigurationError if dead letters would go to an internal topic of the gateway."""
     own = {
         configuration.topic_settings_topic: "topic.settings.topic",
         configuration.produce_request_interceptors_state_topic: (
@@ -206,7 +206,7 @@ def _check_dead_letter_topics(configuration: Configuration) -> None:
 
 
 def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, TopicKey]) -> None:
-    """Raise ConfigurationError if a pattern is for none of the keys that a topic may have."""
+    """Raise ConfigurationError if a pattern matches none of the topic level keys."""
     keys = keys_in(Scope.TOPIC, declared)
     for pattern in allowed:
         if not fnmatch.filter(keys, pattern):
@@ -239,7 +239,7 @@ def _topic_defaults(
     shown: Mapping[str, str],
     declared: Mapping[str, TopicKey],
 ) -> tuple[TopicDefault, ...]:
-    """Return the defaults of topic level keys: those with a glob first, they win over bare keys."""
+    """Return the defaults of topic level keys: those with a glob first, because they win."""
     with_glob, bare = [], []
     of_file = keys_in(Scope.FILE, declared)
     for name, value in properties.items():
@@ -259,7 +259,7 @@ def _topic_defaults(
 
 
 def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tuple[str, TopicKey]:
-    """Split `topics.<glob>.<key>`; of two keys that end it, the longer key counts."""
+    """Split `topics.<glob>.<key>`; if two keys match, take the longer key."""
     rest = name.removeprefix("topics.")
     keys = keys_in(Scope.GLOB, declared)
     for key in sorted(keys.values(), key=lambda key: -len(key.name)):
@@ -273,7 +273,7 @@ def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tu
 
 
 def _suggestion(rest: str, keys: Iterable[str]) -> str:
-    """Suggest a key that may be meant by the end of `<glob>.<key>`."""
+    """Suggest a key that is similar to the end of `<glob>.<key>`."""
     words = rest.split(".")
     for key in keys:
         if key.endswith(f".{words[-1]}") and key.count(".") == 1:
@@ -285,13 +285,13 @@ def _suggestion(rest: str, keys: Iterable[str]) -> str:
 
 
 def _has_one_principal(properties: Mapping[str, str]) -> bool:
-    """Whether brokers know a client by nothing but the gateway's certificate."""
+    """Whether brokers authenticate all clients by the gateway's certificate."""
     protocol = properties.get("upstream.security.protocol", "").strip().upper()
     return protocol == "SSL" and any(key.startswith(_UPSTREAM_KEYSTORE) for key in properties)
 
 
 def _built_in(class_name: str) -> PolicyClass | None:
-    """Return what a built-in validation policy declares, to know its keys; None of any other."""
+    """Return the description of a built-in validation policy; None for any other policy."""
     try:
         return class_of_own(class_name)
     except ValueError:
@@ -305,7 +305,7 @@ def _unknown(
     declared: Mapping[str, TopicKey],
     policy: PolicyClass | None,
 ) -> str | None:
-    """Say nothing of a known key, warn of an unknown key, refuse a misspelt key.
+    """Return a warning about an unknown key; None for a known key.
 
     Args:
         file: The file.
@@ -313,6 +313,9 @@ def _unknown(
         known: The keys that a file may have.
         declared: The topic level keys that the validation policy declares.
         policy: That policy, if it is built in: its keys are known, too.
+
+    Raises:
+        ConfigurationError: The key is misspelt.
     """
     if key in known or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
         return None

@@ -26,9 +26,9 @@ class Installed(NamedTuple):
 
 
 def own_policies() -> dict[str, str]:
-    """Return the classes of the built-in policies that can have a name, by short name."""
+    """Return the classes of the built-in policies that can be named, by short name."""
     found = {}
-    for name in importlib.import_module(GROUP).__all__:  # imported where there is a name
+    for name in importlib.import_module(GROUP).__all__:  # slow: only if policies are named
         class_name = f"{GROUP}.{name}"
         try:
             class_of_own(class_name)
@@ -51,7 +51,7 @@ def installed_policies() -> list[Installed]:
 
 
 def class_of_type(given: str) -> str:
-    """Return the class that `policies.<name>.type` means. A built-in policy wins its short name.
+    """Return the class of a `policies.<name>.type`. Built-in policies win over installed policies.
 
     Raises:
         ValueError: It means none; the text completes "<key> must be ...".
@@ -73,6 +73,6 @@ def class_of_type(given: str) -> str:
 
 
 def what_type_is() -> str:
-    """Return what a type may be, for errors."""
+    """Return the valid types, for errors."""
     names = sorted({*own_policies(), *(policy.name for policy in installed_policies())})
     return f"package.module.Class, or the short name of a policy: {', '.join(names)}"

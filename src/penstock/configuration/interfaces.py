@@ -1,4 +1,4 @@
-"""The interfaces of the proposals that judge records, and which of them a class has.
+"""The interfaces of the proposals that judge records, and how to find that of a class.
 
 An interface goes by the key of the file that names its classes.
 """
@@ -52,18 +52,18 @@ _ARGUMENTS: Final = {
     RECORDS: len(("topic", "partition", "records")),
     VALIDATION: len(("topic", "record")),
 }
-"""Of `validate`, which two interfaces have."""
+"""The number of arguments of `validate`, by interface: two interfaces have that method."""
 _CONTEXT: Final = "context"
 _METHODS: Final = {
     "process_record": INTERCEPTORS,
     "process_batch": INTERCEPTORS,
     "validate_record": VALIDATORS,
 }
-"""Those by which an interface is known."""
+"""The methods that identify an interface."""
 
 
 def belongs_elsewhere(cls: type, key: str, method: str) -> str | None:
-    """Return the key for a class that derives from another interface than that of a key.
+    """Return the key of a class's interface if it is not the interface of a given key.
 
     A class may derive from one interface and have the method of another as its own.
 
@@ -117,7 +117,7 @@ def interface_of(cls: type) -> str:
 
 
 def _of_validate(cls: Any) -> str:
-    """Return the interface that `validate` is of, by its arguments."""
+    """Return the interface that `validate` belongs to, by its arguments."""
     is_plain = not isinstance(inspect.getattr_static(cls, "validate"), (staticmethod, classmethod))
     fitting = [key for key, count in _ARGUMENTS.items() if _takes(cls.validate, count + is_plain)]
     if len(fitting) != 1:

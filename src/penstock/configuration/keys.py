@@ -80,7 +80,7 @@ def key(
         section: Its heading in the reference.
         meaning: Some sentences for the reference.
         default: Its value where the file does not have it; without a default it is required.
-        shown_default: What the reference says in place of a computed default.
+        shown_default: The text of the reference for a computed default.
         name: As it is written in the file, where the attribute has another name.
         reloaded: Whether a change takes effect when the file is read again (SIGHUP); otherwise
             it does at a restart.

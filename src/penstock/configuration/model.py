@@ -14,14 +14,14 @@ from penstock.configuration.topic_keys import TopicDefault
 from penstock.policy import TopicConfig
 
 _CONNECTIONS: Final = ("upstream.", "ssl.")
-"""How the keys begin that Kafka's clients and brokers have for their connections."""
+"""The prefixes of the keys of Kafka's clients and brokers for connections."""
 _AT_RESTART: Final = frozenset(
     field.alias for field in Keys.model_fields.values() if not extra(field)["reloaded"]
 )
 
 
 class Configuration(Keys):
-    """A configuration file whose every value has been read.
+    """A configuration file, with all values read.
 
     Attributes:
         path: The file.
@@ -71,5 +71,5 @@ class Configuration(Keys):
 
     @property
     def policies(self) -> PolicyConfiguration:
-        """The part that the processes that run policies need."""
+        """The part that worker processes need."""
         return PolicyConfiguration.of(self)

@@ -1,7 +1,7 @@
 """The keys `policies` and `policies.<name>.*`: policies that topics have by name.
 
-As Kafka Connect has its `transforms`: `policies.<name>.type` names the class, and what else stands
-behind `policies.<name>.` is for the `configure()` of that policy.
+They work like `transforms` in Kafka Connect: `policies.<name>.type` names the class, and the other
+keys that start with `policies.<name>.` are for the `configure()` of that policy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from penstock.configuration.policy_classes import AskClasses
+    from penstock.configuration.policy_classes import DescribeClasses
 
 PREFIX: Final = "policies."
 TYPE: Final = "type"
@@ -39,7 +39,7 @@ _CLOSE_OF_ALL: Final = 0.85
 _MODE: Final = values.one_of(*MODES)
 _SHOWN_MAX: Final = 200
 _PENSTOCKS: Final = "penstock."
-"""Keys that a class does not declare may be its own, but not with this name."""
+"""A class may have keys that it does not declare, but not with this prefix."""
 
 
 class PolicyKeys(NamedTuple):
@@ -48,7 +48,7 @@ class PolicyKeys(NamedTuple):
     Attributes:
         file: The file.
         properties: All keys, with variables resolved.
-        shown: The same before: the value of a variable may be a secret.
+        shown: The same before they were resolved: the value of a variable may be a secret.
     """
 
     file: Path
@@ -60,7 +60,7 @@ class PolicyKeys(NamedTuple):
         """The names in `policies`.
 
         Raises:
-            ConfigurationError: The key has no such value.
+            ConfigurationError: The value is not a list of names.
         """
         try:
             return values.policy_names(self.properties.get(NAMES, ""))
@@ -77,7 +77,7 @@ class PolicyKeys(NamedTuple):
         }
 
     def text(self, key: str) -> str:
-        """Return how a value is shown in an error."""
+        """Return a value as it is shown in an error."""
         given = self.shown.get(key, "")
         return repr(given if len(given) <= _SHOWN_MAX else given[:_SHOWN_MAX] + "...")
 
@@ -87,15 +87,15 @@ class PolicyKeys(NamedTuple):
 
 
 def read_named_policies(
-    file: Path, properties: Mapping[str, str], shown: Mapping[str, str], ask: AskClasses
+    file: Path, properties: Mapping[str, str], shown: Mapping[str, str], describe: DescribeClasses
 ) -> tuple[tuple[NamedPolicy, ...], list[str]]:
     """Read the named policies of a file.
 
     Args:
         file: The file.
         properties: Its keys, with variables resolved.
-        shown: The same before.
-        ask: Looks at users' classes.
+        shown: The same before they were resolved.
+        describe: Returns descriptions of users' classes.
 
     Returns:
         The policies in the order of `policies`, and warnings.
@@ -106,7 +106,7 @@ def read_named_policies(
     keys = PolicyKeys(file, properties, shown)
     names = keys.names
     classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
-    found = _load_classes(keys, classes, ask)
+    found = _load_classes(keys, classes, describe)
     warnings = _not_named(keys, names)
     policies = []
     for name, (key, class_name) in zip(names, classes.items(), strict=True):
@@ -131,9 +131,9 @@ def _class_name(keys: PolicyKeys, name: str) -> str:
 
 
 def _load_classes(
-    keys: PolicyKeys, classes: Mapping[str, str], ask: AskClasses
+    keys: PolicyKeys, classes: Mapping[str, str], describe: DescribeClasses
 ) -> dict[str, PolicyClass]:
-    """Return what the classes say of themselves, by key."""
+    """Return the descriptions of the classes, by key."""
     found: dict[str, PolicyClass] = {}
     for key, class_name in classes.items():
         try:
@@ -144,7 +144,7 @@ def _load_classes(
             found[key] = own
     others = {key: name for key, name in classes.items() if not is_own(name)}
     if others:
-        found.update(ask(others, keys.file))
+        found.update(describe(others, keys.file))
     return found
 
 
@@ -158,7 +158,7 @@ def _not_named(keys: PolicyKeys, names: Sequence[str]) -> list[str]:
         if not (name and rest):
             if names:
                 raise keys.error(key, f"must be {PREFIX}<name>.<key>")
-            # Without names, it may be a key of somebody's own.
+            # Without names, it may be a key of the user.
             warnings[key] = (
                 f"{key} is unknown to Penstock; it is handed to the policies' configure()"
             )
@@ -234,7 +234,7 @@ def _undeclared(
 def _topic_configs(
     keys: PolicyKeys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
 ) -> dict[str, str]:
-    """Return the topic level keys that a class declares: of a named policy, they are its own."""
+    """Return the values of the topic level keys that the class declares; it gets them as keys."""
     try:
         rows = rows_of(found.topic_configs)
     except ValueError as error:

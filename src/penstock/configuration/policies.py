@@ -1,4 +1,4 @@
-"""The part of a configuration that processes which run policies need: plain, without pydantic."""
+"""The part of a configuration that worker processes need; it does not import pydantic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES: Final = "policies"
 
 
 class NamedPolicy(NamedTuple):
-    """A policy of the key `policies`; its class has been looked at, and its keys checked.
+    """A policy of the key `policies`, with checked class and keys.
 
     Attributes:
         name: Its name, by which topics have it and everything calls it.
@@ -34,7 +34,7 @@ class NamedPolicy(NamedTuple):
         interface: The key of the interface that the class has; see `interfaces`.
         configs: Its own keys, without the prefix.
         topic_configs: The topic level keys that its class declares, with their defaults: of a
-            named policy they are keys of its own.
+            named policy they are its own keys.
         mode: What becomes of the records that it refuses (`policies.<name>.mode`): `observe`,
             `mark`, `quarantine` or `enforce`; None where the topic's own mode holds.
     """
@@ -55,7 +55,7 @@ class NamedPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyConfiguration:
-    """The part of a configuration that is about policies; its values have been checked.
+    """The part of a configuration that is about policies, with checked values.
 
     It travels to policy workers as JSON, and to Spark's executors pickled, as the same JSON.
     The attributes are those of `Configuration`.
@@ -90,7 +90,7 @@ class PolicyConfiguration:
         return rows_of(self.declared_topic_keys)
 
     def named(self, name: str) -> NamedPolicy | None:
-        """Return the policy of a name; None if there is none, as for a class."""
+        """Return the policy with a name; None if there is none."""
         return next((policy for policy in self.named_policies if policy.name == name), None)
 
     @property
@@ -134,7 +134,7 @@ class PolicyConfiguration:
 
 
 def unknown_name(value: str, names: Collection[str]) -> str | None:
-    """Say which name in a topic's `penstock.policies` is of no policy; None where all are.
+    """Return an error about a name in a topic's `penstock.policies` that no policy has, or None.
 
     Args:
         value: What the topic has.

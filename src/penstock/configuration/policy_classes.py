@@ -1,7 +1,7 @@
 """Descriptions of the classes of policies: interface, keys, documentation.
 
-The built-in policies are looked at in this process. Classes of users are looked at in a process
-of their own, which ends again, as in `declared_keys`.
+The built-in policies are imported in this process. Classes of users are imported in a separate,
+short-lived process, as in `declared_keys`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    AskClasses = Callable[[Mapping[str, str], Path], "Mapping[str, PolicyClass]"]
-    """Looks at users' classes; see `classes_of_user`."""
+    DescribeClasses = Callable[[Mapping[str, str], Path], "Mapping[str, PolicyClass]"]
+    """Returns descriptions of users' classes; see `classes_of_user`."""
 
 _KEYS_MAX: Final = 200
 _DOCUMENTATION_MAX: Final = 500
@@ -67,11 +67,11 @@ class PolicyClass(NamedTuple):
 
     @classmethod
     def of(cls, found: type) -> PolicyClass:
-        """Look at a class.
+        """Return the description of a class.
 
         Raises:
-            ValueError: It is no policy of records, or declares something else; the text completes
-                "<class> ...".
+            ValueError: It is not a policy of records, or its declarations are not usable; the text
+                completes "<class> ...".
         """
         try:
             interface = interface_of(found)
@@ -86,16 +86,16 @@ class PolicyClass(NamedTuple):
 
     @classmethod
     def decode(cls, row: Sequence[Any]) -> PolicyClass:
-        """Read what came as JSON."""
+        """Return the description that was encoded as JSON."""
         interface, keys, configs, documentation = row
         return cls(interface, as_config_keys(keys), as_configs(configs), documentation)
 
     def key(self, name: str) -> ConfigKey | None:
-        """Return the declared key that a name is for."""
+        """Return the declared key that a name matches."""
         return next((key for key in self.config_keys if _pattern(key.name).fullmatch(name)), None)
 
     def close_to(self, name: str) -> str | None:
-        """Return the declared key that was meant by a name that is none."""
+        """Return the declared key that is similar to an unknown name."""
         parts = name.split(".")
         names = [*(key.name for key in self.config_keys), *(key.name for key in self.topic_configs)]
         keys = [key for key in (_filled(name, parts) for name in names) if key != name]
@@ -130,7 +130,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _filled(name: str, given: Sequence[str]) -> str:
-    """Return a declared name with what a user chose in place of the parts in angle brackets."""
+    """Return a declared name whose parts in angle brackets are replaced by those of the user."""
     parts = name.split(".")
     if len(parts) != len(given):
         return name
@@ -140,7 +140,7 @@ def _filled(name: str, given: Sequence[str]) -> str:
 
 
 def value_error(key: ConfigKey, value: str) -> str | None:
-    """Return what the value of a declared key must be, if it is not."""
+    """Return the values that a declared key may have if this value is wrong, or None."""
     if key.valid_values and value.strip() not in key.valid_values:
         return f"one of {', '.join(key.valid_values)}"
     try:
@@ -151,10 +151,10 @@ def value_error(key: ConfigKey, value: str) -> str | None:
 
 
 def class_of_own(class_name: str) -> PolicyClass | None:
-    """Return what a built-in policy declares.
+    """Return the description of a built-in policy; None for any other class.
 
     Raises:
-        ValueError: The class is not there, or is no policy of records; the text completes
+        ValueError: The class does not exist, or is not a policy of records; the text completes
             "<class> ...".
     """
     if not is_own(class_name):
@@ -172,7 +172,7 @@ def class_of_own(class_name: str) -> PolicyClass | None:
 def classes_of_user(
     classes: Mapping[str, str], file: Path, *, imports: Imports | None = None
 ) -> Mapping[str, PolicyClass]:
-    """Look at users' classes, in a process of its own.
+    """Return descriptions of users' classes; import them in a separate process.
 
     Args:
         classes: Class names by the key of the file that names them.
@@ -183,8 +183,8 @@ def classes_of_user(
         The description of each class, by key.
 
     Raises:
-        ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
-            not usable; or to import them takes too long.
+        ConfigurationError: A class cannot be imported, is not a policy of records, or its
+            declarations are not usable; or the import takes too long.
     """
     request = json.dumps([dict(classes), str(file)])
     data = answer_of(["--classes", request], f"{file}: {', '.join(classes)}", imports)
@@ -200,7 +200,7 @@ def classes_of_user(
 
 
 def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
-    """Return what the process answers: see `classes_of_user`."""
+    """Return the output of the process; see `classes_of_user`."""
     data = json.dumps([found, error]).encode()
     if len(data) > ANSWER_MAX_BYTES:
         keys = ", ".join(found)
@@ -209,5 +209,5 @@ def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
 
 
 def required(keys: Iterable[ConfigKey]) -> list[str]:
-    """Return the names of the keys that a policy cannot do without."""
+    """Return the names of the required keys."""
     return [key.name for key in keys if key.required and not _CHOSEN.search(key.name)]

@@ -39,7 +39,7 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
 
 
 def _keys_once(path: str | Path, text: str) -> dict[str, str]:
-    """Return properties; of a repeated key, Java would take the last value silently."""
+    """Return properties. A repeated key is an error; Java would silently use its last value."""
     properties: dict[str, str] = {}
     lines: dict[str, int] = {}
     line = 1
@@ -57,7 +57,7 @@ def _keys_once(path: str | Path, text: str) -> dict[str, str]:
 
 
 def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return properties with the values of `${env:...}` and `${file:...}` in their places.
+    """Return properties with `${env:...}` and `${file:...}` replaced by their values.
 
     Raises:
         ConfigurationError: A file or variable that a property names cannot be read.

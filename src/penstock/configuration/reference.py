@@ -157,7 +157,7 @@ def _allowed(values: Sequence[str], text: str) -> str:
 
 
 def default_text(field: FieldInfo) -> str:
-    """Return a key's default as it would be written in the file; nothing where there is none."""
+    """Return a key's default as it would be written in the file; empty if there is none."""
     default = field.default
     if field.is_required() or default is None or default == ():
         return ""

@@ -1,4 +1,4 @@
-"""The table of topic level keys: everything that Penstock knows of a key is here, once.
+"""The table of topic level keys.
 
 The configuration file, the configs of topics that admin tools set and describe, the engine's
 plan and Spark's plan read this table each time they need it. To add a key, add a row. What
@@ -136,7 +136,7 @@ class TopicKey:
     switches_on: bool = False
 
     def value_in(self, settings: Mapping[str, str]) -> str | None:
-        """Return the key's value among topic level keys, or its default where it is not set."""
+        """Return the key's value among topic level keys, or its default if it is not set."""
         value = settings.get(self.name, self.default)
         return None if value is None else self.type.normalize(value)
 
@@ -153,7 +153,7 @@ QUARANTINE_MAX_RATIO: Final = "penstock.quarantine.max.ratio"
 ABOUT_BAD_RECORDS: Final = frozenset(
     {MODE, DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS, QUARANTINE_MAX_RATIO}
 )
-"""The keys that say what becomes of bad records, and switch no policy on."""
+"""The keys that decide about bad records, and enable no policy."""
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {
     key.name: key
@@ -268,7 +268,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
 
 
 def value_of(key: str, settings: Mapping[str, str]) -> str | None:
-    """Return the value of a key of Penstock's own; see `TopicKey.value_in`."""
+    """Return the value of a key that no policy declares; see `TopicKey.value_in`."""
     return TOPIC_KEYS[key].value_in(settings)
 
 
@@ -361,11 +361,11 @@ KEYS_OF_KAFKA: Final = frozenset(
 
 _in_force: dict[str, TopicKey] = {}
 _ever_in_force: dict[str, TopicKey] = {}
-"""For requests that began with another table than they end with."""
+"""All keys that were declared since the start, for requests that began before a change."""
 
 
 def put_in_force(declared: Mapping[str, TopicKey]) -> None:
-    """Have topics take the keys that a policy declares, in place of those of the policy before.
+    """Replace the topic level keys of the previous policy by those of a new policy.
 
     This is about the configs of topics in this process; each plan knows the keys of its own
     configuration.
@@ -376,7 +376,7 @@ def put_in_force(declared: Mapping[str, TopicKey]) -> None:
 
 
 def key_named(name: str) -> TopicKey:
-    """Return a key that topics may have, or might have when a request was begun.
+    """Return a key that topics may have, now or when a request began.
 
     Raises:
         KeyError: There is and was none.

@@ -1,4 +1,4 @@
-"""Readers of configuration values: from text to a value, or a ValueError that says what fits."""
+"""Readers of configuration values: from text to a value, or a ValueError with the valid values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Address(NamedTuple):
 
 
 class ListenerAddress(NamedTuple):
-    """Where clients connect, and whether TLS is spoken there."""
+    """The address where clients connect, and whether it has TLS."""
 
     tls: bool
     address: Address
@@ -48,7 +48,7 @@ def text(value: str) -> str:
 
 
 def whole_number(least: int, most: int, expected: str | None = None) -> Callable[[str], int]:
-    """Make the reader of a whole number within bounds.
+    """Return the reader of an integer within bounds.
 
     Args:
         least: The smallest number.
@@ -69,7 +69,7 @@ def whole_number(least: int, most: int, expected: str | None = None) -> Callable
 
 
 def number(value: str) -> float:
-    """Read a number, perhaps with a fraction."""
+    """Read a number, with or without a fraction."""
     try:
         found = float(value.strip())
     except ValueError:
@@ -91,12 +91,12 @@ def error_code(value: str) -> int:
 
 
 def optional_text(value: str) -> str:
-    """Any text, or none."""
+    """Read any text, also empty text."""
     return value.strip()
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Make the reader of a choice; letter case does not matter."""
+    """Return the reader of a choice; letter case does not matter."""
     by_lower = {choice.lower(): choice for choice in choices}
 
     def read(value: str) -> str:
@@ -114,7 +114,7 @@ def boolean(value: str) -> bool:
 
 
 def topic_template(value: str) -> str:
-    """Read the name of a topic, perhaps with `${topic}` for another topic's name."""
+    """Read the name of a topic, which may have `${topic}` for another topic's name."""
     name = value.strip()
     rest = name.replace(TOPIC_VARIABLE, "")
     is_own = name.startswith("__")  # of Kafka's or a gateway's own
@@ -163,7 +163,7 @@ def servers(value: str) -> tuple[Address, ...]:
 
 
 def listener(value: str) -> ListenerAddress:
-    """Read `PROTOCOL://host:port`. SASL is the cluster's business, so only TLS matters here."""
+    """Read `PROTOCOL://host:port`. Only TLS matters here, because the cluster handles SASL."""
     if "," in value:
         raise ValueError("one listener; run another gateway for another listener")
     protocol, separator, rest = value.strip().partition("://")
@@ -201,7 +201,7 @@ def class_names(value: str) -> tuple[str, ...]:
 
 
 def class_patterns(value: str) -> tuple[str, ...]:
-    """Read class names separated by commas; the last part may be `*`, for all of a package."""
+    """Read class names separated by commas; the last part may be `*`, for a package."""
     patterns = tuple(part.strip() for part in value.split(",") if part.strip())
     for pattern in patterns:
         if not _CLASS_PATTERN.fullmatch(pattern):
@@ -210,7 +210,7 @@ def class_patterns(value: str) -> tuple[str, ...]:
 
 
 def key_patterns(value: str) -> tuple[str, ...]:
-    """Read names of topic level keys separated by commas, perhaps with `*` and `?` in them."""
+    """Read names of topic level keys separated by commas; they may have `*` and `?`."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 

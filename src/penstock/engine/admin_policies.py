@@ -1,4 +1,4 @@
-"""Judges topics and their configs: the one place where the policies of KIP-108 and 133 are called.
+"""Judges topics and their configs: the only place where the policies of KIP-108 and 133 are called.
 
 Requests and contexts come as plain values, because they cross a pipe; the policy sees the
 public types, which it cannot change.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.answers import returned_error
 from penstock.engine.plans.loading import frames_of
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, postponed, refused
+from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict, cause_of, postponed, refused
 from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
@@ -51,7 +51,7 @@ class ConfigAlteration(NamedTuple):
 
 
 class AdminContext(NamedTuple):
-    """Whose request it is, and what topics there are: partitions and replicas by name."""
+    """The client of the request, and the topics' partitions and replicas by name."""
 
     principal: str | None = None
     client_id: str | None = None
@@ -72,7 +72,7 @@ class AdminPolicy:
         self._validate = policy.validate
         self.needs_context = _takes_context(policy.validate)
 
-    def judge_creation(self, topic: TopicCreation, context: AdminContext) -> Verdict:
+    def judge_creation(self, topic: TopicCreation, context: AdminContext) -> PolicyVerdict:
         """Judge a topic to be created."""
         assignments = topic.replicas_assignments
         request = CreateTopicPolicy.RequestMetadata(
@@ -86,7 +86,7 @@ class AdminPolicy:
         )
         return self._judge(request, context)
 
-    def judge_alteration(self, altered: ConfigAlteration, context: AdminContext) -> Verdict:
+    def judge_alteration(self, altered: ConfigAlteration, context: AdminContext) -> PolicyVerdict:
         """Judge configs to be altered."""
         request = AlterConfigPolicy.RequestMetadata(
             ConfigResource(altered.resource_type, altered.resource_name),
@@ -94,7 +94,7 @@ class AdminPolicy:
         )
         return self._judge(request, context)
 
-    def _judge(self, request: Any, context: AdminContext) -> Verdict:
+    def _judge(self, request: Any, context: AdminContext) -> PolicyVerdict:
         arguments = [request]
         if self.needs_context:
             topics = {name: TopicDescription(*counts) for name, counts in context.topics.items()}
@@ -113,9 +113,9 @@ class AdminPolicy:
             return self._failure(error)
         return ACCEPTED
 
-    def _failure(self, error: BaseException) -> Verdict:
-        # Without a text, as from a broker: what a policy raises otherwise is not for clients.
-        return Verdict(
+    def _failure(self, error: BaseException) -> PolicyVerdict:
+        # Without a text, as from a broker: other exceptions of a policy are not for clients.
+        return PolicyVerdict(
             outcome=Outcome.FAILED,
             code=UNKNOWN_SERVER_ERROR,
             policy=self._name,
@@ -141,7 +141,8 @@ def signature_error(validate: Any) -> str | None:
 def _takes_context(validate: Any) -> bool:
     """Return whether a `validate` method has a second parameter for the context.
 
-    It has to be required, or to have the name: another one with a default is the method's own.
+    It has to be required, or to have the name: another parameter with a default is the method's
+    own.
     """
     try:
         parameters = inspect.signature(validate).parameters.values()

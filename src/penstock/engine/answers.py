@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AnswerError(PolicyMistakeError):
-    """A policy returned what its interface does not allow."""
+    """A policy returned a result that its interface does not allow."""
 
 
 def read_objections(given: Any, count: int) -> dict[int, str | None]:
@@ -26,7 +26,7 @@ def read_objections(given: Any, count: int) -> dict[int, str | None]:
         The first message by position.
 
     Raises:
-        AnswerError: It is something else.
+        AnswerError: It has another type.
     """
     found: dict[int, str | None] = {}
     for position, message in _pairs(given, count, "validate_batch", "a message"):
@@ -47,10 +47,10 @@ def read_results(given: Any, count: int) -> dict[int, Any]:
         count: The number of records in the batch.
 
     Returns:
-        The result by position, whatever it is.
+        The results by position, unchanged.
 
     Raises:
-        AnswerError: It is something else, or has a position twice.
+        AnswerError: It has another type, or has a position twice.
     """
     found: dict[int, Any] = {}
     for position, result in _pairs(given, count, "process_batch", "a result"):

@@ -60,7 +60,7 @@ class Callables(NamedTuple):
 
     Attributes:
         by_record: Called with a record.
-        by_batch: Called with a batch, in place of the first.
+        by_batch: Called with a batch instead of `by_record`.
     """
 
     by_record: Callable[..., Any] | None
@@ -75,7 +75,7 @@ def callables(instance: Any, methods: Methods) -> Callables:
 
     Raises:
         TypeError: There is no method, or the method for batches has a wrong signature; the
-            text says why.
+            text gives the reason.
     """
     by_record = getattr(instance, methods.by_record, None)
     by_batch = getattr(instance, methods.by_batch, None)
@@ -108,7 +108,7 @@ def takes_context(method: Any) -> bool:
 
 
 def check_context(method: Any, name: str, count: int) -> None:
-    """Check that a method that takes a context can be called with one.
+    """Check that a method that takes a context accepts a context.
 
     Args:
         method: The method.
@@ -119,7 +119,7 @@ def check_context(method: Any, name: str, count: int) -> None:
         TypeError: It cannot.
     """
     try:
-        # A decorator is called in place of the method whose parameters it shows.
+        # A decorator is called instead of the method whose parameters it shows.
         for is_inner in (True, False):
             signature = inspect.signature(method, follow_wrapped=is_inner)
             signature.bind(*[None] * count, **{CONTEXT: None})

@@ -1,13 +1,13 @@
-"""One topic's policies, applied to records: the one place where policies are called.
+"""One topic's policies, applied to records: the only place where policies are called.
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
 validators (KIP-729) and the validation policy (KIP-940), record by record or as columns; then the
 topic's named policies, of any of these interfaces. The first objection to a record counts; the
-records after it are still looked at. With a `RetriableException` a policy says that it cannot
-decide now: nothing passes, and the rest is not looked at. Any other exception of a policy than the
-one with which it refuses is a failure, and a failure lets nothing pass.
+records after it are still judged. With a `RetriableException` a policy reports that it cannot
+decide now: nothing passes, and the rest is not judged. Any other exception, unless it is the
+exception for a refusal, is a failure, and a failed batch does not pass.
 
-`Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
+`Chain.judge` judges a producer's batch, `Chain.judge_each` each record separately.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
     Outcome,
+    PolicyVerdict,
     PostponedError,
     RecordError,
-    Verdict,
     failed,
     of_stored,
     refused_record,
@@ -59,12 +59,12 @@ class RecordVerdicts(NamedTuple):
 
     Attributes:
         verdicts: Position and verdict of the records that are not accepted.
-        replaced: What interceptors made of the records, as keys and values by position
-            (those of dropped and failed ones are None, and those that no interceptor was shown are
-            as before); None where no interceptor ran.
+        replaced: The keys and values after the interceptors, by position
+            (None for dropped and failed records; unchanged for records that no interceptor
+            processed); None if no interceptor ran.
     """
 
-    verdicts: Sequence[tuple[int, Verdict]]
+    verdicts: Sequence[tuple[int, PolicyVerdict]]
     replaced: KeysAndValues | None
 
 
@@ -73,7 +73,7 @@ class Chain:
 
     Attributes:
         judging: Everything but the interceptors, in order.
-        tiers: The modes of the policies that are no interceptors (`penstock.mode`), the strictest
+        tiers: The modes of the policies except interceptors (`penstock.mode`), the strictest
             first, and the policies of each.
 
     Raises:
@@ -160,7 +160,7 @@ class Chain:
 
     @property
     def judges_columns(self) -> bool:
-        """Whether anything is given whole batches as columns, of KIP-729, 905 or 940."""
+        """Whether a policy of KIP-729, 905 or 940 gets batches as columns."""
         return any(
             isinstance(policy, RecordPolicy) and policy.validate_batch for policy in self.judging
         ) or any(interceptor.process_batch for interceptor in self.interceptors)
@@ -176,7 +176,7 @@ class Chain:
         topic_id: UUID,
         records: RecordColumns,
         positions: Sequence[int] | None = None,
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the records of one batch of a producer; interceptors are not run here.
 
         Args:
@@ -209,7 +209,7 @@ class Chain:
         *,
         records_policy_batch: int = 1,
     ) -> RecordVerdicts:
-        """Judge records one by one, as if each had been sent alone.
+        """Judge each record, as if it had been sent alone.
 
         Policies judge by mode, the strictest first, as in a gateway: of several policies
         that object to a record, one of the strictest mode is named. See `around_interceptors` for
@@ -226,7 +226,7 @@ class Chain:
             What became of each.
 
         Raises:
-            PostponedError: A policy cannot decide now; nothing is known of any of them.
+            PostponedError: A policy cannot decide now; no record has a verdict.
         """
         before, after = self.around_interceptors()
         undecided = _Undecided(records)
@@ -242,8 +242,8 @@ class Chain:
 
     def judge_by_records_policy(
         self, partition: int, records: RecordColumns, batch_size: int
-    ) -> list[tuple[int, Verdict]]:
-        """Return what becomes of records by the `RecordsPolicy`, if there is one."""
+    ) -> list[tuple[int, PolicyVerdict]]:
+        """Return the verdicts of the `RecordsPolicy`, if there is one."""
         if self.records_policy is None:
             return []
         destination = TopicPartition(self.plan.topic, partition)
@@ -252,7 +252,7 @@ class Chain:
 
     def judge_singly(
         self, partition: int, topic_id: UUID, records: RecordColumns, batch_size: int
-    ) -> list[tuple[int, Verdict]]:
+    ) -> list[tuple[int, PolicyVerdict]]:
         """Return the verdicts of the policies that see single records."""
         return [
             (index, refused_record(message, policy) if instead is None else of_stored(instead))
@@ -284,15 +284,15 @@ class _Undecided:
     """
 
     def __init__(self, records: RecordColumns) -> None:
-        self.verdicts: list[tuple[int, Verdict]] = []
+        self.verdicts: list[tuple[int, PolicyVerdict]] = []
         self._all = self._records = records
         self._positions: Sequence[int] = range(records.count)
-        self._decided: Sequence[tuple[int, Verdict]] = ()
+        self._decided: Sequence[tuple[int, PolicyVerdict]] = ()
 
     def judge(
         self, policies: Chain, partition: int, topic_id: UUID, records_policy_batch: int
     ) -> None:
-        """Have everything but the interceptors of a chain judge them, whatever the modes."""
+        """Judge records by all policies of a chain but the interceptors, ignoring modes."""
         size = records_policy_batch
         if (records := self._rest()).count:
             self._decide(policies.judge_by_records_policy(partition, records, size))
@@ -302,7 +302,7 @@ class _Undecided:
     def intercept(
         self, interceptors: Sequence[Interceptor], destination: TopicPartition
     ) -> KeysAndValues:
-        """Have interceptors change them; return the keys and values of all records.
+        """Run the interceptors; return the keys and values of all records.
 
         Raises:
             PostponedError: An interceptor cannot decide now.
@@ -318,7 +318,7 @@ class _Undecided:
         sent = self._all.keys, self._all.values
         return put_in(sent, self._positions, (done.keys, done.values))
 
-    def _decide(self, found: Sequence[tuple[int, Verdict]]) -> None:
+    def _decide(self, found: Sequence[tuple[int, PolicyVerdict]]) -> None:
         self.verdicts += ((self._positions[index], verdict) for index, verdict in found)
         self._decided = found
 
@@ -358,7 +358,7 @@ def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destinati
     )
 
 
-def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
+def unusable(plan: TopicPlan, error: ConfigurationError) -> PolicyVerdict:
     """Return the verdict for a topic whose policy cannot be configured."""
     return failed(
         ", ".join(plan.policies) or "of this topic",

@@ -1,6 +1,6 @@
 """Records as columns: from the gateway and from Spark.
 
-Where policies see one record at a time, the objects that they see are made here for a whole
+If policies judge each record separately, the objects that they get are made here for a complete
 batch, by iterators that run in C: this is most of the overhead of judging a record. A batch as
 columns is made in `policy_batch.py`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Headers = tuple[Header, ...]
 
 MAX_LENGTH: Final = 2**31 - 1
-"""No field is longer: a hint of as many bytes requests the whole field."""
+"""No field is longer: a hint of as many bytes requests the complete field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Columns:
     headers: Iterable[Headers]
 
     def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key; None if any does not begin with it."""
+        """Return the keys without a prefix; None if a key does not begin with it."""
         return after(tuple(self.keys), prefix)
 
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value; None if any does not begin with it."""
+        """Return the values without a prefix; None if a value does not begin with it."""
         return after(tuple(self.values), prefix)
 
     def has_header(self, name: str) -> bool:
@@ -103,7 +103,7 @@ def as_records(records: RecordColumns) -> Iterator[Record]:
 
 
 def as_proxies(records: RecordColumns, hints: RecordIntrospectionHints) -> Iterator[RecordProxy]:
-    """Return the records as policies of KIP-940 see them: only what the hints ask for."""
+    """Return the records for policies of KIP-940: only the fields that the hints request."""
     count = records.count
     headers: Iterable[object] = records.headers if hints.access_headers else repeat((), count)
     keys = starts(records.keys, hints.access_key_bytes, count)

@@ -10,7 +10,7 @@ from penstock.engine.columns import as_proxies, columns_of
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
+from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict, PostponedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class PolicyStep:
 class Explained:
     """The verdict, and how it came about; policies after the decision are not called."""
 
-    verdict: Verdict
+    verdict: PolicyVerdict
     steps: tuple[PolicyStep, ...]
 
 
@@ -129,7 +129,7 @@ def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
 
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
-    """Return what a policy is shown of a record."""
+    """Return a record as a policy sees it."""
     for policy in chain.judging:
         if isinstance(policy, RecordPolicy) and policy.hints is not None:
             return next(as_proxies(columns_of([record]), policy.hints))
@@ -141,7 +141,7 @@ def _contents(saw: Record | RecordProxy) -> str:
     return f"key={saw.key!r} value={saw.value!r} headers=[{headers}]"
 
 
-def _words(verdict: Verdict) -> str:
+def _words(verdict: PolicyVerdict) -> str:
     if verdict.outcome is Outcome.ACCEPTED:
         return verdict.outcome.value
     code = "" if verdict.outcome is Outcome.DROPPED else f" with {verdict.code}"

@@ -2,12 +2,12 @@
 
 A worker protects the gateway from policies, and the round trip to it takes longer than a check of
 a few records. So batches are judged inline if all of this holds: the policies of the topic are of
-KIP-940 or have names, each is one of Penstock's own (no class of a user is run here) that says that
+KIP-940 or have names, each is built in (no class of a user is run here) and reports that
 the time it takes is bounded by the bytes it gets, the batch is small, and there is time left: a
 request with very many batches must not keep the event loop from the others.
 
-Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
-had not been looked at here, so verdicts do not depend on where a batch was judged.
+Only acceptance is decided inline. Every other verdict is decided by a worker, as if the batch
+had not been judged here, so verdicts do not depend on the process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SMALL_BYTES: Final = 1024
 """A batch of no more, uncompressed, cannot take `SLOW_S`. Its time is read from the other clock: to
 read that of CPU time twice takes as long as to judge it."""
 _MAX_TEXTS: Final = 100
-"""How many texts of topic configs are remembered: each may stand for a large schema."""
+"""How many texts of topic configs are remembered: each may be a large schema."""
 
 
 class InlinePolicy(Protocol):
@@ -54,9 +54,9 @@ class InlinePolicy(Protocol):
         """Receive the configuration, as in a worker."""
 
     def is_bounded(self, text: str) -> bool:
-        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
+        """Return whether `all_fit` takes a few milliseconds at most, for all batches.
 
-        It may read files; what it has read it keeps for `all_fit`. Configuration that cannot be
+        It may read files, which it keeps for `all_fit`. Configuration that cannot be
         used is not bounded.
 
         Args:
@@ -208,7 +208,7 @@ class InlineJudge:
     def natively(
         self, plan: TopicPlan, new: Callable[[str, int, int], NativeJudge]
     ) -> NativeJudge | None:
-        """Return what accepts batches of a topic in native threads; None where nothing can.
+        """Return the native judge of a topic's batches; None if there is none.
 
         What it accepts, `accepts` would accept, given the time.
 
@@ -229,7 +229,7 @@ class InlineJudge:
         return self._native_judges[judged_by]
 
     def _adds(self, name: str, text: str, judge: NativeJudge) -> bool:
-        """Have a judge look for what a policy looks for; return whether it can."""
+        """Configure a native judge as a policy is; return whether that is possible."""
         add = getattr(self._policies[name], "judge_natively", None)
         try:
             return add is not None and bool(add(text, judge))
@@ -255,7 +255,7 @@ class InlineJudge:
 def _configured(configuration: PolicyConfiguration) -> Iterator[ConfiguredPolicy]:
     """Yield the policies that may be of a class of Penstock's own."""
     name = configuration.record_validation_policy_class_name
-    # With a class path of its own, the name may mean another class.
+    # With a class path, the name may mean another class.
     if name is not None and not configuration.class_path:
         yield ConfiguredPolicy.by_class(configuration, name, VALIDATION)
     for named in configuration.named_policies:

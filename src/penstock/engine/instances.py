@@ -4,8 +4,8 @@ Life cycle, as the proposals have it: an instance is made without arguments, con
 before its first call, and closed once. Calls never overlap: each process has its own
 instances and runs them from one thread. The classes of KIP-729, KIP-905 and KIP-940 have one
 instance; the class of KIP-686 has one for each topic, which ends when the topic does or has
-another class. The classes of KIP-108 and KIP-133 have one, in the one process that calls them.
-A named policy has one instance, whatever its interface.
+another class. The classes of KIP-108 and KIP-133 have one, in the only process that calls them.
+A named policy has one instance, with any interface.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class PolicyInstances:
     """Loads, configures and closes policy instances.
 
     Attributes:
-        client: Who sent the records that are judged next, for methods that take a context.
-        takes_client: The names of the classes of records of which a method does.
+        client: The client whose records are judged next, for methods that take a context.
+        takes_client: The names of the classes of records that have such methods.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class PolicyInstances:
         uses it, so that errors of `configure` are raised at start.
 
         Args:
-            configuration: What `configure()` receives, and where classes are looked for.
-            names: Class names by the key that names them, as `Plan.names` gives them.
+            configuration: The configuration for `configure()`, with the folders of the classes.
+            names: Class names by the key that names them, as in `Plan.names`.
             given: Factories of instances by class name, instead of loading the class.
 
         Raises:
@@ -181,16 +181,16 @@ class PolicyInstances:
 
     @property
     def judges_columns(self) -> bool:
-        """Whether a validator, the validation policy or an interceptor is given whole batches.
+        """Whether a validator, the validation policy or an interceptor gets batches as columns.
 
-        It is to judge or process them, or only to prepare for that.
+        It judges or processes them, or only prepares for them.
         """
         return any(
             isinstance(policy, RecordPolicy) and policy.is_apart for policy in self.judging
         ) or any(interceptor.is_apart for interceptor in self._all_interceptors)
 
     def interceptors_for(self, topic: str, named: Sequence[str] = ()) -> list[Interceptor]:
-        """Return the interceptors for a topic: those of the file in its order, then named ones.
+        """Return the interceptors for a topic: first those of the file, then named interceptors.
 
         Args:
             topic: The topic.
@@ -209,7 +209,7 @@ class PolicyInstances:
         return [self._named[name] for name in plan.named]
 
     def prepare(self, plan: TopicPlan) -> None:
-        """Have the policies of KIP-940 of a topic prepare for it.
+        """Prepare a topic's policies of KIP-940 for the topic.
 
         Raises:
             ConfigurationError: One cannot judge the topic, or fails.
@@ -240,7 +240,7 @@ class PolicyInstances:
         return instance
 
     def judging_records(self, name: str, topic: str) -> Any:
-        """Return the topic's own instance of a class of KIP-686, or what passes it the client.
+        """Return the topic's instance of a class of KIP-686, or its adapter that takes a context.
 
         Raises:
             ConfigurationError: It cannot be configured.
@@ -280,7 +280,7 @@ class PolicyInstances:
         return lambda *arguments: method(*arguments, context=self.client)
 
     def retire(self, name: str, topic: str) -> str | None:
-        """Close a topic's own instance of a class of KIP-686, if it has one; return an error."""
+        """Close a topic's instance of a class of KIP-686, if it exists; return an error or None."""
         instance = self._records_by_topic.pop((topic, name), None)
         return None if instance is None else self._close_instance(instance)
 
@@ -298,7 +298,7 @@ class PolicyInstances:
         return any(policy.load is not None for policy in self._validations)
 
     def load_topic(self, plan: TopicPlan) -> None:
-        """Have the topic's policies of KIP-940 look up what judging it needs, if they can.
+        """Let the topic's policies of KIP-940 look up what they need to judge it, if they can.
 
         Raises:
             RetriableException: A service that a policy uses is away.
@@ -311,7 +311,7 @@ class PolicyInstances:
         """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
 
         Returns:
-            What the class objects to, for whoever has set the text; None if it can judge.
+            The objection of the class to the text, for the user who sets it; None if it can judge.
 
         Raises:
             ConfigurationError: The class cannot be used, or fails.
@@ -330,7 +330,7 @@ class PolicyInstances:
         """See whether named policies of KIP-940 can judge a topic, as far as they say so.
 
         Returns:
-            What the first of them objects to, for whoever has named them; None if all can.
+            The first objection, for the user who names them; None if all can judge.
 
         Raises:
             ConfigurationError: One fails.
@@ -342,7 +342,7 @@ class PolicyInstances:
         return None
 
     def _try_named(self, topic: str, name: str) -> str | None:
-        """Ask an instance of its own: where topics are altered, none of them is kept."""
+        """Return the objection of a new instance: where topics are altered, no instance is kept."""
         named = self._configuration.named(name)
         if named is None or named.interface != VALIDATION:
             return None
@@ -378,7 +378,7 @@ class PolicyInstances:
                     raise ConfigurationError(f"{self._configuration.path}: {error}") from None
 
     def _prepare_topics_of_named(self) -> None:
-        """Have named policies prepare for the topics that have them by the file."""
+        """Prepare named policies for the topics that have them by the file."""
         if not self._named_validations:
             return
         plan = Plan(self._configuration)
@@ -441,7 +441,7 @@ class PolicyInstances:
         return ConfiguredPolicy.by_class(self._configuration, name, key)
 
     def _load(self, of: ConfiguredPolicy, method: str) -> Callable[[], Any]:
-        """Load a class that has a method, or the one for batches that may stand in its place."""
+        """Load a class that has a method, or the method for batches that may replace it."""
         name, key = of.class_name, of.interface
         if name in self._given:
             return self._given[name]
@@ -479,7 +479,7 @@ class PolicyInstances:
         return Callables(*(self._with_client(of.name, method) for method in found))
 
     def _preparation(self, instance: Any, of: ConfiguredPolicy) -> Callable[..., Any] | None:
-        """Return `prepare_batch` of a policy that has one."""
+        """Return `prepare_batch` of a policy, or None."""
         methods = _METHODS[of.interface]
         try:
             prepare = overrides(instance, "prepare_batch", methods.interfaces)
@@ -581,11 +581,11 @@ def _judging(key: str) -> tuple[str, ...]:
 
 
 def _ignore(_begins: bool) -> None:
-    """Do nothing: nobody limits how long policies prepare."""
+    """Do nothing: there is no limit for the time in which policies prepare."""
 
 
 def _ignore_class(_name: str) -> None:
-    """Do nothing: nobody has to know which class of KIP-686 was loaded."""
+    """Do nothing: no other part needs to know the loaded class of KIP-686."""
 
 
 def _close(instance: Any) -> str | None:

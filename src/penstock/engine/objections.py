@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import TopicMetadata, TopicPartition
 
 _OTHERS: Final = (
@@ -46,9 +46,9 @@ class RecordPolicy(NamedTuple):
 
     Attributes:
         name: Its name, or its class as the configuration names it.
-        validate: Its `validate_record` or `validate`; None where it has only the other.
-        validate_batch: The method that is called in place of it; None where it has none.
-        prepare_batch: Called before either, once for some records; None where it has none.
+        validate: Its `validate_record` or `validate`; None if it has only `validate_batch`.
+        validate_batch: The method that is called instead of it, or None.
+        prepare_batch: Called before either, once for several records; or None.
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
         topic_configs: The topic configs that it gets, if they are not the topic's own.
     """
@@ -88,10 +88,10 @@ class BatchPolicy(NamedTuple):
     validate: Callable[..., Any]
 
     def by_record(self) -> BatchPolicy:
-        """Return itself: it judges nothing but batches."""
+        """Return itself: it judges only batches."""
         return self
 
-    def judge(self, topic: str, partition: int, records: RecordColumns) -> Verdict | None:
+    def judge(self, topic: str, partition: int, records: RecordColumns) -> PolicyVerdict | None:
         """Judge records as one batch; return None if it accepts them."""
         try:
             # Reading columns may fail as well: for want of memory.
@@ -109,8 +109,8 @@ class BatchPolicy(NamedTuple):
 
     def judge_each(
         self, destination: TopicPartition, records: RecordColumns, size: int
-    ) -> list[tuple[int, Verdict]]:
-        """Judge records that are no batch, some at a time: its verdict is that of all of them.
+    ) -> list[tuple[int, PolicyVerdict]]:
+        """Judge records that are not a batch, some at a time: its verdict is that of all of them.
 
         Args:
             destination: Where they are going.
@@ -121,7 +121,7 @@ class BatchPolicy(NamedTuple):
             Position and verdict of the records that are not accepted. That it cannot decide now
             ends it.
         """
-        found: list[tuple[int, Verdict]] = []
+        found: list[tuple[int, PolicyVerdict]] = []
         for start in range(0, records.count, size):
             some = range(start, min(start + size, records.count))
             part = records if size >= records.count else records.pick(some)
@@ -146,7 +146,7 @@ class Objection(NamedTuple):
     position: int
     message: str | None
     policy: str
-    failure: Verdict | None = None
+    failure: PolicyVerdict | None = None
 
 
 class Destination(NamedTuple):
@@ -174,7 +174,7 @@ class Stage(Protocol):
             records: At least one.
             batch: The same records as the policy was given them to prepare for; a policy that
                 judges columns is given the same object.
-            each: Whether records are judged as if each had been sent alone, so that one that a
+            each: Whether records are judged as if each had been sent alone, so that a record that a
                 policy fails on does not keep the others from being judged. Where a policy cannot
                 decide now, that is the last objection either way.
         """
@@ -217,8 +217,8 @@ class Stages:
             destination: Where the records are going.
             records: Any number of them.
             each: See `Stage.objections`.
-            batch_size: Where each counts for itself, how many consecutive ones a policy over
-                batches is given at most at a time.
+            batch_size: The most consecutive records that a policy over batches gets, if records
+                are judged separately.
         """
         if not records.count:
             return () if each else self._of_nothing(destination, records)
@@ -272,7 +272,7 @@ def _objections_of(
 def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
     """Return the positions that the next stage judges.
 
-    Of a batch that is judged as a whole, nothing that is behind its first failure matters.
+    If a batch is judged as a unit, the records after its first failure are not judged.
     """
     taken = {objection.position for objection in found}
     if not each:
@@ -300,7 +300,7 @@ class _ByRecord:
         destination: Destination,
         records: RecordColumns,
         *,
-        each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
+        each: bool,  # noqa: ARG002 - the caller stops at the first failure if it wants to
         batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> Iterator[Objection]:
         if not self._validators and self._validation is not None:
@@ -377,8 +377,8 @@ class _ByBatch:
     ) -> list[Objection]:
         """Return the objections of the policy.
 
-        A failure is one of the batch, and stands at its first position. Where each record counts
-        for itself, the policy is asked about halves again, until the records are found that it
+        A failure belongs to the batch, at its first position. If records are judged
+        separately, the policy gets halves of the batch, until the records are found that it
         fails on.
         """
         try:
@@ -423,7 +423,7 @@ class _Prepared:
         each: bool,
         batch: PolicyBatch | None = None,
     ) -> Iterable[Objection]:
-        """Return what the policy objects to; of all records that it cannot prepare for, that."""
+        """Return the policy's objections; if it cannot prepare for the records, that failure."""
         batch = batch or PolicyBatch(records, self._hints)
         try:
             self._prepare(self._policy.topic(destination), batch)
@@ -450,14 +450,14 @@ class _Whole:
         each: bool,
         batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> list[Objection]:
-        """Return its verdict about a batch, at the first position if the batch is one."""
+        """Return its verdict about a batch: at the first position, if records are not separate."""
         if each:
             return self.each(destination, records, 1)
         verdict = self._policy.judge(*destination.topic_partition, records)
         return [] if verdict is None else [Objection(0, None, self._policy.name, verdict)]
 
     def each(self, destination: Destination, records: RecordColumns, size: int) -> list[Objection]:
-        """Return its verdicts about records that are no batch; see `BatchPolicy.judge_each`."""
+        """Return its verdicts about records that are not a batch; see `BatchPolicy.judge_each`."""
         found = self._policy.judge_each(destination.topic_partition, records, size)
         return [Objection(index, None, self._policy.name, verdict) for index, verdict in found]
 
@@ -470,8 +470,8 @@ def _apart(policy: Policy) -> Stage:
     return _Prepared(policy, stage) if policy.prepare_batch else stage
 
 
-def failure(name: str, error: BaseException) -> Verdict:
-    """Return the verdict after a policy raised what does not mean a refusal."""
+def failure(name: str, error: BaseException) -> PolicyVerdict:
+    """Return the verdict for an exception of a policy that is not a refusal."""
     if isinstance(error, RetriableException):
         return postponed(name, error)
     detail = frames_of(error)

@@ -73,13 +73,13 @@ class StoredColumns:
         self.count = len(records if positions is None else positions)
 
     def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key; None if any does not begin with it."""
+        """Return the keys without a prefix; None if a key does not begin with it."""
         if self._positions is None:
             return self._records.keys_after(prefix)
         return after(tuple(self.keys), prefix)
 
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value; None if any does not begin with it."""
+        """Return the values without a prefix; None if a value does not begin with it."""
         if self._positions is None:
             return self._records.values_after(prefix)
         return after(tuple(self.values), prefix)

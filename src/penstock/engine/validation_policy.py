@@ -47,7 +47,7 @@ class ValidationPolicy:
         self.load = load
 
     def prepare_text(self, text: str) -> None:
-        """Have it read a topic's `record.validation.policy`, if it can.
+        """Let it read a topic's `record.validation.policy`, if it can.
 
         Raises:
             ConfigurationError: It cannot judge by this text.
@@ -62,7 +62,7 @@ class ValidationPolicy:
         return f"{VALIDATION_POLICY}={text}: {objection}"
 
     def prepare_topic(self, plan: TopicPlan) -> None:
-        """Have it prepare for a topic, if it can.
+        """Let it prepare for a topic, if it can.
 
         Raises:
             ConfigurationError: It cannot judge the topic, or fails.
@@ -72,10 +72,10 @@ class ValidationPolicy:
             raise ConfigurationError(f"{self._topic(plan)}: {objection}")
 
     def objection_to_topic(self, plan: TopicPlan) -> str | None:
-        """Have it prepare for a topic, if it can.
+        """Let it prepare for a topic, if it can.
 
         Returns:
-            What it objects to, for whoever has named it for the topic; None if it can judge it.
+            Its objection, for the user who names it for the topic; None if it can judge the topic.
 
         Raises:
             ConfigurationError: It fails.
@@ -93,7 +93,7 @@ class ValidationPolicy:
         return None
 
     def prepare_for(self, plan: TopicPlan) -> None:
-        """Have it read a topic's text, if it judges by it, and prepare for the topic.
+        """Let it read a topic's text, if it judges by that, and prepare for the topic.
 
         Raises:
             ConfigurationError: It cannot judge the topic, or fails.
@@ -102,7 +102,7 @@ class ValidationPolicy:
         self.prepare_topic(plan)
 
     def read_text_of(self, plan: TopicPlan) -> None:
-        """Have it read a topic's text, if it judges by it.
+        """Let it read a topic's text, if it judges by that.
 
         Raises:
             ConfigurationError: It cannot judge by it.
@@ -112,7 +112,7 @@ class ValidationPolicy:
             self.prepare_text(text)
 
     def load_topic(self, plan: TopicPlan) -> None:
-        """Have it look up what judging a topic needs, if it can.
+        """Let it look up what it needs to judge a topic, if it can.
 
         Raises:
             RetriableException: A service that it uses is away.
@@ -141,7 +141,7 @@ class ValidationPolicy:
 
 
 def objection_to(instance: Any, text: str) -> str | None:
-    """Return what an instance objects to in a topic's text; None if it can judge by it.
+    """Return the objection of an instance to a topic's text; None if it can judge by it.
 
     Raises:
         ConfigurationError: It fails.

@@ -1,4 +1,4 @@
-"""Verdicts: what policies decided about the records of one partition."""
+"""Verdicts: the decisions of policies about the records of a partition."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 
 
 class PostponedError(UnavailableError):
-    """A policy cannot decide now about records that are stored, or that nobody will send again.
+    """A policy cannot decide now about records that are stored, or that no client sends again.
 
     The text names the policy, and has its message.
     """
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: PolicyVerdict) -> None:
         super().__init__(f"a policy cannot decide now: {verdict.policy}: {verdict.message}")
         self.verdict = verdict
 
-    def __reduce__(self) -> tuple[type[PostponedError], tuple[Verdict]]:
+    def __reduce__(self) -> tuple[type[PostponedError], tuple[PolicyVerdict]]:
         return type(self), (self.verdict,)
 
 
@@ -85,7 +85,7 @@ class FailureCause(Enum):
     UNDECIDABLE = auto()
     """A policy lacks something that it needs to judge (`UndecidableException`)."""
     ABANDONED = auto()
-    """Its client has gone before a worker began it: nobody is to blame, and nobody waits."""
+    """Its client disconnected before a worker began it: no policy is at fault, and nobody waits."""
 
 
 UNJUDGED: Final = frozenset({FailureCause.NOT_JUDGED, FailureCause.ABANDONED})
@@ -148,24 +148,24 @@ class Diverted:
         count: How many they are.
     """
 
-    verdict: Verdict
+    verdict: PolicyVerdict
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PolicyVerdict:
     """The decision about one partition's records.
 
     Attributes:
-        outcome: What happens to them.
-        policy: The class that decided; empty where all agreed.
+        outcome: The outcome of the records.
+        policy: The class that decided; empty if all agreed.
         code: Kafka's error code; 0 where the records are accepted.
         message: The text for the client, or None.
-        record_errors: The records to blame, by ascending index; empty where the verdict is
-            about the batch as a whole.
+        record_errors: The bad records, by ascending index; empty if the verdict is
+            about the complete batch.
         detail: For the log only: where a policy failed. Never record contents.
-        cause: Why no policy decided; None where one did, or where it makes no difference.
-        replacement: What is to be stored in place of accepted records, where interceptors
+        cause: Why no policy decided; None if a policy did, or if it makes no difference.
+        replacement: The batch that is stored instead of the accepted batch, if interceptors
             changed or dropped some of them, or some are marked.
         diverted: The records of an accepted batch that policies object to.
     """
@@ -186,7 +186,7 @@ class Verdict:
         return [part for part in self.diverted if part.verdict.outcome is Outcome.QUARANTINED]
 
 
-ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
+ACCEPTED: Final = PolicyVerdict(outcome=Outcome.ACCEPTED)
 
 
 def replaced(
@@ -196,28 +196,30 @@ def replaced(
     *,
     quarantined: Sequence[int] = (),
     letters: bytes = b"",
-) -> Verdict:
+) -> PolicyVerdict:
     """Accept a batch in another form than its client gave it; see `Replacement`."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.ACCEPTED,
         replacement=Replacement(data, dropped, quarantined, letters),
         diverted=diverted,
     )
 
 
-def refused(code: int, message: str | None, policy: str) -> Verdict:
-    """Refuse the batch as a whole."""
-    return Verdict(outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy)
+def refused(code: int, message: str | None, policy: str) -> PolicyVerdict:
+    """Refuse the complete batch."""
+    return PolicyVerdict(
+        outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy
+    )
 
 
-def refused_records(errors: Sequence[RecordError]) -> Verdict:
+def refused_records(errors: Sequence[RecordError]) -> PolicyVerdict:
     """Refuse the batch for some of its records, in the words of Kafka's LogValidator."""
     bounded_errors = tuple(_bounded_errors(errors))
     first = ", ".join(
         f"RecordError(batchIndex={error.index}, message={_quoted(error.message)})"
         for error in bounded_errors[:3]
     )
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.REFUSED,
         code=INVALID_RECORD,
         message=(
@@ -229,19 +231,19 @@ def refused_records(errors: Sequence[RecordError]) -> Verdict:
     )
 
 
-def refused_record(message: str | None, policy: str) -> Verdict:
+def refused_record(message: str | None, policy: str) -> PolicyVerdict:
     """Refuse one record, judged by itself."""
     return refused(INVALID_RECORD, message, policy)
 
 
-def dropped(policy: str) -> Verdict:
+def dropped(policy: str) -> PolicyVerdict:
     """Leave one record out."""
-    return Verdict(outcome=Outcome.DROPPED, policy=policy)
+    return PolicyVerdict(outcome=Outcome.DROPPED, policy=policy)
 
 
-def postponed(policy: str, error: RetriableException) -> Verdict:
+def postponed(policy: str, error: RetriableException) -> PolicyVerdict:
     """Answer that a policy cannot decide now: clients send the batch again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.POSTPONED,
         code=REQUEST_TIMED_OUT,
         message=bounded(error.message or "no reason is given"),
@@ -250,8 +252,8 @@ def postponed(policy: str, error: RetriableException) -> Verdict:
     )
 
 
-def of_stored(verdict: Verdict) -> Verdict:
-    """Return what a verdict is about records that are stored, and come no second time.
+def of_stored(verdict: PolicyVerdict) -> PolicyVerdict:
+    """Return the verdict for records that are stored, and are not sent again.
 
     Raises:
         PostponedError: The policy has to judge again.
@@ -263,9 +265,9 @@ def of_stored(verdict: Verdict) -> Verdict:
     return replace(verdict, outcome=Outcome.FAILED)
 
 
-def prepared_too_late(policy: str, why: str) -> Verdict:
+def prepared_too_late(policy: str, why: str) -> PolicyVerdict:
     """Answer that a policy has not prepared in time (`prepare_batch`): clients send it again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.POSTPONED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The policy {policy} {why}"),
@@ -274,9 +276,9 @@ def prepared_too_late(policy: str, why: str) -> Verdict:
     )
 
 
-def timed_out(policy: str, why: str) -> Verdict:
+def timed_out(policy: str, why: str) -> PolicyVerdict:
     """Interceptors took too long, and all attempts are spent (KIP-905)."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The produce request interceptors {why}"),
@@ -285,9 +287,9 @@ def timed_out(policy: str, why: str) -> Verdict:
     )
 
 
-def not_judged(policy: str, why: str) -> Verdict:
+def not_judged(policy: str, why: str) -> PolicyVerdict:
     """No policy is to blame: clients send the batch again."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The policy {policy} was not asked: {why}"),
@@ -296,16 +298,16 @@ def not_judged(policy: str, why: str) -> Verdict:
     )
 
 
-def abandoned(policy: str) -> Verdict:
+def abandoned(policy: str) -> PolicyVerdict:
     """Answer for a batch whose client has gone."""
     return replace(not_judged(policy, "its client has gone"), cause=FailureCause.ABANDONED)
 
 
 def failed(
     policy: str, why: str, *, detail: str = "", cause: FailureCause | None = None
-) -> Verdict:
+) -> PolicyVerdict:
     """No decision: refuse with an error that no client retries."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=UNKNOWN_SERVER_ERROR,
         message=bounded(f"The policy {policy} {why}"),

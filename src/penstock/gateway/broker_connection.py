@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ConnectError(Exception):
-    """A broker cannot be reached; the text says why."""
+    """A broker cannot be reached; the text has the reason."""
 
 
 async def connect(

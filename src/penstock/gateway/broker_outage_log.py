@@ -24,7 +24,7 @@ ADDRESSES_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class _Outage:
-    """Attempts to connect to an address that failed, one after the other.
+    """Failed attempts to connect to an address, in order.
 
     Attributes:
         since: When the first one failed.
@@ -33,7 +33,7 @@ class _Outage:
         logged_at: When the last line was written.
         attempts: How many failed.
         not_logged: How many failed since the last line.
-        is_told: Whether it has a line.
+        is_logged: Whether it has a line.
         is_over: Whether an attempt has worked since.
     """
 
@@ -43,16 +43,16 @@ class _Outage:
     logged_at: float = 0.0
     attempts: int = 0
     not_logged: int = 0
-    is_told: bool = False
+    is_logged: bool = False
     is_over: bool = False
 
     def begin(self, now: float) -> None:
         """Begin again, after it was over."""
-        self.since, self.attempts, self.is_told, self.is_over = now, 0, False, False
+        self.since, self.attempts, self.is_logged, self.is_over = now, 0, False, False
 
     def is_due(self, now: float) -> bool:
         """Return whether there is to be a line for an attempt that fails now."""
-        if self.is_told:
+        if self.is_logged:
             return now - self.logged_at >= EVERY_S
         if now - self.minute >= EVERY_S:
             self.minute, self.lines = now, 0
@@ -60,9 +60,9 @@ class _Outage:
 
 
 class BrokerOutageLog:
-    """Writes a line for the first attempt that fails, and then what happened in each minute.
+    """Logs the first attempt that fails, and then the number of failures in each minute.
 
-    Clients try again and again, each with connections of its own: hundreds of attempts a minute.
+    Clients retry often, each with several connections: hundreds of attempts a minute.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -91,7 +91,7 @@ class BrokerOutageLog:
         elif outage.is_over:
             outage.begin(now)
         outage.attempts += 1
-        is_first = not outage.is_told and not outage.not_logged
+        is_first = not outage.is_logged and not outage.not_logged
         outage.not_logged += 1
         if not outage.is_due(now):
             return
@@ -102,8 +102,8 @@ class BrokerOutageLog:
             reason=reason,
             **({} if is_first else {"attempts": outage.not_logged}),
         )
-        outage.lines += not outage.is_told
-        outage.is_told, outage.logged_at, outage.not_logged = True, now, 0
+        outage.lines += not outage.is_logged
+        outage.is_logged, outage.logged_at, outage.not_logged = True, now, 0
 
     def reached(self, address: Address) -> None:
         """Take note of an attempt that worked."""
@@ -111,7 +111,7 @@ class BrokerOutageLog:
         if outage is None or outage.is_over:
             return
         outage.is_over = True
-        if outage.is_told:
+        if outage.is_logged:
             log.info(
                 "broker can be reached again",
                 address=str(address),

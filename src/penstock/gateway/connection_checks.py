@@ -1,4 +1,4 @@
-"""Looks after the open connections of clients: closes idle ones, and checks the others."""
+"""Checks the open connections of clients, and closes idle connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Checked(Protocol):
         """Whether it has sent a request, and has authenticated if required."""
 
     def check(self) -> None:
-        """Do what is due on it."""
+        """Do the due checks of a connection."""
 
     def close(self) -> None:
         """Close it."""

@@ -36,7 +36,7 @@ WITHOUT_TOKEN: Final = ("/livez", "/readyz", "/", "/login", "/logout",
 
 
 class Observed(ConsoleGateway, Protocol):
-    """A gateway, as far as it is looked at from here."""
+    """The part of a gateway that the listener reads."""
 
     @property
     def worker_pids(self) -> list[int]:
@@ -75,8 +75,8 @@ class MetricsListener:
         """Listen.
 
         Args:
-            address: Where.
-            token: What requests for anything but probes have to carry, if anything.
+            address: The address to listen on.
+            token: The token that requests need, except for probes, if any.
             file: The configuration file, for errors.
 
         Raises:

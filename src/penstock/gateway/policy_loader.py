@@ -45,12 +45,12 @@ class LoadedPolicies(NamedTuple):
 
     Attributes:
         policies: The policies.
-        pool: Runs the policies of records; None if there are none.
+        pool: Runs the policies of records, or None.
         topic_keys: The topic level keys that the validation policy declares.
         loses_records: Whether records of idempotent producers may be dropped, by interceptors or
             into quarantine.
-        digest: Of what decides which records are stored; empty if it is not known.
-        why_no_digest: Why it is not.
+        digest: The digest of everything that decides which records are stored; empty if unknown.
+        why_no_digest: The reason if it is unknown.
     """
 
     policies: PolicySet
@@ -78,10 +78,10 @@ class PolicyLoader(NamedTuple):
     Attributes:
         run: Runs a coroutine until it ends or the gateway stops.
         refused: Called for each refusal of an observed batch.
-        counts: Counts what workers do; None if nobody reads it.
+        counts: Counts the work of workers; None if nothing reads them.
         clock: Returns the monotonic time in seconds.
         observed_max_bytes: The most bytes of observed batches that wait to be judged.
-        shared: What policies have learned, which outlives them.
+        shared: The values that policies share, which outlive them.
     """
 
     run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]]
@@ -116,7 +116,7 @@ class PolicyLoader(NamedTuple):
         submit: Submit = _nothing_to_judge
         patterns: Patterns = ()
         try:
-            decides = await _what_decides(configuration, plan) if pool is not None else ""
+            decides = await _read_digest(configuration, plan) if pool is not None else ""
             await topics.start()
             if pool is not None:
                 await pool.start()
@@ -182,7 +182,7 @@ class PolicyLoader(NamedTuple):
         )
 
     async def _inline_judge(self, configuration: Configuration) -> InlineJudge | None:
-        """Return what accepts small batches without a worker; it may read files first."""
+        """Return the judge that accepts small batches without a worker; it may read files first."""
         inline = await asyncio.to_thread(
             InlineJudge,
             configuration.policies,
@@ -195,8 +195,8 @@ class PolicyLoader(NamedTuple):
         self.run(asyncio.to_thread(work))
 
 
-async def _what_decides(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
-    """Return what becomes the digest, or why it is not known; before workers read the files."""
+async def _read_digest(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
+    """Return the digest, or why it is unknown; before workers read the files."""
     imports = Imports()
     try:
         return await asyncio.to_thread(OutcomeDigest, configuration, plan, imports)
@@ -232,7 +232,7 @@ def _retain(
 
 
 def _nothing_to_retain(*_: object) -> None:
-    """No topic has an instance of its own."""
+    """Do nothing: topics have no separate instances."""
 
 
 def _nothing_to_cancel(_: object) -> None:

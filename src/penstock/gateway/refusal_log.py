@@ -13,7 +13,7 @@ from penstock.engine.verdict import OF_GATEWAYS, STORED, FailureCause, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 log = structlog.get_logger()
 
@@ -26,8 +26,8 @@ _NOT_REFUSED: Final = frozenset({"observed", *(outcome.value for outcome in STOR
 class Refused:
     """A refused partition of a Produce request, or a refused topic or config resource.
 
-    Also records to which a policy objects and that were stored with marks (`penstock.mode`): the
-    outcome of the verdict says so.
+    Also records to which a policy objects and that were stored with marks (`penstock.mode`): see
+    the outcome of the verdict.
 
     Attributes:
         topic: The name of the topic; for configs, the type and the name of the resource.
@@ -37,7 +37,8 @@ class Refused:
         is_observed: Whether it only would have been refused (`penstock.mode`).
         principal: The principal of the client, or None if it is not known.
         address: The address of the client, or None if it is not known.
-        records: How many records the batch has, as its header says; None for topics and configs.
+        records: How many records the batch has according to its header; None for topics and
+            configs.
         resource: For configs, the type and the name of the resource.
         dead_letter_topic: Where the records are, if they are in quarantine.
     """
@@ -45,7 +46,7 @@ class Refused:
     topic: str
     partition: int | None
     client_id: str | None
-    verdict: Verdict
+    verdict: PolicyVerdict
     is_observed: bool = False
     principal: str | None = None
     address: str | None = None

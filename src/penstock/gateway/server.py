@@ -210,10 +210,10 @@ class Gateway:
         return address
 
     def _open_lane(self, native: Any) -> None:
-        """Have native threads forward connections.
+        """Let native threads forward connections.
 
         Raises:
-            ConfigurationError: There are none left, and `PENSTOCK_NATIVE_LANE` demands them.
+            ConfigurationError: They are not installed, and `PENSTOCK_NATIVE_LANE` requires them.
         """
         try:
             self.lane = Lane(
@@ -267,7 +267,7 @@ class Gateway:
             self._announcing = self.run(opened.presence.run())
 
     def _interceptors(self) -> Interceptors:
-        """Return the digest of what decides which records are stored, with topics' own configs."""
+        """Return the digest of everything that decides which records are stored."""
         digest = f"{self._digest}/{self.topic_configs.position}" if self._digest else ""
         return Interceptors(digest, self.producers.are_in_doubt)
 
@@ -282,11 +282,12 @@ class Gateway:
             is_start: Whether those before are of an earlier process.
 
         Raises:
-            brokers.UnreachableError: It is a start, and others take the gateway for what it was.
+            brokers.UnreachableError: It is a start, and others still have the old state of the
+                gateway.
         """
         shared = self.shared_producers
-        said = shared.before if shared is not None and is_start else None
-        before = said.change if said is not None else None
+        last = shared.before if shared is not None and is_start else None
+        before = last.change if last is not None else None
         if not (own or any(plan.intercepted_topics for plan in plans) or (before and before[1])):
             return
         self.producers.interceptors_changed(
@@ -297,7 +298,7 @@ class Gateway:
         )
         if shared is not None:
             failure = await shared.announce_change([*plans[-1].intercepted_topics, *own])
-            if failure is not None and said is not None and said.interceptors is not None:
+            if failure is not None and last is not None and last.interceptors is not None:
                 raise brokers.UnreachableError(f"{shared.topic}: {failure}")
         self.run(self._see_leaders(self.producers, self.producers.is_doubted))
 
@@ -320,8 +321,8 @@ class Gateway:
     def _loses_otherwise(self, topic: str, before: Before) -> bool:
         """Whether a topic may lose other records than by its configs before.
 
-        After a change of interceptors it is not known what the configs before lost by those before:
-        that change may have counted for the topic only as long as it had these configs.
+        After a change of interceptors it is not known which records the old configs dropped with
+        the old interceptors: that change may have counted for the topic only with these configs.
         """
         if before is None or self.producers.interceptors_have_changed:
             return True
@@ -399,7 +400,7 @@ class Gateway:
         """The process ids of all policy workers."""
         return [pid for part in (self._loaded.parts if self._loaded else ()) for pid in part.pids]
 
-    # What metrics and readiness are made of
+    # The sources of metrics and readiness
 
     @property
     def schedules(self) -> list[Schedule]:
@@ -424,7 +425,7 @@ class Gateway:
 
     @property
     def settings_are_missing(self) -> bool:
-        """Whether topics have settings of their own, which are not read yet."""
+        """Whether topics have settings that are not read yet."""
         return allows_topic_settings(self.configuration) and not self.topic_configs.are_stored
 
     @property
@@ -438,7 +439,7 @@ class Gateway:
 
     @property
     def settings_position(self) -> int:
-        """Up to where the settings of topics have been read; 0 if there are none."""
+        """The offset up to which the settings of topics have been read; 0 if there are none."""
         return self.topic_configs.position
 
     @property
@@ -523,7 +524,7 @@ class Gateway:
         plans = [self._policies.plan, loaded.policies.plan]
         own = await losing_topics(plans, self._index)
         digest = self._digest
-        self._know(loaded)  # what is said of these from now on is in doubt: nothing waits between
+        self._know(loaded)  # later announcements of these are in doubt: nothing waits between
         await self._interceptors_change(plans, own)
         try:
             self._opened_producers.keep_interceptors()
@@ -590,7 +591,7 @@ class Gateway:
         self._draining.discard(part)
 
     async def _load_topics(self) -> None:
-        """Have the workers load the topics that are known by now; nothing waits for it."""
+        """Let the workers load the known topics; nothing waits for it."""
         pool, plan = self._loaded.pool if self._loaded else None, self._policies.plan
         if pool is None or not pool.loads_topics:
             return

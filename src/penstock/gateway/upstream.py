@@ -40,7 +40,7 @@ class Upstream:
         """Prepare; nothing is connected to.
 
         Args:
-            configuration: Says how to connect to the cluster.
+            configuration: The configuration, with the keys of the connection to the cluster.
             tls: The TLS context of connections to brokers; None without TLS.
             run: Runs a coroutine in the background while the gateway runs.
         """
@@ -74,7 +74,7 @@ class Upstream:
 
         Args:
             node: The broker's id; None for any broker of the cluster.
-            protocol: Gets what the broker sends.
+            protocol: Gets the bytes that the broker sends.
 
         Returns:
             The connection; None if it fails.

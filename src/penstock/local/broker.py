@@ -168,8 +168,8 @@ class LocalKafka:
             nodes: How many brokers.
             first_node_id: The id of the first.
             folder: Where data and logs are kept, also for the next start; a temporary folder
-                that is removed at the end, unless given.
-            protocol: The security protocol of the clients' listener; what it needs besides
+                that is removed at the end, by default.
+            protocol: The security protocol of the clients' listener; its other keys
                 (`ssl.keystore.location`, ...) is in `properties`.
             properties: More of `server.properties`, for every broker.
             class_path: Folders and jars with the classes that `properties` names
@@ -332,6 +332,6 @@ def _base64_id() -> str:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end the broker when we are killed before we could."""
+    """Let the kernel end the broker when this process is killed."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -4,4 +4,4 @@ from penstock.errors import UnavailableError
 
 
 class LocalKafkaError(UnavailableError):
-    """The local Kafka cannot be installed or started; the text says what to do about it."""
+    """The local Kafka cannot be installed or started; the text explains what to do."""

@@ -11,7 +11,7 @@ from penstock.local.errors import LocalKafkaError
 _FIRST, _LAST = 12000, 31000  # below what systems hand out for outgoing connections
 _BLOCK: Final = 200
 _CHANCE: Final = random.SystemRandom()
-"""Processes with the same seed, such as those of a test run, would look at the same ports."""
+"""Processes with the same seed, such as those of a test run, would try the same ports."""
 
 
 class _Block:
@@ -41,8 +41,8 @@ _blocks: list[_Block] = []
 def free_ports(count: int = 1) -> list[int]:
     """Find consecutive ports on loopback that nothing listens on.
 
-    They are free now, and no other process gets the same ports while this process runs; something
-    that does not ask here may take them before you do.
+    They are free now, and no other process gets the same ports while this process runs; but
+    processes that do not use this function may take them first.
 
     Args:
         count: How many, less than 200.

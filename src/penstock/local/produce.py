@@ -1,4 +1,4 @@
-"""Send records one by one, and print what the response says of each: `penstock dev` prints how.
+"""Send records one by one, and print the response for each: `penstock dev` shows the command.
 
 `python -m penstock.local.produce HOST:PORT TOPIC VALUE...`. The reason of a refusal is in the
 response (KIP-467). Not every client shows it; this program does.
@@ -44,7 +44,7 @@ show the text for every client."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send what the command line names.
+    """Send the records of the command line.
 
     Returns:
         The exit code: 0 if every record is stored, 1 if a record was refused, 3 if the gateway
@@ -110,7 +110,7 @@ def _batch(value: bytes) -> bytes:
 
 
 def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
-    """Return what a response says of a record, with nothing in it that a terminal obeys.
+    """Return the response for a record, without characters that control a terminal.
 
     Args:
         value: The record's value, as it stood on the command line.

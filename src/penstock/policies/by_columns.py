@@ -1,9 +1,9 @@
 """The built-in policies over records (KIP-940): each judges columns, or one record as columns.
 
 A policy that takes no more than a few milliseconds for a small batch may be judged where batches
-are received (`penstock.engine.inline`): it says so by `is_bounded`, and `all_fit` decides.
+are received (`penstock.engine.inline`): `is_bounded` announces it, and `all_fit` decides.
 
-One that is simple may be judged in native threads, too: `judge_natively` says what they look for.
+A simple policy may be judged in native threads, too: `judge_natively` configures them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NativeJudge(Protocol):
         """Have keys, or values, fit a native schema; and have no more bytes than `longest`."""
 
     def has_key(self, accepts_empty: bool) -> bool:
-        """Have records have a key."""
+        """Require that records have a key."""
 
     def sizes(
         self, key: int | None, value: int | None, headers: int | None, record: int | None
@@ -49,11 +49,11 @@ class NativeJudge(Protocol):
         """Limit the bytes of keys, values, all headers of a record, and all three together."""
 
     def has_headers(self, names: list[str]) -> bool:
-        """Have records have headers with these names."""
+        """Require that records have headers with these names."""
 
 
 class ByColumns(Policy):
-    """Judges columns: a policy derives from it and says what it refuses of them."""
+    """Judges columns: a policy derives from it and returns the records that it refuses."""
 
     def refused(self, batch: RecordColumns) -> Iterable[tuple[int, str]]:
         """Return the positions of refused records, ascending, each with its message."""
@@ -75,7 +75,7 @@ class ByColumns(Policy):
         return self.refused(batch)
 
     def is_bounded(self, text: str) -> bool:
-        """Return that `all_fit` takes no longer than to look at each byte."""
+        """Return whether `all_fit` takes no longer than to read each byte."""
         del text
         return True
 

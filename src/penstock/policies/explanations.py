@@ -2,8 +2,8 @@
 
 A verdict comes first: a record is refused whether or not it is explained. Where a reason takes
 more work than the verdict, the first `MOST` refused records of a batch get one, each within
-`RECORD_MS` and all of them within `BATCH_MS`; the others get `NO_REASON`. What counts is work as
-it is foretold from sizes, not a clock, so that the same batch always gets the same texts.
+`RECORD_MS` and all of them within `BATCH_MS`; the others get `NO_REASON`. The limit is on work that
+is estimated from sizes, not on a clock, so that the same batch always gets the same texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Explanations:
         """Return whether another refused record may be explained.
 
         Args:
-            milliseconds: What its explanation takes at most, as far as can be foretold.
+            milliseconds: The estimate of the maximum time of its explanation.
         """
         if not self._left or milliseconds > min(RECORD_MS, self._left_ms):
             return False

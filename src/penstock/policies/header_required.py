@@ -12,7 +12,7 @@
 | `headers.<name>.pattern` | a regular expression that is found in the header's value     |
 
 If a record has a header several times, the last value counts. Patterns are those of `JsonSchema`:
-ECMA 262's, in linear time. With `^` and `$`, a pattern is about the whole value. A pattern needs
+ECMA 262's, in linear time. With `^` and `$`, a pattern is about the complete value. A pattern needs
 the packages of `penstock[json-schema]`.
 """
 
@@ -84,7 +84,7 @@ class HeaderRequired(ByColumns):
                 yield position, text
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `refused` does; return whether they can: no patterns."""
+        """Configure native threads as `refused`; return whether that is possible: no patterns."""
         del text
         return not self._patterns and judge.has_headers(list(self._names))
 

@@ -28,7 +28,7 @@ def parse(path: str) -> tuple[Any, ...]:
     """Read a path: names after dots or in `['']`, `[*]` for all items of an array.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is invalid.
     """
     has_root = path == "$" or path.startswith(("$.", "$["))
     steps: list[Any] = []

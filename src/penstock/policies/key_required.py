@@ -58,6 +58,6 @@ class KeyRequired(ByColumns):
                 yield position, "the key is empty"
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `refused` does; return that they can."""
+        """Configure native threads to judge as `refused` does; return True."""
         del text
         return judge.has_key(self._accepts_empty)

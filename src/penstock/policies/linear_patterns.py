@@ -16,7 +16,7 @@ class LinearPattern:
         """Compile it.
 
         Raises:
-            ValueError: It is none of this kind, or a package is missing; the text completes
+            ValueError: It is not of this kind, or a package is missing; the text completes
                 "<key> ...".
         """
         try:

@@ -12,7 +12,7 @@
 | `headers.max.bytes` | the maximum size of all headers, names and values        |
 | `record.max.bytes`  | the maximum size of key, value and headers together      |
 
-Set at least one. Kafka's `max.message.bytes` limits a whole, compressed batch.
+Set at least one. Kafka's `max.message.bytes` limits a complete, compressed batch.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class MaxBytes(ByColumns):
         yield from sorted(too_large.items())
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `refused` does; return that they can."""
+        """Configure native threads to judge as `refused` does; return True."""
         del text
         key, value, headers, record = (
             min(self._limits[part], _LARGEST) if part in self._limits else None

@@ -44,7 +44,7 @@ def one_of(configs: Mapping[str, str], key: str, default: str, allowed: tuple[st
     """Return a key's value, in small letters.
 
     Raises:
-        ValueError: It is none of those that are allowed.
+        ValueError: It is not one of the valid values.
     """
     given = configs.get(key, default).strip().lower()
     if given not in allowed:
@@ -56,7 +56,7 @@ def limit(configs: Mapping[str, str], key: str) -> int | None:
     """Return the bytes that a key allows; None where it is not given.
 
     Raises:
-        ValueError: It is no whole number from 0.
+        ValueError: It is not an integer from 0.
     """
     given = configs.get(key)
     if given is None:

@@ -149,7 +149,7 @@ class RedactTagged(TopicInterceptor):
             RetriableException: The registry does not answer.
         """
         self._unusable = {}
-        self._schemas.asks_for(topic)
+        self._schemas.use_share_of(topic)
         for is_key, column in ((True, batch.keys), (False, batch.values)):
             if not (self.keys if is_key else self.values):
                 continue
@@ -207,7 +207,7 @@ class RedactTagged(TopicInterceptor):
         return data[: framed.start] + redacted[len(framed.message_indexes) :]
 
     def _redaction(self, schema: int | str) -> tuple[str, Redact]:
-        """Return a schema's type, and what redacts its payloads.
+        """Return a schema's type, and the redactor of its payloads.
 
         Raises:
             InvalidSchemaError: The schema cannot be used.
@@ -280,8 +280,8 @@ def _checked(compiled: CompiledSchema, change: Change, kind: str) -> Redact:
         value, changed = change(compiled.decode(payload))
         if changed is None:
             return payload
-        # Of a name, or a field, that comes twice, the value has the last: the bytes may show the
-        # first. Written again, they show what the value has.
+        # If a name, or a field, occurs twice, the value has the last: the bytes may show the
+        # first. Encoded again, they show the value.
         if changed or kind == "PROTOBUF" or (kind == "JSON" and _has_a_name_twice(payload)):
             return compiled.encode(value)
         return payload

@@ -111,12 +111,12 @@ class Required(ByColumns):
         return (self._null_values or None not in values) and self._check.all_fit(values)
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `all_fit` does; return whether they can."""
+        """Configure native threads to judge as `all_fit` does; return whether that is possible."""
         del text
         return self._check.judge_natively(judge, keys=False, accepts_null=self._null_values)
 
     def _why(self, value: bytes | None, reason: str) -> str:
-        """Return which field is not there; what the schema says where that is not all."""
+        """Return which field is missing; the schema's reason if there is another."""
         try:
             document = json.loads(value or b"")
         except (ValueError, RecursionError):

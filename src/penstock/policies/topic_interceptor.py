@@ -40,7 +40,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
         ),
     )
     readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {"topics": _pattern}
-    """From the text of a key to the value of the attribute; ValueError says what it must be."""
+    """From the text of a key to the value of the attribute; ValueError names the valid values."""
 
     def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.

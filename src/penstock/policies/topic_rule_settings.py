@@ -24,8 +24,8 @@ INTERNAL_TOPICS: Final = "topic.rules.internal.topics"
 _RETENTION: Final = "retention.ms"
 _UNLIMITED: Final = Decimal("Infinity")
 
-# Wider than int(): whatever the broker reads as a number (trim(), then Long.parseLong) must be
-# read as that number here, or it would pass unjudged.
+# Wider than int(): every text that the broker reads as a number (trim(), then Long.parseLong) must
+# be read as that number here, or it would not be judged.
 _BROKER_NUMBER: Final = re.compile(r"[\x00-\x20]*([+-]?\d+)[\x00-\x20]*")
 _REQUIRED_CONFIG: Final = re.compile(r"([\w.-]+)(?:\s*=\s*(.+))?")
 _CONFIG_GLOB: Final = re.compile(r"[^\s=]+")
@@ -74,7 +74,7 @@ class TopicRuleSettings:
     """The rules of a configuration file; `read` makes them.
 
     Attributes:
-        name: What the whole name of a topic must match, or None.
+        name: The pattern for the complete name of a topic, or None.
         partitions: How many partitions a topic may have.
         replicas: How many replicas a partition may have.
         retention: Which `retention.ms` may be given.
@@ -111,11 +111,11 @@ class TopicRuleSettings:
 
         Args:
             configs: The configuration file, as text by key.
-            rules: The keys of which at least one must be there.
+            rules: The keys, at least one of which must be set.
 
         Raises:
             ValueError: A key is unknown, a value is invalid, rules contradict
-                each other, or none of `rules` is there.
+                each other, or none of `rules` is set.
         """
         values = {key: _value(key, text) for key, text in configs.items() if key.startswith(PREFIX)}
         if values.keys().isdisjoint(rules):

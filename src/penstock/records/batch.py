@@ -73,7 +73,7 @@ class RecordBatch(NamedTuple):
 
 
 def prepare() -> None:
-    """Import what reads records, before the first batch.
+    """Import the reader of records, before the first batch.
 
     Raises:
         NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.

@@ -1,11 +1,11 @@
 """Compression, and decompression with a limit that holds while decompressing.
 
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
-would go past it is stopped there, whatever it announces or would still bring.
+would exceed it is stopped there, whatever size it announces.
 
-Readers differ in what they do after the first gzip member or lz4 or zstd frame: Java ends
+Readers differ after the first gzip member or lz4 or zstd frame: Java ends
 after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
-have a prefix of what was judged. The decoder accepts nothing but the announced number of records
+have a prefix of the judged records. The decoder accepts only the announced number of records
 up to the very last byte, so a reader of the prefix finds the same records or an error.
 """
 
@@ -147,7 +147,7 @@ def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
     """Decompress snappy in either form that clients send: in xerial's blocks, or bare.
 
     Both announce their size, block by block. A reader distinguishes them by xerial's magic,
-    which is no beginning of a bare stream.
+    which is not the beginning of a bare stream.
     """
     blocks = [data]
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:

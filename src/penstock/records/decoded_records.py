@@ -78,11 +78,11 @@ class DecodedRecords:
         return tuple(map(_headers, self._records))
 
     def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key; see `StoredRecords`."""
+        """Return the rest of every key after a prefix; see `StoredRecords`."""
         return after(self.keys, prefix)
 
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value; see `StoredRecords`."""
+        """Return the rest of every value after a prefix; see `StoredRecords`."""
         return after(self.values, prefix)
 
     def has_header(self, name: str) -> bool:

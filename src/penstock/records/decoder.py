@@ -7,7 +7,7 @@ What aiokafka does not check, and how that is handled here:
   What it is given is a view that ends before its memory does.
 - A length near 2**63 overflows its check and ends in MemoryError or OverflowError.
 - It reads a record's attributes as a varint, Kafka as one byte: from 0x80 on the two would
-  see different records. The attributes of every record are looked at before.
+  see different records. The attributes of every record are checked before.
 - It takes any offset delta.
 - It reads varints of 32 bits as if they had 64. Records that take more bytes than they have to
   are read again.
@@ -51,7 +51,7 @@ def read(view: memoryview, count: int) -> DecodedRecords:
         count: How many records the header announces; at least 1.
 
     Raises:
-        UnreadableRecords: The bytes are not `count` records and nothing else (87).
+        UnreadableRecords: The bytes are not exactly `count` records (87).
         MemoryError: There is no memory for them.
     """
     return _Section(view, count, PRODUCER).read()
@@ -69,7 +69,7 @@ def read_stored(
         log_append_time: The timestamp of all records, where the broker set it.
 
     Raises:
-        UnreadableRecords: The bytes are not `count` records and nothing else (87).
+        UnreadableRecords: The bytes are not exactly `count` records (87).
         MemoryError: There is no memory for them.
     """
     if not count:
@@ -202,7 +202,7 @@ def _starts(view: memoryview, count: int) -> list[int]:
 
 
 def _check_frames(view: memoryview, count: int) -> None:
-    """Follow the lengths of the records, and look at the attributes of each.
+    """Follow the lengths of the records, and check the attributes of each.
 
     Raises:
         ValueError: They do not lead from the first byte to the last.
@@ -238,7 +238,7 @@ def _measured(view: memoryview, position: int) -> int:
 def _step(first: int, second: int) -> int:
     """Return the size of a record by its first two bytes, or 0 where it needs more of them.
 
-    Its length is a varint, twice what follows it; where that takes one byte, the second byte
+    Its length is a varint, twice the number of bytes after it; if it has one byte, the second byte
     is the attributes.
     """
     if first & 1 or second > 0x7F:

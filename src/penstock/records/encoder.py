@@ -1,6 +1,6 @@
 """Writes a batch of records that were read from another batch.
 
-The records are written by what has read them; header and compression are done here.
+The records are written by their reader; header and compression are done here.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def find_fault(
     """Return the first error, and the record that has it.
 
     Args:
-        section: What follows the header of a batch, uncompressed.
+        section: The bytes after the header of a batch, uncompressed.
         count: How many records the header announces.
         first: The position of a record; those before it are valid.
         start: Its position in the section, in bytes.
@@ -37,7 +37,7 @@ def find_fault(
     """
     for position in range(first, count):
         try:
-            # What a broker stores may be right though aiokafka cannot read it: all is looked at.
+            # A broker may store records that aiokafka cannot read: all of them are checked.
             record = read_record(section, start, before, origin, thorough=origin.is_log)
         except ValueError as fault:
             return f"{fault} (record {position} of the batch)"
@@ -56,7 +56,7 @@ def find_overlong(
     """Return the fault of a record that a more lenient reader has decoded.
 
     Args:
-        section: What follows the header of a batch, uncompressed.
+        section: The bytes after the header of a batch, uncompressed.
         start: The record's position in the section, in bytes.
         position: The record's number.
         before: The offset delta of the record before it; -1 for none.

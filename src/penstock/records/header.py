@@ -1,6 +1,6 @@
 """The fields of a record batch's header, without its records.
 
-They are only trustworthy once `read_batch` has read the whole batch.
+They are only trustworthy once `read_batch` has read the complete batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BASE_TIMESTAMP_AT: Final = 27
 CRC_AT: Final = 17
 CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12
-"""Base offset and length: what the length does not count."""
+"""Base offset and length: the bytes that the length does not count."""
 CODEC: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
@@ -80,7 +80,7 @@ def is_compressed(data: bytes | memoryview) -> bool:
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """Return the checksum that a batch carries, computed by its sender; 0 where there is none."""
+    """Return the checksum in a batch, computed by its sender; 0 if there is none."""
     return int(_CRC.unpack_from(data, CRC_AT)[0]) if len(data) >= HEADER.size else 0
 
 

@@ -22,8 +22,8 @@ def reader(module: Any) -> Callable[[memoryview, int], StoredRecords]:
     """Return the function that reads records.
 
     It takes the batch, header included and records uncompressed, and how many records the header
-    announces; at least 1. It raises `UnreadableRecords` (87) where the bytes are not as many
-    records and nothing else.
+    announces; at least 1. It raises `UnreadableRecords` (87) if the bytes are not exactly as many
+    records.
 
     Args:
         module: `penstock_native`.
@@ -43,7 +43,7 @@ def reader(module: Any) -> Callable[[memoryview, int], StoredRecords]:
 
 
 def stored_reader(module: Any) -> Callable[[memoryview, int, int, int | None], StoredRecords]:
-    """Return the function that reads what brokers store.
+    """Return the function that reads stored batches.
 
     It takes the batch, header included and records uncompressed, how many records the header
     announces, its last offset delta, and the timestamp that a broker gave all of them, or None. It

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def after(fields: Sequence[bytes | None], prefix: bytes) -> Sequence[bytes] | None:
-    """Return what follows a prefix in each field.
+    """Return the rest of each field after a prefix.
 
     Args:
         fields: Keys or values.

@@ -1,7 +1,7 @@
 """Reads a record byte by byte: exactly as `native/src/section.rs` does, in the same order.
 
-It is slow, and runs only where aiokafka's decoder cannot read a record, or reads it wrongly: to
-describe the error, or because the record is valid even so.
+It is slow, and runs only if aiokafka's decoder cannot read a record, or reads it wrongly: to
+describe the error, or because the record is valid nevertheless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VARLONG_LAST_BYTE_MAX: Final = 0x7F
 
 
 class RecordOrigin(NamedTuple):
-    """Where records come from, which decides what they may be like.
+    """The origin of records, which decides which records are valid.
 
     Attributes:
         last_offset_delta: The value in the header of a stored batch: compaction leaves gaps before
@@ -81,11 +81,11 @@ def read_record(
     """Read a record.
 
     Args:
-        section: What follows the header of a batch, uncompressed.
+        section: The bytes after the header of a batch, uncompressed.
         start: The record's position in it.
         before: The offset delta of the record before, or -1.
         origin: Where the record comes from.
-        thorough: Whether to look at all headers, however many; otherwise a record with more than
+        thorough: Whether to read all headers, however many; otherwise a record with more than
             `HEADERS_MAX` is wrong.
 
     Raises:

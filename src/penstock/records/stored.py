@@ -47,7 +47,7 @@ class StoredRecords(Protocol):
         """Milliseconds since the epoch; -1 for none."""
 
     def keys_after(self, prefix: bytes, /) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every key, in order.
+        """Return the rest of every key after a prefix, in order.
 
         The column `keys` is not created for it.
 
@@ -59,7 +59,7 @@ class StoredRecords(Protocol):
         """
 
     def values_after(self, prefix: bytes, /) -> Sequence[bytes] | None:
-        """Return what follows a prefix in every value; see `keys_after`."""
+        """Return the rest of every value after a prefix; see `keys_after`."""
 
     def has_header(self, name: str, /) -> bool:
         """Return whether a record has a header of this name, with a value or without."""

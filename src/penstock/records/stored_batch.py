@@ -1,19 +1,19 @@
 """Reads a batch as a broker stores it, and makes a batch of it that a producer may send.
 
-A stored batch differs from what a producer sends (`penstock.records.batch`):
+A stored batch differs from a batch that a producer sends (`penstock.records.batch`):
 
 - Its base offset is not 0. Where compaction removed records, or all of them, the offset deltas of
   the others stay and ascend, and so does the last offset delta in the header.
 - With the timestamp type LogAppendTime the timestamp of all records is the header's largest; what
   the producer sent is still in the records.
 - With a delete horizon (KIP-534, attribute bit 6) the base timestamp is that horizon. Timestamps of
-  records are relative to the base timestamp whatever it is (MemoryRecordsBuilder), so nothing
-  changes for who reads them.
-- It may be a control batch, or hold what a producer's check would refuse, because it was written
-  without a gateway: what a consumer reads is read here, too. That includes header keys that are
-  not UTF-8: their wrong parts are U+FFFD, as for a Java consumer. Where consumers differ (a record
-  whose attributes are above 0x7F, numbers of more bits than they may have, offset deltas that do
-  not ascend) nothing is read.
+  records are relative to any base timestamp (MemoryRecordsBuilder), so nothing
+  changes for readers.
+- It may be a control batch, or have content that a producer's check would refuse, because it was
+  written without a gateway: every batch that a consumer reads is read here, too. That includes
+  header keys that are not UTF-8: their wrong parts are U+FFFD, as for a Java consumer. Where
+  consumers differ (a record whose attributes are above 0x7F, numbers of more bits than they may
+  have, offset deltas that do not ascend) nothing is read.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class StoredBatch:
     def is_whole(self) -> bool:
         """Whether there is a record for each offset of the header, so that `whole` can be called.
 
-        Not so for control batches, which nobody writes again.
+        Not so for control batches, which are not written again.
         """
         return len(self.records) == self.last_offset - self.base_offset + 1 and not self.is_control
 
@@ -228,7 +228,7 @@ def read_stored_batch(
     """Read and check a batch of a broker's log.
 
     Args:
-        data: The batch, header included, and nothing else. It is kept; the records are copied.
+        data: The batch, header included, without other bytes. It is kept; the records are copied.
         max_decompressed_bytes: The maximum size of the decompressed records.
         max_records: The maximum number of records.
 
@@ -291,7 +291,7 @@ def _records(
     limits: BatchLimits,
 ) -> StoredRecords:
     if not count:
-        # Compaction removed all of them. Consumers do not look at what else there is.
+        # Compaction removed all of them. Consumers do not read the rest.
         return _reading().read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
     check_size(view, codec, count, limits)
     if codec or _reading().slack:

@@ -1,4 +1,4 @@
-"""The records of a batch, uncompressed and within limits, as what reads them needs them."""
+"""The records of a batch, uncompressed and within limits, for the readers of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TEMPORARY: Final = ".tmp"
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file under a temporary name of its own, and rename it.
+    """Write a file under a unique temporary name, and rename it.
 
-    Whoever reads `path` meanwhile, or writes it at the same time, sees a whole file.
+    A process that reads `path` meanwhile, or writes it at the same time, sees a complete file.
 
     Raises:
         OSError: It cannot be written. No temporary file is left.

@@ -1,10 +1,10 @@
 """Is it worse than last time? The shares of two reports, compared.
 
-Worse is what is turned away (refused or failed) more often than at the baseline: a larger
-share of the records that were judged in a topic, by more than the tolerance. It is decided for
-each topic as a whole, of each policy in it, and of each reason; one rise is enough. Shares
-and not numbers, since there are more records the longer a topic lives; exact shares, so that
-the same share is never worse by a rounding error.
+Worse means that records are turned away (refused or failed) more often than at the baseline: a
+larger share of the records that were judged in a topic, by more than the tolerance. It is decided
+for each topic, for each policy in it, and for each reason; one rise is enough. Shares and not
+numbers, since there are more records the longer a topic lives; exact shares, so that the same share
+is never worse by a rounding error.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Why(NamedTuple):
     code: int | None = None
     message: str | None = None
     level: int = 0
-    """0 for the topic as a whole, 1 for a policy, 2 for a reason: messages can be None, too."""
+    """0 for the topic, 1 for a policy, 2 for a reason: messages can be None, too."""
 
 
 @dataclass
-class _Topic:
-    """What a report says of a topic.
+class _TopicCounts:
+    """The counts of a topic in a report.
 
     Attributes:
         judged: How many records were judged.
@@ -80,17 +80,17 @@ def topics_of(report: Report) -> frozenset[str]:
     return frozenset(_topics(report))
 
 
-def _topics(report: Report) -> dict[str, _Topic]:
+def _topics(report: Report) -> dict[str, _TopicCounts]:
     """Return the shares of a report by topic; by source where an old report has no topic."""
-    topics: dict[str, _Topic] = {}
+    topics: dict[str, _TopicCounts] = {}
     for entry in report.topics:
-        topics[entry.topic] = _Topic(entry.judged, Counter({_Why(): entry.turned_away}))
+        topics[entry.topic] = _TopicCounts(entry.judged, Counter({_Why(): entry.turned_away}))
     source = report.about.source
     if not topics:
-        topics[source] = _Topic(report.judged, Counter({_Why(): report.turned_away}))
+        topics[source] = _TopicCounts(report.judged, Counter({_Why(): report.turned_away}))
 
     def of(topic: str | None) -> Counter[_Why]:
-        return topics.setdefault(source if topic is None else topic, _Topic()).turned_away
+        return topics.setdefault(source if topic is None else topic, _TopicCounts()).turned_away
 
     for policy in report.policies:
         away = policy.count if policy.turned_away is None else policy.turned_away
@@ -105,7 +105,9 @@ def _topics(report: Report) -> dict[str, _Topic]:
     return topics
 
 
-def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterable[WorseEntry]:
+def _worse(
+    topic: str, now: _TopicCounts, before: _TopicCounts, allowed: Fraction
+) -> Iterable[WorseEntry]:
     """Return what got worse in a topic: it, then its policies, then its reasons."""
     risen = []
     for why, count in now.turned_away.items():
@@ -126,7 +128,7 @@ def _worse(topic: str, now: _Topic, before: _Topic, allowed: Fraction) -> Iterab
 
 
 def _notes(
-    now: Report, before: Report, topics: dict[str, _Topic], baseline: dict[str, _Topic]
+    now: Report, before: Report, topics: dict[str, _TopicCounts], baseline: dict[str, _TopicCounts]
 ) -> Iterable[str]:
     if now.about.fingerprint != before.about.fingerprint:
         yield "the baseline was judged by another plan: another file, other keys or other topics"

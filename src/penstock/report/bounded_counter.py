@@ -16,7 +16,7 @@ class BoundedCounter(Generic[Key]):
     """Counts by key; the rarest are counted together when there are too many keys.
 
     The sum of all counts and `left_out` is always exact. A count is exact as long as nothing
-    was left out; after that it is never too high, and too low by what was left out of it.
+    was left out; after that it is never too high, and may lack counts that were left out.
 
     Attributes:
         limit: How many keys are kept at least; up to twice as many are held.
@@ -57,14 +57,14 @@ class BoundedCounter(Generic[Key]):
             self.add(key, count)
 
     def total(self) -> int:
-        """Return the sum of all counts, with what was left out."""
+        """Return the sum of all counts, with those that were left out."""
         return sum(self._counts.values()) + self.left_out
 
     def most_common(self, most: int) -> tuple[list[tuple[Key, int]], int]:
         """Return the most frequent keys with their counts, and the sum of all others.
 
         Keys of the same count are in the order of their texts, so that the same counts always
-        give the same list.
+        result in the same list.
 
         Args:
             most: How many keys are returned at most.

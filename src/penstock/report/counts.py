@@ -50,7 +50,7 @@ class CountedPartition(NamedTuple):
 
 
 class PolicyOutcome(NamedTuple):
-    """A policy that did not accept records of a topic, and what happens to them."""
+    """A policy that did not accept records of a topic, and the outcome for them."""
 
     topic: str
     policy: str
@@ -107,7 +107,7 @@ class PartitionCounts:
 class AuditCounts:
     """The counts of an audit, or of a part of an audit.
 
-    Bounded, whatever the records are: by the numbers of partitions and policies, and by
+    Bounded, for any records: by the numbers of partitions and policies, and by
     `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
 
     Attributes:

@@ -228,8 +228,8 @@ class About(Entry):
         ranges: The offsets that were read; none for files.
         lost: Offsets of the ranges that were removed before they were read.
         file: The configuration file.
-        fingerprint: A hash of what its verdicts depend on.
-        keys: The keys of the file that switch on what judged the topics, with their values.
+        fingerprint: A hash of everything that its verdicts depend on.
+        keys: The keys of the file that enable policies for the topics, with their values.
         other: The file it was compared with, or None.
         fail_over: The largest share of records that may be turned away, or None.
         seconds: How long it took.
@@ -260,12 +260,12 @@ class ContractRuleEntry(Entry):
     Attributes:
         place: The object, or the property, that it is about.
         name: Its name.
-        metric: What is measured; None where the rule is not judged.
-        measured: The number; None where there was nothing to measure.
+        metric: The name of the metric; None if the rule is not judged.
+        measured: The number; None if there was nothing to measure.
         limit: What the rule demands.
-        held: Whether it does; None where the rule is not judged.
-        severity: As the contract says it, if it does.
-        is_error: Whether the data falls short where it is broken.
+        held: Whether it is met; None if the rule is not judged.
+        severity: The severity in the contract, if it has one.
+        is_error: Whether the audit fails if the rule is not met.
         why: Why the rule is not judged.
     """
 
@@ -286,14 +286,14 @@ class ContractRuleEntry(Entry):
 
     @property
     def shown(self) -> str:
-        """What was measured, and what is demanded, for people."""
+        """The measured value, and the required value, as text."""
         if self.held is None:
             return f"not judged: {self.why}"
         return f"{self.measured_text}; {self.limit}"
 
     @property
     def measured_text(self) -> str:
-        """What was measured, for people."""
+        """The measured value, as text."""
         if self.held is None:
             return ""
         if self.measured is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 HEADER_KEYS_MAX: Final = 100
 """The keys of a record's headers are cut after so many characters, all of them together."""
 PREFIX_MAX: Final = 16
-"""How many letters of a key are looked at."""
+"""How many letters of a key are checked."""
 NO_KEY: Final = "(no key)"
 OTHER_KEY: Final = "(other)"
 """The prefix of keys that do not begin with a letter."""

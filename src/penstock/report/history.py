@@ -2,7 +2,7 @@
 
 A folder holds a folder for each series: the audits of the same topics by the same plan. Any
 number of audits may use it at the same time: a run is written under a temporary name and
-renamed, under a name of its own.
+then gets a unique name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AuditRun(OutcomeCounts):
 
 
 class Series(NamedTuple):
-    """The runs of a series by time, and the files in its folder that are none."""
+    """The runs of a series by time, and the other files in its folder."""
 
     runs: Sequence[AuditRun]
     unreadable: Sequence[Path]
@@ -94,14 +94,14 @@ def add_run(folder: Path, report: Report) -> Series:
 
 
 def _series_name(report: Report) -> str:
-    """Return a name that is the same for the same plan and topics, and says the topics."""
+    """Return a name that is the same for the same plan and topics, and contains the topics."""
     key = f"{report.about.fingerprint}\n{report.about.source}"
     digest = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:16]
     return f"{_UNSAFE.sub('_', report.about.source)[:_NAME_MAX].lstrip('.')}-{digest}"
 
 
 def _read(series: Path, own: Path, run: AuditRun) -> Series:
-    runs, unreadable = [run], []  # others may have written so many since that they removed it
+    runs, unreadable = [run], []  # others may have written so many since that it was removed
     for path in sorted(series.glob("*.json")):
         if path == own:
             continue
@@ -116,7 +116,7 @@ def _read(series: Path, own: Path, run: AuditRun) -> Series:
 
 
 def _remove_oldest(series: Path) -> None:
-    """Remove runs beyond the limit, and what audits that were killed left; nothing else."""
+    """Remove runs beyond the limit, and files of audits that were killed; nothing else."""
     ours = sorted(path for path in series.glob("*.json") if _RUN.fullmatch(path.name))
     readable = [path for path in ours if _is_run(path)] if len(ours) > RUNS_MAX else []
     for path in readable[:-RUNS_MAX]:

@@ -16,7 +16,7 @@ _LINES_MAX: Final = 100
 
 def as_junit(report: Report) -> str:
     """Return `junit.xml`: a test case for each policy, one for the baseline, and one
-    for each rule of a contract about the whole topic.
+    for each rule of a contract about the complete topic.
 
     A policy's test case fails where records were turned away by it: any, or more than
     `--fail-over` allows in all.

@@ -28,7 +28,7 @@ _LINE_MAX: Final = 78
 
 
 class NextStep(NamedTuple):
-    """Something to do: why, and what to copy."""
+    """A proposed action: the reason, and the lines to copy."""
 
     why: str
     blocks: tuple[str, ...]
@@ -37,10 +37,10 @@ class NextStep(NamedTuple):
 def keys_in_force(
     properties: Mapping[str, str], topics: Collection[str], declared: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the lines of a configuration file that switch on what judges records of topics.
+    """Return the lines of a configuration file that enable the policies of topics.
 
     Args:
-        properties: What the file says.
+        properties: The keys of the file.
         topics: The topics.
         declared: The topic level keys that the validation policy declares.
 

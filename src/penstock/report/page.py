@@ -1,4 +1,4 @@
-"""`report.html`: one page that opens offline, of a bounded size whatever was audited."""
+"""`report.html`: one page that opens offline, of a bounded size for any audit."""
 
 from __future__ import annotations
 

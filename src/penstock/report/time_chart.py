@@ -20,7 +20,7 @@ BARS_MAX: Final = 120
 OUTLIERS: Final = 0.001
 """The share of the earliest records, and of the latest, that may be left out of the chart."""
 _NEAR: Final = 0.05
-"""A gap, as a part of what is drawn, over which times are not far away."""
+"""A gap, as a part of the drawn time, over which times are not far away."""
 WIDTH, HEIGHT = 1000.0, 100.0
 """The coordinates of the chart, which the page stretches."""
 _DAY, _WEEK = 24, 7 * 24
@@ -72,7 +72,7 @@ class TimeChart:
         width: What each bar spans.
         labels: The times at the left, in the middle and at the right.
         earlier: Records before the first bar.
-        later: Records after the last one.
+        later: Records after the last bar.
     """
 
     bars: tuple[Bar, ...]
@@ -227,6 +227,6 @@ def _span(width: int) -> str:
 
 
 def in_words(bar: Bar) -> str:
-    """Return what a bar shows, as a text."""
+    """Return the text of a bar."""
     counts = ", ".join(f"{n:,} {outcome}" for outcome, n in _counts(bar.counts).items() if n)
     return f"{bar.label}: {counts}; {percent(bar.share)} turned away"

@@ -21,9 +21,9 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def hour_of(timestamp_ms: int) -> int | None:
-    """Return the hour since the epoch of a record's timestamp; None where it has no time (-1).
+    """Return the hour since the epoch of a record's timestamp; None if it has no time (-1).
 
-    It can be out of range: what is in microseconds or nanoseconds is, and `TimeBins.add` says so.
+    It can be out of range, for example if it is in microseconds: `TimeBins.add` reports that.
     """
     return None if timestamp_ms == _NO_TIME else timestamp_ms // HOUR_MS
 

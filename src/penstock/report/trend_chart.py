@@ -37,7 +37,7 @@ class TrendChart:
 
 
 def trend_chart(runs: Sequence[AuditRun]) -> TrendChart | None:
-    """Return the chart of runs in the order of time; None where there is none."""
+    """Return the chart of runs in the order of time; None if there is none."""
     if not runs:
         return None
     drawn = tuple(runs[-POINTS_MAX:])

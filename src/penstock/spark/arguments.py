@@ -21,7 +21,7 @@ def check_plan(given: Any, name: str = "plan") -> RecordPlan:
         name: Its name.
 
     Raises:
-        ConfigurationError: It is none, such as the name of its file.
+        ConfigurationError: It is not a plan, but for example the name of its file.
     """
     if not isinstance(given, RecordPlan):
         raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(given).__name__}")
@@ -29,12 +29,12 @@ def check_plan(given: Any, name: str = "plan") -> RecordPlan:
 
 
 def topic_names(given: Any, function: str, *, folders: str) -> str | None:
-    """Return topics as the commands' `--topic`; None where something else is given than texts.
+    """Return topics as the commands' `--topic`; None if the argument is not text.
 
     Args:
         given: The argument: a name, or several.
-        function: Which was called.
-        folders: What reads a folder or table instead.
+        function: The name of the called function.
+        folders: The function that reads a folder or table instead.
 
     Raises:
         ConfigurationError: There is no name, or a name is not a topic's.
@@ -64,7 +64,7 @@ def topic_name(given: Any, argument: str, command: str) -> str:
         command: The command that takes folders.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is not valid.
     """
     folders = f"for folders there is the command {command}"
     name = topic_names(check_text(given, argument), argument, folders=folders)
@@ -82,7 +82,7 @@ def check_text(given: Any, argument: str, *, such_as: str = "") -> str:
         such_as: What it can be.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is not valid.
     """
     if not isinstance(given, str):
         wanted = such_as or "text"
@@ -94,7 +94,7 @@ def check_place(given: Any, argument: str) -> str:
     """Return a start or end; whether it is valid is checked with the topics.
 
     Raises:
-        ConfigurationError: It is no text.
+        ConfigurationError: It is not text.
     """
     such_as = "earliest, latest, an ISO time or PARTITION:OFFSET,... as text"
     return check_text(given, argument, such_as=such_as)
@@ -108,7 +108,7 @@ def check_unused(given: Mapping[str, Any], because: str) -> None:
         because: Why they have none.
 
     Raises:
-        ConfigurationError: There is such an argument.
+        ConfigurationError: There is an argument of this kind.
     """
     unused = [name for name, value in given.items() if value not in (None, False, "")]
     if unused:

@@ -1,4 +1,4 @@
-"""Audits stored records: counts what a plan would decide, in one pass, and changes nothing."""
+"""Audits stored records: counts the verdicts of a plan, in one pass, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["AUDITED", "OUTCOMES", "audit", "with_payloads"]
 
 AUDITED: Final = ("key", "partition", "offset", "timestamp")
-"""The columns of which an audit counts, whatever the policies look at."""
+"""The columns that an audit needs, regardless of the policies."""
 _PREFIX: Final = rf"^[A-Za-z]{{1,{PREFIX_MAX}}}"
 _VERDICT: Final = ("outcome", "policy", "code", "message")
 _COUNTS: Final = "counts binary"
@@ -50,7 +50,7 @@ def audit(
         topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
-        The counts, bounded as `AuditCounts` says.
+        The counts, bounded as in `AuditCounts`.
     """
     partial = _grouped(df, plan, other, topic).mapInArrow(_count, _COUNTS)
     rows = partial.repartition(1).mapInArrow(_merge, _COUNTS).collect()

@@ -26,7 +26,7 @@ def counted(df: DataFrame, by: Column, names: tuple[str, ...]) -> tuple[DataFram
     """Count the records for which `by` has each of the names, whenever the frame is evaluated.
 
     Returns:
-        The frame to evaluate, and what holds the counts by name afterwards.
+        The frame to evaluate, and the object that holds the counts by name afterwards.
     """
     observation = Observation()
     counts = [F.count(F.when(by == name, True)).alias(name) for name in names]
@@ -51,9 +51,9 @@ def check_version(version: str) -> None:
 
 
 def count_verdicts(judged: DataFrame, observation: Observation) -> None:
-    """Count the records by outcome and by reason, in a job of its own.
+    """Count the records by outcome and by reason, in a separate job.
 
-    The size of what is counted is bounded, whatever the reasons are.
+    The size of the counts is bounded, for any reasons.
 
     Args:
         judged: With the columns `topic` and `verdict`.
@@ -67,7 +67,7 @@ def count_verdicts(judged: DataFrame, observation: Observation) -> None:
         F.col("verdict.code"),
         F.substring("verdict.message", 1, _MESSAGE_MAX).alias("message"),
     )
-    # The sketch takes texts. What is accepted is one item, which is left out.
+    # The sketch takes texts. Accepted records are one item, which is left out.
     text = F.when(outcome != Outcome.ACCEPTED.value, F.to_json(reason))
     top = F.expr(f"approx_top_k(reason, {_REASONS_MAX + 1}, {_REASONS_TRACKED})")
     reasons = F.transform(

@@ -1,4 +1,4 @@
-"""Measures on Spark what contracts say of all records of a topic together."""
+"""Measures on Spark the rules of contracts about all records of a topic together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure_topics(
     Args:
         spark: The session.
         access: The cluster, for the tasks.
-        tasks: What is read.
+        tasks: The ranges to read.
         plan: The plan, whose policies have the rules.
     """
     return _totals(results(spark, tasks, MeasuringTask(access, plan))) if tasks else {}

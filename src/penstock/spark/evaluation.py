@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.chain import KeysAndValues
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.stored.plan import RecordPlan
 
 Arrays = tuple[pa.Array, ...]
@@ -46,9 +46,9 @@ def apply(evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None)
 
 def _judge_each(
     evaluator: Evaluator, columns: dict[str, pa.Array], one_topic: str | None
-) -> tuple[list[tuple[int, Verdict]], list[tuple[int, KeysAndValues]]]:
+) -> tuple[list[tuple[int, PolicyVerdict]], list[tuple[int, KeysAndValues]]]:
     rows = Rows(columns)
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     replaced = []
     topics = columns["topic"] if one_topic is None else one_topic
     for start, end, topic, partition in runs(topics, columns["partition"]):
@@ -99,7 +99,7 @@ def rows_with_verdicts(
 
     Args:
         plan: The policies.
-        names: The columns that the policies look at; `partition` among them, and `topic` unless
+        names: The columns that the policies read; `partition` among them, and `topic` unless
             `topic` is given.
         replacing: Whether keys and values become those of the interceptors.
         topic: The one topic of all records.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WITH_FRAME: Final = "only with topics; a frame has the records that it has: filter it before"
 _AS_FRAME: Final = "read files and tables with Spark, and pass the frame"
 _WITH_TOPICS: Final = "only with a frame, not with topics"
-# What needs the cluster or reports is imported where it is called: executors do without.
+# Modules that need the cluster or reports are imported in functions: executors do without.
 
 
 def audit(
@@ -260,7 +260,7 @@ def redrive(
 
 
 def _check_whole(start: str, end: str, **given: Any) -> None:
-    """Refuse what has no effect on a frame."""
+    """Refuse keys that have no effect on a frame."""
     places = {"start": start != "earliest", "end": end != "latest"}
     check_unused({**places, **given}, _WITH_FRAME)
 

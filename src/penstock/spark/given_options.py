@@ -42,8 +42,8 @@ class GivenOptions(NamedTuple):
 
         Args:
             given: The options.
-            names: Those that there are, but for `kafka.`.
-            does: What takes them, for the error: `has` or `writes with`.
+            names: The valid options, without those that start with `kafka.`.
+            does: The verb of the error: `has` or `writes with`.
             of_spark: Names in lower case that Spark adds itself.
 
         Raises:

@@ -1,12 +1,12 @@
 """Judges dead letters again: those that pass now return, the rest waits for the next repair.
 
 The position in a dead letter topic is kept as the committed offsets of a consumer group, one
-group for each target. What fails again is appended to the topic again, with its number
-of attempts, so it comes after the committed offsets; what failed too often is parked. The
+group for each target. A letter that fails again is appended to the topic again, with its number
+of attempts, so it comes after the committed offsets; a letter that failed too often is parked. The
 offsets are committed when everything has been written: a crash before that loses nothing, and
 the next run returns again what the crashed run had returned already.
 
-A folder of dead letters is replaced as a whole by what is left of it.
+A folder of dead letters is replaced by the letters that remain.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def redrive(
         df: Dead letters, with Kafka's columns.
         plan: The policies; with the repairing interceptor, if there is any.
         sinks: With the sinks `RETURNED`, `AGAIN` and `PARKED`; None to count only.
-        target: The topic that what passes returns to, whose policies judge; None where each
-            record is judged by the policies of the topic that it came from.
+        target: The topic to which accepted letters return, whose policies judge; None if each
+            record is judged by the policies of its original topic.
         attempts: How often a record is judged again before it is parked.
 
     Returns:

@@ -41,7 +41,7 @@ _LOCAL: Final = {
 
 
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by `spark-submit` in the environment of what it starts."""
+"""Set by `spark-submit` in the environment of its process."""
 _JVM_ENDS_WITHIN_S: Final = 30.0
 _JVM_IS_ENDING_S: Final = 10.0
 
@@ -49,7 +49,7 @@ _JVM_IS_ENDING_S: Final = 10.0
 def start_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """Start a session with Penstock's defaults.
 
-    In a process that `spark-submit` started, what it was given wins over the defaults.
+    In a process that `spark-submit` started, its options win over the defaults.
 
     Args:
         name: What Spark's own pages call it.
@@ -136,8 +136,8 @@ def stop_session(session: SparkSession) -> None:
 def end_jvm() -> None:
     """End the JVM that PySpark started for this process, and wait for its end.
 
-    Left alone, it ends some seconds after this process. A JVM that started this process
-    (`spark-submit`) goes on.
+    Left alone, it ends a few seconds after this process. A JVM that started this process
+    (`spark-submit`) continues.
     """
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)

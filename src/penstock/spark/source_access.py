@@ -124,7 +124,7 @@ class ClusterSource:
         return self._there.plan(topics, self.options.records_policy_batch)
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
-        """Return how large the records of topics are, as far as brokers tell."""
+        """Return the size of the records of topics, as far as brokers report it."""
         first, end = self.cluster.first_offsets(topics), self.cluster.end_offsets(topics)
         whole = [
             OffsetRange(*partition, first[partition], max(end[partition], first[partition]))

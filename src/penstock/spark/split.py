@@ -56,8 +56,8 @@ def split(
     In a stream, call it in `foreachBatch`.
 
     Args:
-        df: Kafka's columns, as for `judge`, with `key` and `value` in any case. What is missing
-            of the others is null in the frames; columns of other names are left out.
+        df: Kafka's columns, as for `judge`, with `key` and `value` in any case. Missing columns of
+            the others are null in the frames; columns of other names are left out.
         plan: From `load_plan`.
         topic: The one topic of all records, where it is known; see `judge`.
         observation: Counts them, if it is given: its `get` has the numbers of `accepted`,

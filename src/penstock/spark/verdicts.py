@@ -94,7 +94,7 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 
 
 def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str | None) -> None:
-    """Check what a user passed to a function over frames.
+    """Check the frame that a user passed to a function over frames.
 
     Args:
         function: Its name.
@@ -103,7 +103,7 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
         topic: The one topic, or None.
 
     Raises:
-        ConfigurationError: It is no frame, no plan, or no name of a topic.
+        ConfigurationError: It is not a frame, not a plan, or no name of a topic.
     """
     check_frame(df, function)
     check_plan(plan)
@@ -141,10 +141,10 @@ def needed_columns(
         plan: The policies.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values are needed in any case.
-        optional: Other columns that are used where they are there.
+        optional: Other columns that are used if they exist.
 
     Raises:
-        ConfigurationError: One is missing, is there twice, or has another type.
+        ConfigurationError: A column is missing, exists twice, or has another type.
     """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
@@ -180,7 +180,7 @@ def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing:
     arguments = [F.col(name) for name in always]
     for name, max_bytes in columns.items():
         column = F.col(name)
-        # Policies that look at the first bytes only are brought no more of them.
+        # Policies that read only the first bytes get no more of them.
         arguments.append(F.substring(column, 1, max_bytes) if max_bytes < _UNLIMITED else column)
     evaluate = evaluation.verdicts(plan, (*always, *columns), replacing=replacing, topic=topic)
     function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else VERDICT_TYPE)

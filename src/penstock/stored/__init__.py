@@ -1,4 +1,4 @@
-"""Jobs over stored records, in plain Python: what is read, judged, counted and written.
+"""Jobs over stored records, in plain Python: reading, judging, counting and writing.
 
-Nothing here imports pyspark. What runs the tasks is above: Spark, or this process (`--local`).
+Nothing here imports pyspark. The runners of tasks are above: Spark, or this process (`--local`).
 """

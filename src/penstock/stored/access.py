@@ -1,4 +1,4 @@
-"""How tasks reach the cluster: what travels to the executors, and stays out of Spark's records.
+"""How tasks reach the cluster: sent to the executors, and kept out of Spark's records.
 
 The properties travel in the serialised function of a task. Spark shows none of it: its UI, its
 event log and its plans show its own settings, the options of sources and sinks, and the names of

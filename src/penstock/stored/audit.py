@@ -32,7 +32,7 @@ class RawAudit(NamedTuple):
 
     Attributes:
         counts: The verdicts.
-        coverage: What was read of what was planned.
+        coverage: The part of the plan that was read.
     """
 
     counts: AuditCounts
@@ -54,14 +54,14 @@ def audit_raw(
     Args:
         runner: Runs tasks.
         access: The cluster, for the tasks.
-        ranges: What is read.
+        ranges: The ranges to read.
         plan: The plan whose verdicts are counted.
         other: A plan to compare it with.
         sizes: How large the records are, as far as that is known.
         done: Counts the offsets of the tasks that have ended.
 
     Returns:
-        The counts, bounded as `AuditCounts` says.
+        The counts, bounded as in `AuditCounts`.
     """
     tasks = plan_tasks(ranges, cores=runner.cores, sizes=sizes, limit=runner.limit)
     found = runner.run(tasks, AuditTask(access, plan, other), merged, done=done)

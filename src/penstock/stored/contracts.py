@@ -1,4 +1,4 @@
-"""What contracts say of topics as a whole, measured, as a report has it."""
+"""The measured rules of contracts about complete topics, for a report."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def measured_contracts(
     *,
     are_known: bool = True,
 ) -> tuple[ContractEntry, ...]:
-    """Measure what contracts say of topics, and return it.
+    """Measure the rules of contracts about complete topics, and return the results.
 
     Args:
-        plan: Whose policies have the rules.
-        topics: What is audited.
+        plan: The plan, whose policies have the rules.
+        topics: The audited topics.
         measure: Reads the records of some of the topics, and returns the sums.
         are_known: Whether no topic can be among the records but these.
     """
@@ -46,7 +46,7 @@ def measured_contracts(
 def contracts_of(
     evaluator: Evaluator, topics: Iterable[str], totals: Mapping[RuleKey, Totals], now_ms: int
 ) -> tuple[ContractEntry, ...]:
-    """Return what was measured, by contract.
+    """Return the results, by contract.
 
     Args:
         evaluator: The policies.

@@ -1,8 +1,8 @@
-"""Measures what contracts say of all records of a topic together.
+"""Measures the rules of contracts about all records of a topic together.
 
 A policy of KIP-940 with a method `data_set_rules(topic)` has such rules: `DataContract`. Tasks read
-records and give parts of the sums, as bytes. Values that must be unique are distinguished by
-digests of 16 bytes: there is no bound for them but the number of values, so they are counted on
+records and return parts of the sums, as bytes. Values that must be unique are distinguished by
+digests of 16 bytes: they are not bounded except by the number of values, so they are counted on
 disk here, and by Spark there.
 """
 
@@ -60,7 +60,7 @@ class RuleSum(NamedTuple):
         number: See there.
         digest: Of the value that was counted, in hexadecimal digits; empty for any.
         total: The values.
-        bad: Those with the flaw.
+        bad: The records with the flaw.
         latest: The latest instant, in ms; None if there is none.
     """
 
@@ -89,7 +89,7 @@ def decode(data: bytes) -> Iterator[RuleSum]:
 
 
 class Measuring:
-    """Takes records of topics, and gives parts of the sums."""
+    """Takes records of topics, and returns parts of the sums."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -128,7 +128,7 @@ class Measuring:
         return self.rest() if len(self._digests) >= _DIGESTS_HELD else None
 
     def rest(self) -> bytes | None:
-        """Return what was not given yet; None for nothing."""
+        """Return the part that was not returned yet, or None."""
         rows = [*self._digests, *(RuleSum(*key, "", *sums) for key, sums in self._sums.items())]
         self._digests, self._sums = [], {}
         return encode(rows) if rows else None
@@ -178,7 +178,7 @@ class MeasuringTask:
         Raises:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
-            UnreadableBatchError: It cannot be said where a damaged batch ends.
+            UnreadableBatchError: The end of a damaged batch is unknown.
         """
         connection = self.access.connect()
         measuring = Measuring(evaluator_of(self.plan))
@@ -268,4 +268,4 @@ class DataSetSums:
 
 
 def _ignore(_: object) -> None:
-    """The audit itself says which offsets are lost."""
+    """Do nothing: the audit itself reports which offsets are lost."""

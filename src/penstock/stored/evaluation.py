@@ -22,7 +22,7 @@ from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.stored.plan import RecordPlan
 
@@ -37,12 +37,12 @@ class Evaluator:
         self._topics = Plan(plan.policies)
         self._policies = PolicyInstances(plan.policies, self._topics.names)
         self._topics.set_interceptor_patterns(self._policies.patterns)
-        self._chains: dict[str, Chain | Verdict] = {}
+        self._chains: dict[str, Chain | PolicyVerdict] = {}
 
     def judge_records(
         self, topic: str | None, partition: int, records: RecordColumns
     ) -> RecordVerdicts:
-        """Return what becomes of records of one partition, each as if it had been sent alone.
+        """Return the verdicts on records of one partition, each as if it had been sent alone.
 
         Args:
             topic: Their topic; where it is not known, all of them fail.
@@ -65,7 +65,7 @@ class Evaluator:
                 records,
                 records_policy_batch=self._plan.records_policy_batch,
             ),
-            self._plan.ask_again_s,
+            self._plan.retry_for_s,
         )
 
     def close(self) -> None:
@@ -91,8 +91,8 @@ class Evaluator:
             hasattr(instance, "data_set_rules") for instance in self._policies.validation_instances
         )
 
-    def chain(self, topic: str | None) -> Chain | Verdict:
-        """Return a topic's chain, or the verdict about all its records where there is none."""
+    def chain(self, topic: str | None) -> Chain | PolicyVerdict:
+        """Return a topic's chain, or the verdict on all its records if there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
         found = self._chains.get(topic)

@@ -77,7 +77,7 @@ def audit_files(
         on_read: Called with numbers of records that were judged.
 
     Returns:
-        The counts, bounded as `AuditCounts` says.
+        The counts, bounded as in `AuditCounts`.
     """
     counts, records = StoredCounts(), iter(records)
     while some := list(islice(records, _ROWS)):

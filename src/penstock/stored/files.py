@@ -48,7 +48,7 @@ _MS: Final = dt.timedelta(milliseconds=1)
 
 
 class UnreadableFileError(MalformedError):
-    """A file does not hold what the others do. The message names it, and no contents."""
+    """A file does not have the columns of the others. The message names it, without contents."""
 
 
 class FileRecord(NamedTuple):
@@ -74,7 +74,7 @@ class FileRecord(NamedTuple):
 
 
 def read_files(given: str) -> Iterator[FileRecord]:
-    """Read the records of files, one after the other.
+    """Read the records of files, in sequence.
 
     Args:
         given: A file, a folder of Parquet files, or a glob.
@@ -153,7 +153,7 @@ class _Line:
         """Return the record.
 
         Raises:
-            UnreadableFileError: It is none.
+            UnreadableFileError: It is not valid.
         """
 
         def as_bytes(text: str | None) -> bytes | None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class ShowPhase(Protocol):
-    """Shows what is being done inside a `with` block; `penstock.progress.Progress.phase` does."""
+    """Shows the work inside a `with` block, as `penstock.progress.Progress.phase`."""
 
     def __call__(
         self, what: str, done: Callable[[], int] | None = None, total: int | None = None
@@ -74,10 +74,10 @@ class WritingJob:
         source: The topics that are read: names and globs, separated by commas.
         targets: The topics that are written to, by the names of
             `penstock.stored.tasks.writing_task`.
-        start: Where it begins, as `--from` says.
-        end: Where it ends, as `--to` says.
-        name: What its place is kept under; None to make it of the topics and `start`.
-        again: Begin at `start` again, wherever the job has come to.
+        start: Where it begins, as in `--from`.
+        end: Where it ends, as in `--to`.
+        name: The name of its place; None to make it of the topics and `start`.
+        again: Begin at `start` again, regardless of the progress of the job.
         transactions: Whether the cluster has transactions.
     """
 
@@ -122,18 +122,18 @@ def write_topics(
     Args:
         there: The cluster.
         job: The job.
-        runner: Returns what runs tasks; called when it is known that the job can run.
-        topics: What is read.
-        ranges: What of it.
+        runner: Returns the runner of tasks; called when it is known that the job can run.
+        topics: The topics to read.
+        ranges: Their ranges.
         plan: The policies.
-        what: What is being done, such as `splitting orders`.
+        what: The work, such as `splitting orders`.
         shown: Shows it.
-        note: Takes what a user has to know before records are written.
+        note: Called with what a user has to know before records are written.
 
     Raises:
         ConfigurationError: Another command has used the id of the job.
-        LostPlaceError: The target has records of the source, and nothing says how far the job has
-            come.
+        LostPlaceError: The target has records of the source, and the progress of the job is
+            unknown.
         TruncatedError: A log ends before the job's position.
         ClientError: The cluster cannot be reached in time, or refuses.
     """
@@ -152,13 +152,13 @@ def write_topics(
 def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     """Return the id of a job: the given id, or an id made of the topics and the start.
 
-    That of topics that globs mean is made of the globs: other topics may come, and what is done
+    For globs, it is made of the globs: other topics may be added, and finished work
     must not be done again.
 
     Args:
         there: The cluster.
         job: The job.
-        topics: What is read.
+        topics: The topics to read.
     """
     if job.name is not None:
         return job.name
@@ -183,14 +183,14 @@ def known_job(
     Args:
         there: The cluster.
         job: The job.
-        topics: What is read.
+        topics: The topics to read.
         name: The id of the job.
         places: From `StoredTopics.places`.
-        note: Takes what a user has to know: that the target holds records of others.
+        note: Called with what a user has to know: that the target has other records.
 
     Raises:
-        LostPlaceError: The target has records of the source, and nothing says how far the job has
-            come.
+        LostPlaceError: The target has records of the source, and the progress of the job is
+            unknown.
     """
     known = known_in(there, topics, name, places)
     if known or job.again or job.start == "latest":
@@ -231,13 +231,13 @@ def writing_task(
     name: str,
     known: Known,
 ) -> WritingTask:
-    """Return what tasks do.
+    """Return the work of tasks.
 
     Args:
         there: The cluster.
         job: The job.
-        topics: What is read.
-        ranges: What of it.
+        topics: The topics to read.
+        ranges: Their ranges.
         plan: The policies.
         name: The id of the job.
         known: How far it has come.
@@ -273,10 +273,10 @@ def write_ranges(
     Args:
         there: The cluster.
         runner: Runs tasks.
-        topics: What is read.
-        ranges: What of it.
-        work: What is done.
-        what: What is being done, in words.
+        topics: The topics to read.
+        ranges: Their ranges.
+        work: The work of tasks.
+        what: The work, in words.
         shown: Shows it.
     """
     done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
@@ -291,7 +291,7 @@ def _begin_again(
     work: WritingTask,
     shown: ShowPhase,
 ) -> None:
-    """Commit where all ranges start, before anything is written: a run that is interrupted goes on.
+    """Commit where all ranges start, before records are written: an interrupted run continues.
 
     Each is an empty range, at whose start the claim of this run is committed.
     """

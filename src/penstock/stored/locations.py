@@ -33,7 +33,7 @@ class RecordLocation:
         """Read `TOPIC`, `path:DIR` or `table:NAME`.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: It is not valid.
         """
         if text.startswith(TABLE):
             return cls(_table(text), is_folder=False, is_table=True)

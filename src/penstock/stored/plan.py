@@ -55,7 +55,7 @@ class RecordPlan:
             number of bytes.
         has_interceptors: Whether records can be changed or dropped.
         topic_settings: The topic level keys that were set on topics, by topic.
-        ask_again_s: The seconds for which a task retries policies that cannot decide, before it
+        retry_for_s: The seconds for which a task retries policies that cannot decide, before it
             fails.
     """
 
@@ -65,7 +65,7 @@ class RecordPlan:
     columns: Mapping[str, int]
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
-    ask_again_s: float = policy_retries.FOR_S
+    retry_for_s: float = policy_retries.FOR_S
 
     @property
     def path(self) -> Path:
@@ -74,7 +74,7 @@ class RecordPlan:
 
     @property
     def configuration(self) -> Configuration:
-        """The whole configuration, read again; not for Spark's executors."""
+        """The complete configuration, read again; not for Spark's executors."""
         return _read(self.policies.path, self.policies.properties, self.policies)
 
     @property
@@ -199,7 +199,9 @@ def load_plan(
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
     # The classes are loaded in this process anyway.
-    configuration = load_configuration(file, ask=declared_here, ask_classes=classes_here)
+    configuration = load_configuration(
+        file, read_declared=declared_here, describe_classes=classes_here
+    )
     return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
 
 
@@ -230,7 +232,7 @@ def _plan(
 
 
 def _columns(policies: PolicyInstances, records_policies: Sequence[str]) -> dict[str, int]:
-    """Return the columns that policies look at, with the most bytes of each."""
+    """Return the columns that policies read, with the most bytes of each."""
     judging = policies.judging
     takes_batches = bool(records_policies) or any(
         isinstance(policy, BatchPolicy) for policy in judging

@@ -1,9 +1,9 @@
 """How a task retries a policy that cannot decide now, before it fails.
 
-Spark tries a task again at once, as often as `spark.task.maxFailures` says, and with a master
+Spark repeats a task at once, as often as in `spark.task.maxFailures`, and with a master
 `local[N]` not at all: without a wait all attempts are spent in the second for which, for example,
-`SchemaPolicy` leaves a registry alone that is away. So an attempt retries its policies for a
-while. After that, Spark repeats the task, or whoever started the job does.
+`SchemaPolicy` leaves an unavailable registry alone. So an attempt retries its policies for a
+while. After that, Spark repeats the task, or the user repeats the job.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOR_S: Final = 10.0
-"""How long an attempt of a task retries the same records. Far less than what a policy may take
-altogether (`spark.sql.execution.pyspark.udf.idleTimeoutSeconds`), and a transaction."""
+"""How long an attempt of a task retries the same records. Far less than the time that a policy may
+take in total (`spark.sql.execution.pyspark.udf.idleTimeoutSeconds`), and a transaction."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 _T = TypeVar("_T")
@@ -36,10 +36,10 @@ def decided(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """Return what policies decide, and retry for a while where they cannot decide now.
+    """Return the verdicts of policies; retry for a while if they cannot decide now.
 
     Args:
-        judge: Calls them; what it raises besides a `PostponedError` ends the wait.
+        judge: Calls them; an exception other than a `PostponedError` ends the retries.
         for_s: How long they are retried, in seconds from the first time; 0: not at all.
         beat: Called before each pause; may raise, which ends the wait.
         clock: Returns seconds that never go back.

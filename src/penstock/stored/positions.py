@@ -1,7 +1,7 @@
 """Jobs that write topics: their ids, how far they have come, and whose tasks are whose.
 
-How far a job has come is kept as the committed offsets of its group, in the transactions of what it
-writes, and in a compacted topic beside it (`penstock.client.places`), in the same transactions:
+The progress of a job is kept as the committed offsets of its group, in the transactions of its
+records, and in a compacted topic (`penstock.client.places`), in the same transactions:
 brokers remove the committed offsets of a group without members after some days.
 """
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
 
-_ASKED_EVERY_S: Final = 1.0
+_REQUESTED_EVERY_S: Final = 1.0
 _MARK: Final = "."
-"""In the id of a run, before what tells the runs of other commands apart."""
+"""In the id of a run, before the part that distinguishes the runs of other commands."""
 
 
 class Known(NamedTuple):
-    """How far a job has come in partitions, by what is left of it.
+    """The progress of a job in partitions, by the ranges that are left.
 
     Attributes:
         committed: The committed offsets.
@@ -70,9 +70,9 @@ def job_id(command: str, sources: Iterable[Topic], targets: Iterable[Topic], sta
     """Return the id of a job: the same for the same topics, of the same ids, and the same start.
 
     Args:
-        command: Such as `split`.
-        sources: What is read.
-        targets: What is written to.
+        command: The command, such as `split`.
+        sources: The topics to read.
+        targets: The topics to write to.
         start: The value of `--from`.
     """
     sides = (sorted(map(_identity, sources)), list(map(_identity, targets)), [start])
@@ -90,7 +90,7 @@ def run_id(command: str, targets: Iterable[str]) -> str:
 
 
 def run_mark(command: str, targets: Iterable[str]) -> str:
-    """Return what the ids of the runs of one command with the same targets end with."""
+    """Return the end of the ids of the runs of a command with the same targets."""
     return f"{_MARK}{_digest([command, *targets])[:8]}"
 
 
@@ -149,7 +149,7 @@ def placed(
         job: The id of the job.
         topic_ids: The ids of the topics, by name.
         partitions: The partitions of the topics.
-        places: What is there.
+        places: The existing places.
 
     Raises:
         LostPlaceError: One cannot be read.
@@ -169,8 +169,8 @@ def was_kept(places: Places, topics: Iterable[str], mark: str) -> bool:
     Then places were kept when records were written, and a job that has none has not begun.
 
     Args:
-        places: What is there.
-        topics: The names of the topics that are read.
+        places: The existing places.
+        topics: The names of the topics to read.
         mark: From `run_mark`.
     """
     return any(map(places.has_topic, topics)) or places.has_run(mark)
@@ -181,9 +181,9 @@ def lost_place(job: str, target: str, found: Partition, places: Places) -> LostP
 
     Args:
         job: The id of the job.
-        target: The topic that is written to.
-        found: A partition of the source whose records are there.
-        places: What is there.
+        target: The topic to write to.
+        found: A partition of the source whose records it has.
+        places: The existing places.
     """
     group = group_of(job)
     return LostPlaceError(
@@ -222,18 +222,18 @@ def from_positions(
 ) -> tuple[OffsetRange, ...]:
     """Return ranges that begin where the job has come to.
 
-    Before their start, too, if `goes_back`: so what was removed after an earlier run is found
-    missing, and records after an earlier run that began at the end are read. Where offsets are
-    committed, each task finds out itself what is done behind the start of its range.
+    Before their start, too, if `goes_back`: so records that were removed after an earlier run are
+    found missing, and records after an earlier run that began at the end are read. Where offsets
+    are committed, each task itself finds the position after the start of its range.
 
     Args:
-        ranges: One of each partition, as `--from` says.
-        known: How far the job has come.
+        ranges: One of each partition, as in `--from`.
+        known: The progress of the job.
         goes_back: Whether offsets before a range are read that the job has not come to.
         to_end: Whether they end where the logs do.
 
     Raises:
-        TruncatedError: A log ends before the job's position: what was written there since would
+        TruncatedError: A log ends before the job's position: later records would
             be left out.
     """
     begun = []
@@ -256,7 +256,7 @@ def done_before(ranges: Iterable[OffsetRange], begun: Iterable[OffsetRange]) -> 
     """Return how many offsets of ranges are left out, as places say that they are done.
 
     Args:
-        ranges: As `--from` says.
+        ranges: As in `--from`.
         begun: From `from_positions`.
     """
     starts = {offset_range.of: offset_range.start for offset_range in begun}
@@ -311,7 +311,7 @@ class OffsetsDone:
         now = time.monotonic()
         if now < self._next or not self._partitions:
             return self._done
-        self._next = now + _ASKED_EVERY_S
+        self._next = now + _REQUESTED_EVERY_S
         try:
             found = read_positions(self._connection, self._group, self._partitions)
         except (ClientError, WireError):

@@ -45,8 +45,8 @@ class RedriveJob:
 
     Attributes:
         letters: Their topic.
-        ranges: What of it has not been worked through.
-        work: What is done.
+        ranges: The ranges that have not been processed.
+        work: The work of tasks.
     """
 
     letters: Topic
@@ -55,7 +55,7 @@ class RedriveJob:
 
     @property
     def what(self) -> str:
-        """What is being done, in words."""
+        """The work, in words."""
         return f"judging {self.letters.name}"
 
     def write(
@@ -76,7 +76,7 @@ def prepare_redrive(
     transactions: bool = True,
     dry_run: bool = False,
 ) -> RedriveJob:
-    """Find out what is to be done; create the topic where letters are parked.
+    """Find the ranges to process; create the topic where letters are parked.
 
     Args:
         there: The cluster.
@@ -88,7 +88,7 @@ def prepare_redrive(
         dry_run: Create nothing.
 
     Raises:
-        LostPlaceError: Letters were parked, and nothing says how far the job has come.
+        LostPlaceError: Letters were parked, and the progress of the job is unknown.
         TruncatedError: The log of the letters ends before the job's position.
     """
     parked = letters.name + PARKED_SUFFIX
@@ -124,7 +124,7 @@ def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
 def _not_done(
     there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
 ) -> tuple[OffsetRange, ...]:
-    """Return what of a dead letter topic has not been worked through."""
+    """Return what of a dead letter topic has not been processed."""
     tasks = [
         PositionTask(job, letters.name, letters.topic_id, number) for number in letters.partitions
     ]

@@ -1,4 +1,4 @@
-"""What runs the tasks of a job: Spark (`penstock.spark.execution.task_runner`), or this process.
+"""The runners of a job's tasks: Spark (`penstock.spark.execution.task_runner`), or this process.
 
 ::
 

@@ -34,7 +34,7 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
 
     Args:
         connection: The cluster.
-        logs: The whole range of each partition, from its first offset to its end.
+        logs: The complete range of each partition, from its first offset to its end.
 
     Returns:
         The sizes. Partitions that no broker describes, and empty partitions, are left out.
@@ -51,7 +51,7 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
             }
     if not sizes:
         return Sizes()
-    # Partitions that are not known are taken for what the others are on average.
+    # Unknown partitions are estimated as the average of the others.
     total = sum(size * whole[partition] for partition, size in sizes.items())
     return Sizes(sizes, max(total / sum(whole[partition] for partition in sizes), 1.0))
 

@@ -25,7 +25,7 @@ def subject_of(
     coverage: Coverage | None = None,
     seconds: float,
 ) -> About:
-    """Return what an audit is of.
+    """Return the subject of an audit.
 
     Args:
         source: The topics as they were named, or the files.
@@ -33,7 +33,7 @@ def subject_of(
         plan: The plan whose verdicts are counted.
         other: The plan it was compared with.
         ranges: The offsets that were read; none for files.
-        coverage: What was read of them; None where that is not known.
+        coverage: The part of them that was read; None if it is not known.
         seconds: How long it took.
     """
     return About(

@@ -15,7 +15,7 @@ _SETTINGS_TIMEOUT_S: Final = 30.0
 
 
 def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> TopicConfigIndex:
-    """Read the topic level keys of all topics; none where topics have no settings of their own.
+    """Read the topic level keys of all topics; empty if topics have no settings.
 
     Raises:
         ConfigurationError: They may not be read.
@@ -38,8 +38,8 @@ def own_settings(
     """Read the topic level keys that were set on topics, as the gateway does.
 
     Args:
-        configuration: Says where they are kept.
-        properties: How the cluster is reached.
+        configuration: Names the topic where they are kept.
+        properties: The client properties for the cluster.
         topics: The topics.
 
     Returns:

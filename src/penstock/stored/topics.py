@@ -60,9 +60,9 @@ class StoredTopics:
 
         Args:
             given: Names and globs, separated by commas.
-            written: The topics that are written to: none of them may be read. Globs leave them
-                out, and what is parked of them.
-            key: How `given` was given, for the error.
+            written: The topics to write to: none of them may be read. Globs leave them
+                out, and those of parked letters.
+            key: The option of `given`, for the error.
 
         Raises:
             ConfigurationError: A topic does not exist, or is written to.
@@ -84,7 +84,7 @@ class StoredTopics:
         """Read how far jobs have come, as far as that is kept in the topic of places.
 
         Args:
-            create: Create the topic if there is none.
+            create: Create the topic if it does not exist.
 
         Raises:
             ConfigurationError: Not authorized, or the topic is not suitable.

@@ -1,1 +1,1 @@
-"""What policies a topic might have, judging by a sample of its records: `penstock suggest`."""
+"""Proposes policies for a topic by a sample of its records: `penstock suggest`."""

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from penstock.suggestions.profile import Profile
 
 _MANY: Final = 50
-"""So often a place has to be seen for a condition about what it holds."""
+"""How often a place must occur for a condition about its values."""
 _ENUMERATION_MOST: Final = 20
 _TIMES_EACH: Final = 5
-"""Texts of an enumeration are seen so many times each, on average."""
+"""How often each text of an enumeration must occur, on average."""
 _FAR: Final = 10
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED: Final = frozenset({
@@ -44,11 +44,11 @@ class ProposedCondition(NamedTuple):
 
 
 def conditions_of(profile: Profile, tolerance: float) -> list[ProposedCondition]:
-    """Return conditions about the fields of values, each with a name of its own.
+    """Return conditions about the fields of values, each with a unique name.
 
     Args:
-        profile: What is seen.
-        tolerance: The share of values that may be taken for mistakes.
+        profile: The counts of the sample.
+        tolerance: The share of values that may be mistakes.
     """
     found: dict[str, ProposedCondition] = {}
     for path, place in profile.places():
@@ -67,7 +67,7 @@ def conditions_of(profile: Profile, tolerance: float) -> list[ProposedCondition]
 
 
 def _guarded(path: Sequence[str], root: Profile, template: str) -> str:
-    """Return a condition that is about a field where it is there, and not null."""
+    """Return a condition that is about a field if it is present, and not null."""
     text = f"value.{'.'.join(path)}"
     condition = template.replace("{}", text)
     guards = []
@@ -118,7 +118,7 @@ def _bound(numbers: Sequence[float], tolerance: float) -> float:
 
 
 def _limit(number: float) -> str:
-    """Return a limit for what was seen to reach a number: twice as far, with one digit.
+    """Return a limit for values that reach a number: twice as much, with one digit.
 
     Shares of a whole reach 1.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VALUES_MOST: Final = 200
-"""Of a place with more different texts, none is remembered: it is no enumeration."""
+"""Of a place with more different texts, none is remembered: it is not an enumeration."""
 _NUMBERS_MOST: Final = 20_000
 _FIELDS_MOST: Final = 500
 """Of an object with more different names, none is remembered: it is a map."""

@@ -47,14 +47,14 @@ class Proposal(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """What is proposed for a topic.
+    """The proposals for a topic.
 
     Attributes:
         topic: The topic.
         records: How many records there are in the sample.
-        schema: The JSON Schema of values; None for none.
-        proposals: What it and the others ask for.
-        notes: What else there is to say.
+        schema: The JSON Schema of values, or None.
+        proposals: The proposed policies, with the schema.
+        notes: Other remarks.
     """
 
     topic: str
@@ -65,12 +65,12 @@ class Proposals(NamedTuple):
 
 
 def propose(topic: str, records: Sequence[Record], tolerance: float) -> Proposals:
-    """Return what a sample of records suggests.
+    """Return the proposals for a sample of records.
 
     Args:
         topic: The topic.
         records: At least one.
-        tolerance: The share of records that may be taken for mistakes.
+        tolerance: The share of records that may be mistakes.
     """
     found: list[Proposal] = []
     notes: list[str] = []

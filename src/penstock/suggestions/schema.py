@@ -18,8 +18,8 @@ def schema_of(profile: Profile, tolerance: float) -> dict[str, Any]:
     """Return a JSON Schema.
 
     Args:
-        profile: What is seen.
-        tolerance: The share of values that may be taken for mistakes: of types, of missing fields.
+        profile: The counts of the sample.
+        tolerance: The share of values that may be mistakes: of types, of missing fields.
     """
     return {"$schema": DRAFT, **_schema(profile, tolerance)}
 
@@ -54,7 +54,7 @@ def _schema(profile: Profile, tolerance: float) -> dict[str, Any]:
 def types_of(profile: Profile, tolerance: float) -> list[str]:
     """Return the types of a place: the most frequent, until no more than mistakes are left."""
     types = profile.types.copy()
-    if types["number"]:  # whole numbers among others are numbers
+    if types["number"]:  # integers among others are numbers
         types["number"] += types.pop("integer", 0)
     left = profile.count
     found = []

@@ -82,9 +82,9 @@ class TopicConfigRecord:
         topic: The name of the topic.
         settings: Its topic level keys.
         gateway: The gateway that wrote the record.
-        changes: The altered keys, with None for deleted ones; None if all keys were replaced. If
+        changes: The altered keys, with None for deleted keys; None if all keys were replaced. If
             two gateways alter one topic at the same time, the changes of the later record are
-            applied to the result of the earlier one.
+            applied to the result of the earlier record.
         base: The id of the record that was altered.
         id: The id of the record.
         timestamp_ms: The timestamp of the record, set by the broker; not part of the value.

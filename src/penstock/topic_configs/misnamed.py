@@ -1,4 +1,4 @@
-"""Names of configs that look like topic level keys of Penstock and are none: what was meant.
+"""Finds the topic level key that is meant by the name of an unknown config.
 
 No broker knows them: it refuses them with INVALID_CONFIG, like all names that it does not know.
 The gateway adds to its message.
@@ -60,14 +60,14 @@ def may_be_own(name: str) -> bool:
 
 
 def explained(message: str | None, allowed: Collection[str] | None) -> str | None:
-    """Return a broker's message about an unknown config, with what was meant.
+    """Return a broker's message about an unknown config, with the key that is meant.
 
     Args:
         message: The message of its INVALID_CONFIG error.
         allowed: The topic level keys that may be set on topics; None if the gateway keeps none.
 
     Returns:
-        None where the message is about something else, or the name is not like Penstock's.
+        None if the message has another meaning, or the name is not like Penstock's.
     """
     if not (message and message.startswith(_UNKNOWN)):
         return None

@@ -1,7 +1,7 @@
 """Replaces every broker address in a response, without changing any other bytes.
 
-Kafka's schemas (from `kio`) say which fields are addresses: a structure with a `host` and a `port`
-is one, and its node id is the `node_id` or `broker_id` next to it, or in the structure around it. A
+Kafka's schemas (from `kio`) define which fields are addresses: a structure with a `host` and a
+`port`, and its node id is the `node_id` or `broker_id` next to it, or in the structure around it. A
 response is parsed only up to its last address.
 
 A client can make a broker send millions of addresses. So a response is walked in slices, and memory
@@ -76,7 +76,7 @@ def holds_addresses(api_key: int, version: int) -> bool:
 
 @cache
 def _schema(api_key: int, version: int) -> tuple[Structure, bool]:
-    """Return what a response is made of, and whether its header may have tagged fields."""
+    """Return the structure of a response, and whether its header may have tagged fields."""
     schema = load_response_schema(api_key, version)
     return structure_of(schema), schema.__header_schema__.__flexible__
 
@@ -99,10 +99,10 @@ def replace_in_slices(
         Buffers that together are the new frame; the original alone if nothing changed.
 
     Raises:
-        WireError: The response is not what its schema says.
+        WireError: The response does not follow its schema.
     """
     structure, flexible = _schema(api_key, version)
-    walk = _Walk(frame, replace)
+    walk = _ResponseWalk(frame, replace)
     try:
         yield from walk.response(structure, body_of_response(frame, flexible=flexible))
     except (IndexError, error, UnicodeDecodeError):
@@ -114,7 +114,7 @@ def replace_in_slices(
     return framed(walk.spliced.finish(len(frame)))
 
 
-class _Walk:
+class _ResponseWalk:
     """A walk through one response, which yields after each slice.
 
     A step is a structure. Arrays of flat structures, which may be long, are walked without a

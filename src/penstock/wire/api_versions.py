@@ -30,7 +30,7 @@ _RANGE = Struct(">hhh")  # API key, first version, last version
 def narrow(
     frame: bytes, version: int, ranges: Mapping[int, tuple[int, int]]
 ) -> list[bytes | memoryview]:
-    """Narrow the ranges of a response; an API of which nothing is left is dropped.
+    """Narrow the ranges of a response; drop an API without a range.
 
     Args:
         frame: The broker's response, length included.

@@ -2,7 +2,7 @@
 
 The library does not check lengths: it allocates memory for as many entries as an array claims to
 have, and the process dies without that much memory. So every count and length is first checked
-against the bytes that are there. The library also fails at unknown tagged fields (KIP-482). A
+against the received bytes. The library also fails at unknown tagged fields (KIP-482). A
 broker ignores them, and they are removed here.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _LONG: Final = 0x80
-"""Where a string's length, and one, has more than one byte. Null is 0."""
+"""If a string's length plus 1 has more than one byte. Null is 0."""
 
 
 class TooManyEntriesError(WireError):
@@ -69,7 +69,7 @@ def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]
         the frame after it.
 
     Raises:
-        WireError: It is not what its schema says.
+        WireError: It does not follow its schema.
     """
     edits = Edits()
     try:
@@ -80,10 +80,10 @@ def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]
 
 
 def walk(structure: Structure, data: bytes, position: int, edits: Edits) -> int:
-    """Return the position after a structure; `edits` gets what the library cannot read of it.
+    """Return the position after a structure; `edits` gets the parts that the library cannot read.
 
     Raises:
-        IndexError, struct.error: It is not what its schema says.
+        IndexError, struct.error: It does not follow its schema.
         WireError: It has too many entries or tagged fields.
     """
     flexible = structure.flexible
@@ -122,7 +122,7 @@ def walk_field(field: WireField, data: bytes, position: int, flexible: bool, edi
 
 
 def _skip(field: WireField, data: bytes, position: int, flexible: bool) -> int:
-    """Return the position after a field that is no structure; null only where that may be."""
+    """Return the position after a field that is not a structure; null only where that may be."""
     if not field.nullable and field.is_null_at(data, position, flexible=flexible):
         raise IndexError
     return skip_field(field, data, position, flexible)

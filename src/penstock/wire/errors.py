@@ -11,9 +11,9 @@ from penstock.errors import MalformedError
 
 
 class WireError(MalformedError):
-    """The peer's bytes are not what the protocol says. The connection cannot go on.
+    """The peer's bytes do not follow the protocol. The connection cannot continue.
 
-    The text never holds what the bytes hold.
+    The text never has content of the bytes.
     """
 
 

@@ -2,7 +2,7 @@
 
 A frame is either held until it is complete, or passed on in pieces as they are received. That is
 decided by its first bytes. No memory is allocated before the bytes of a frame are received,
-whatever its length claims.
+for any length in its header.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FrameReader:
             head_bytes: How many bytes, length included, `on_head` needs.
             max_bytes: The largest length accepted.
             on_head: A frame begins; returns whether to hold it (True) or to stream it.
-            on_frame: A held frame is whole.
+            on_frame: A held frame is complete.
             on_piece: A part of a streamed frame, the first with its head, and whether it is
                 the last.
         """
@@ -89,7 +89,7 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes of the current frame that have not been received yet; 0 if there is none."""
+        """The bytes of the current frame that have not been received yet; 0 between frames."""
         return 0 if self._stopped else self._left
 
     @property
@@ -131,17 +131,17 @@ class FrameReader:
     def leave(self) -> tuple[bytes, int]:
         """Return the first bytes of a frame, and how many of a streamed frame are missing.
 
-        Both are forgotten; somebody else goes on from there. To be called if `is_streaming`.
+        Both are forgotten; another reader continues. To be called if `is_streaming`.
         """
         head, left, self._head, self._left = self._head, self._left, b"", 0
         return head, left
 
     def enter(self, left: int) -> None:
-        """Go on within a streamed frame of which so many bytes are missing; 0 between frames."""
+        """Continue within a streamed frame with so many bytes missing; 0 between frames."""
         self._left, self._is_held = left, False
 
     def put_back(self, head: bytes) -> None:
-        """Have the first bytes of a frame again, which `leave` has returned."""
+        """Take the first bytes of a frame back, which `leave` has returned."""
         self._head = head
 
     def feed(self, data: bytes) -> None:
@@ -183,7 +183,7 @@ class FrameReader:
         self._held_bytes += self._held.write(part)
 
     def _whole(self, last: bytes | memoryview) -> bytes:
-        """Return a frame whose last part is there. No byte is copied again for that."""
+        """Return a frame whose last part has arrived. Its bytes are not copied again."""
         held, self._held, self._held_bytes = self._held, None, 0
         if held is None:
             return bytes(last)

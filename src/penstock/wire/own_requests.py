@@ -1,6 +1,6 @@
-"""Requests of the gateway's own and their responses, written and read by the protocol library.
+"""Requests of the gateway and their responses, written and read by the protocol library.
 
-Those of which a client may determine the size are written and read in slices.
+If a client may determine their size, they are written and read in slices.
 """
 
 from __future__ import annotations

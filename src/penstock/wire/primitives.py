@@ -1,6 +1,6 @@
 """Kafka's primitive types, read at a position and written as bytes.
 
-`read_x(data, position)` gives the value and the position after it, and raises IndexError or
+`read_x(data, position)` returns the value and the position after it, and raises IndexError or
 struct.error past the end of the data.
 """
 

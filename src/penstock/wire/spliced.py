@@ -1,4 +1,4 @@
-"""A frame of which some bytes are replaced, in about as much memory as it has bytes."""
+"""A frame with some bytes replaced, in about as much memory as it has bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Spliced:
             self._append(replacement)
 
     def finish(self, end: int) -> list[bytes | memoryview]:
-        """Return the buffers of the result, with what stays up to `end`."""
+        """Return the buffers of the result, with the original bytes up to `end`."""
         self._keep(end)
         if self._last:
             self._parts.append(self._last)

@@ -55,7 +55,7 @@ class WireField(NamedTuple):
 
 
 class FieldRun(NamedTuple):
-    """Some fields of a structure: so many bytes, then perhaps a field of another size."""
+    """Some fields of a structure: so many bytes, then optionally a field of another size."""
 
     size: int
     field: WireField | None
@@ -147,7 +147,7 @@ def _field(field: dataclasses.Field[Any]) -> WireField:
 
 
 def skip_field(field: WireField, frame: bytes, position: int, flexible: bool) -> int:
-    """Return the position after a field that is no structure.
+    """Return the position after a field that is not a structure.
 
     Raises:
         IndexError: It does not end within the frame.

@@ -287,8 +287,8 @@ async def test_the_error_about_a_misspelt_key_names_a_similar_key(api, version):
     talk, _, forwarded = await misnamed(api, version, "penstock.mod")
     assert forwarded.body.validate_only
     talk.answer(forwarded, **unknown("a", "penstock.mod"))
-    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.response()) == {"a": (40, said)}
+    message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.response()) == {"a": (40, message)}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
@@ -324,8 +324,8 @@ async def test_a_resource_beside_a_misspelt_key_is_altered(api, version):
     forwarded = await talk.forwarded(api)
     assert sent_in(forwarded) == {"b": [("retention.ms", "5")]}
     talk.answer(forwarded, **answers("b"))
-    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}
+    message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)
@@ -344,8 +344,8 @@ async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could(
     await talk.request(44, 1, **altering(("a", [("penstock.mod", SET, "mark")])))
     forwarded = await talk.forwarded(44)
     talk.answer(forwarded, **unknown("a", "penstock.mod"))
-    said = (
+    message = (
         f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
         "does not allow it on topics (topic.settings.keys.allowed)"
     )
-    assert read(await talk.response()) == {"a": (40, said)}
+    assert read(await talk.response()) == {"a": (40, message)}

@@ -258,8 +258,8 @@ async def test_the_error_about_a_misspelt_key_names_a_similar_key(version):
     await probed(talk, version, "a", "b", configs=[own("mark", "penstock.mod")],
                  answer={"topics": [unknown("a", "penstock.mod"), result("b")]})  # fmt: skip
     await created(talk, "b")
-    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}
+    message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -280,9 +280,9 @@ async def test_a_misspelt_key_is_explained_by_a_gateway_that_keeps_none():
     talk = AdminTalk()
     await probed(talk, 7, "a", configs=[own("mark", "penstock.mode")],
                  answer={"topics": [unknown("a", "penstock.mode")]})  # fmt: skip
-    ((code, said),) = read(await talk.response()).values()
+    ((code, message),) = read(await talk.response()).values()
     assert code == 40
-    assert said.startswith(f"{UNKNOWN}penstock.mode; the gateway keeps no topic level keys: ")
+    assert message.startswith(f"{UNKNOWN}penstock.mode; the gateway keeps no topic level keys: ")
 
 
 async def test_a_client_without_the_right_learns_nothing_of_keys():
@@ -298,11 +298,11 @@ async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could(
     await talk.store()
     await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")],
                  answer={"topics": [unknown("a", "penstock.mod")]})  # fmt: skip
-    said = (
+    message = (
         f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
         "does not allow it on topics (topic.settings.keys.allowed)"
     )
-    assert read(await talk.response()) == {"a": (40, said)}
+    assert read(await talk.response()) == {"a": (40, message)}
 
 
 @pytest.mark.parametrize("version", versions(API))
@@ -321,5 +321,5 @@ async def test_a_topic_beside_a_misspelt_key_needs_no_counts_where_no_policy_jud
     await probed(talk, 7, "a", "b", configs=[own("mark", "penstock.mod")],
                  answer={"topics": [unknown("a", "penstock.mod"), undescribed]})  # fmt: skip
     await created(talk, "b")
-    said = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
-    assert read(await talk.response()) == {"a": (40, said), "b": (0, None)}
+    message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
+    assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}

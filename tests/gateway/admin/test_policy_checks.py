@@ -22,7 +22,7 @@ class Policies:
     def __init__(self, *, room=True, needs_context=False):
         self.room, self.needs_context = room, needs_context
         self.verdict = asyncio.get_running_loop().create_future()
-        self.asked, self.left_out, self.ended = [], [], 0
+        self.judged, self.left_out, self.ended = [], [], 0
 
     def begin_observing(self, policy):
         return self.room
@@ -33,8 +33,8 @@ class Policies:
     def not_observed(self, policy):
         self.left_out.append(policy)
 
-    async def creation(self, asked, asking, *, is_observed=False):
-        self.asked.append((asked, is_observed))
+    async def creation(self, request, context, *, is_observed=False):
+        self.judged.append((request, is_observed))
         return await self.verdict
 
     alteration = creation
@@ -72,12 +72,12 @@ async def test_a_creation_is_not_waited_for_and_a_refusal_is_reported():
     observed = Observed(policies)
     assert await observed.checks.creation(CREATION) is None
     await asyncio.sleep(0)
-    assert policies.asked == [(CREATION, True)]
+    assert policies.judged == [(CREATION, True)]
     policies.verdict.set_result(NO)
     await observed.done()
-    (told,) = observed.refusals
-    assert (told.topic, told.client_id, told.is_observed) == ("watched", "client", True)
-    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
+    (refusal,) = observed.refusals
+    assert (refusal.topic, refusal.client_id, refusal.is_observed) == ("watched", "client", True)
+    assert (refusal.principal, refusal.address) == ("User:alice", "10.0.0.7")
     assert policies.ended == 1
 
 
@@ -133,7 +133,7 @@ async def test_without_metadata_a_policy_with_a_context_does_not_observe():
     observed = Observed(policies)
     assert await observed.checks.creation(CREATION) is None
     await observed.done()
-    assert (policies.asked, policies.left_out, policies.ended) == ([], ["a.P"], 1)
+    assert (policies.judged, policies.left_out, policies.ended) == ([], ["a.P"], 1)
     error = MetadataUnavailableError("no metadata")
     assert observed.checks.cannot_be_judged("watched", error) is None
     assert observed.checks.cannot_be_judged("strict", error).code == -1

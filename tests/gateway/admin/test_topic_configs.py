@@ -127,15 +127,15 @@ class Cluster:
 
     def __init__(self) -> None:
         self.ids: dict[str, UUID] = {}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def create(self, topic: str) -> UUID:
         assert topic not in self.ids
         return self.ids.setdefault(topic, uuid4())
 
     def look_up(self, names: Iterable[str]) -> dict[str, UUID | None]:
-        self.asked = list(names)
-        return {name: self.ids.get(name) for name in self.asked}
+        self.requested = list(names)
+        return {name: self.ids.get(name) for name in self.requested}
 
 
 class Gateways:
@@ -289,11 +289,11 @@ async def test_topics_are_new_until_they_have_been_seen(gateways):
 
 async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
     """Two gateways alter different keys of a topic, the second before it has read of the first."""
-    one, two = await gateways.start("one"), await gateways.start("two", dies=dies)
+    first_gateway, two = await gateways.start("one"), await gateways.start("two", dies=dies)
     topic_id = gateways.cluster.create("orders")
     first, second = ({key: value} for key, value in OWN.items())
     two._follower._log.lags = True
-    await one.put("orders", topic_id, first, changes=first)
+    await first_gateway.put("orders", topic_id, first, changes=first)
     putting = asyncio.ensure_future(two.put("orders", topic_id, second, changes=second))
     await asyncio.sleep(0.02)
     two._follower._log.lags = False
@@ -301,7 +301,7 @@ async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
     with suppress(Died):
         await putting
     await settled()
-    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (first_gateway, two)] == [OWN, OWN]
     return topic_id
 
 
@@ -580,16 +580,19 @@ async def test_what_the_creator_of_a_deleted_topic_left_is_not_for_the_next_one(
 
 
 async def test_of_two_who_create_a_topic_the_one_that_did_has_its_settings_kept(gateways):
-    one, two = await gateways.start("one"), await gateways.start("two")
-    first = await one.begin("orders", OWN)
+    first_gateway, two = await gateways.start("one"), await gateways.start("two")
+    first = await first_gateway.begin("orders", OWN)
     second = await two.begin("orders", OTHERS)
     topic_id = gateways.cluster.create("orders")  # asked by two
 
     await two.finish(second, topic_id)
-    await one.withdraw(first)
+    await first_gateway.withdraw(first)
     await settled()
 
-    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OTHERS, OTHERS]
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (first_gateway, two)] == [
+        OTHERS,
+        OTHERS,
+    ]
     assert gateways.open_creations == []
 
 
@@ -642,13 +645,13 @@ async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways)
 async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways):
     gateway = await gateways.start()
     gone = await gateways.create(gateway, "gone", OWN)
-    anew = await gateways.create(gateway, "anew", OWN)
+    recreated = await gateways.create(gateway, "anew", OWN)
     stays = await gateways.create(gateway, "stays", OWN)
     del gateways.cluster.ids["gone"], gateways.cluster.ids["anew"]
     gateways.cluster.create("anew")
 
     await gateway.sweep(gateways.cluster.look_up)
-    assert gateway.index.topics().keys() == {gone, anew, stays}
+    assert gateway.index.topics().keys() == {gone, recreated, stays}
     gateways.later(ABANDONED_AFTER_S + 1)
     for _ in range(MISSED_TIMES - 1):
         await gateway.sweep(gateways.cluster.look_up)
@@ -694,7 +697,7 @@ async def test_no_request_names_a_topic_without_a_name(gateways, starting):
 
     await gateway.sweep(gateways.cluster.look_up, starting=starting)
 
-    assert "" not in gateways.cluster.asked
+    assert "" not in gateways.cluster.requested
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")])

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.engine.verdict import (
     Outcome,
+    PolicyVerdict,
     RecordError,
-    Verdict,
     failed,
     not_judged,
     refused,
@@ -94,7 +94,7 @@ def test_topics_and_configs(given, subject, topic, resource):
 @pytest.mark.parametrize("text", ["ä" * 5000, "\ud800" * 5000, "\u2028\n\r\x00" * 2000, "𝄞" * 3000])
 def test_texts_are_cut_and_stay_one_line(text):
     errors = [RecordError(n, text, "p" * 9000) for n in range(9)]
-    verdict = Verdict(
+    verdict = PolicyVerdict(
         outcome=Outcome.REFUSED, code=87, policy="p" * 9000, record_errors=tuple(errors)
     )
     found = record(Refused(text, 0, text, verdict, principal=text, address="::1"))

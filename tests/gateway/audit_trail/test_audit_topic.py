@@ -53,7 +53,7 @@ def topic(broker, tmp_path):
     made._producer = made._new_producer()
     made.settled, made.warnings = [], []
     made.start(
-        lambda records, *, written: made.settled.extend((one, written) for one in records),
+        lambda records, *, written: made.settled.extend((record, written) for record in records),
         made.warnings.append,
     )
     return made

@@ -67,8 +67,8 @@ def test_every_refusal_is_written_once_in_order(sink):
     trail.close()
 
     found = [checked(record) for record in sink.records]
-    assert [one["number"] for one in found] == list(range(1, 1001))
-    assert len({one["run"] for one in found}) == 1
+    assert [row["number"] for row in found] == list(range(1, 1001))
+    assert len({row["run"] for row in found}) == 1
     assert (trail.written, trail.left_out, trail.held_bytes) == (1000, 0, 0)
     assert sink.is_closed
 
@@ -88,10 +88,10 @@ def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
     assert 5 < held <= 20
     assert trail.left_out == 5_000 - held
     # Those from before are kept: a burst cannot wash out what was first.
-    assert [checked(one)["number"] for one in sink.records] == list(range(1, held + 1))
-    told = [log for log in logs if log["event"] == "refusals left out of the audit trail"]
-    assert sum(one["count"] for one in told) == trail.left_out == told[-1]["total"]
-    assert len(told) <= 3
+    assert [checked(record)["number"] for record in sink.records] == list(range(1, held + 1))
+    warnings = [log for log in logs if log["event"] == "refusals left out of the audit trail"]
+    assert sum(item["count"] for item in warnings) == trail.left_out == warnings[-1]["total"]
+    assert len(warnings) <= 3
     events = [log["event"] for log in logs]
     assert events.count("the audit trail cannot be written now") == 1
     assert events.count("the audit trail is written again") == 1
@@ -109,7 +109,7 @@ def test_a_gap_is_seen_by_its_numbers(sink):
     trail.put(NO)
     trail.close(60)
 
-    assert [checked(one)["number"] for one in sink.records] == [1, 4]
+    assert [checked(record)["number"] for record in sink.records] == [1, 4]
     assert (trail.written, trail.left_out) == (2, 2)
 
 

@@ -79,12 +79,12 @@ def request(path="/", method="GET", body=b"", **headers):
     return Request(method, path, tuple(pairs), body)
 
 
-async def ask(console, path, access=None, **headers):
+async def fetch(console, path, access=None, **headers):
     return await console.paths(access or Access(None))[path](request(path, **headers))
 
 
 async def read(console, path):
-    answer = await ask(console, path)
+    answer = await fetch(console, path)
     assert (answer.status, answer.content_type) == (200, "application/json")
     return json.loads(answer.body)
 
@@ -145,7 +145,7 @@ async def test_events(console, monkeypatch):
     console.refused(refusal(1))
     running = asyncio.create_task(console.run())
     async with asyncio.timeout(60):
-        stream = await ask(console, "/api/events")
+        stream = await fetch(console, "/api/events")
         assert isinstance(stream, EventStream)
         assert stream.content_type == "text/event-stream"
         [(name, state)] = events(await anext(stream.parts))
@@ -170,7 +170,7 @@ async def test_events(console, monkeypatch):
 
 
 async def test_an_event_is_bounded(console):
-    parts = (await ask(console, "/api/events")).parts
+    parts = (await fetch(console, "/api/events")).parts
     await anext(parts)
     for number in range(200):
         console.refused(refusal(number))
@@ -184,13 +184,13 @@ async def test_an_event_is_bounded(console):
 
 async def test_as_many_watch_as_may(console):
     streams = []
-    while isinstance(answer := await ask(console, "/api/events"), EventStream):
+    while isinstance(answer := await fetch(console, "/api/events"), EventStream):
         await anext(answer.parts)
         streams.append(answer.parts)
     assert answer.status == 503
     assert dict(answer.headers)["Retry-After"]
     await streams[0].aclose()
-    assert isinstance(await ask(console, "/api/events"), EventStream)
+    assert isinstance(await fetch(console, "/api/events"), EventStream)
 
 
 async def test_an_error_ends_nothing(console, monkeypatch):
@@ -216,11 +216,11 @@ async def test_an_error_ends_nothing(console, monkeypatch):
 
 async def test_logging_in(console):
     access = Access("secret", without_token=["/", "/login"], cookie="penstock_1")
-    page = await ask(console, "/", access)
+    page = await fetch(console, "/", access)
     assert page.status == 401
     assert b'name="token"' in page.body
     assert b"This is not the token" not in page.body
-    assert (await ask(console, "/login", access)).body == page.body
+    assert (await fetch(console, "/login", access)).body == page.body
 
     login = console.posts(access)["/login"]
     wrong = await login(request("/login", "POST", b"token=other"))
@@ -232,11 +232,11 @@ async def test_logging_in(console):
     assert (right.status, headers["Location"]) == (303, "./")
     cookie = headers["Set-Cookie"].partition(";")[0]
 
-    page = await ask(console, "/", access, cookie=cookie)
+    page = await fetch(console, "/", access, cookie=cookie)
     assert (page.status, b'action="logout">' in page.body) == (200, True)
     out = await console.posts(access)["/logout"](request("/logout", "POST", cookie=cookie))
     assert dict(out.headers)["Set-Cookie"].startswith("penstock_1=; Max-Age=0;")
-    assert (await ask(console, "/", access, cookie=cookie)).status == 401
+    assert (await fetch(console, "/", access, cookie=cookie)).status == 401
 
 
 async def test_wrong_tokens_leave_connections_to_others(console):
@@ -260,7 +260,7 @@ async def test_wrong_tokens_leave_connections_to_others(console):
 async def test_without_a_token_there_is_no_login(console):
     assert console.posts(Access(None)) == {}
     assert "/login" not in console.paths(Access(None))
-    page = await ask(console, "/")
+    page = await fetch(console, "/")
     assert b'action="logout" hidden' in page.body
 
 
@@ -272,9 +272,9 @@ async def test_each_answer_is_of_its_own_page_only(console):
             assert "default-src 'none'" in headers["Content-Security-Policy"], path
             policy = headers["Content-Security-Policy"]
             assert "unsafe" not in policy
-            for one in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
+            for directive in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
                         "require-trusted-types-for 'script'", "script-src 'self';"):  # fmt: skip
-                assert one in policy, path
+                assert directive in policy, path
             assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert headers["Referrer-Policy"] == "same-origin"
             assert not [name for name in headers if name.lower().startswith("access-control")]

@@ -8,7 +8,7 @@ from penstock.gateway.metrics.counts import CountedTotals
 
 
 def buckets(**counts):
-    return tuple(counts.get(f"b{one}", 0) for one in range(len(BOUNDS) + 1))
+    return tuple(counts.get(f"b{number}", 0) for number in range(len(BOUNDS) + 1))
 
 
 NOTHING = CountedTotals(0, {}, 0, 0, buckets(), buckets(), buckets(), buckets())

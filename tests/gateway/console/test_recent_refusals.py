@@ -144,7 +144,7 @@ def test_texts_are_bounded_and_do_nothing():
 
 
 def test_what_a_row_keeps_is_small(recent):
-    errors = [RecordError(one, "x" * 1000, "a.V") for one in range(500)]
+    errors = [RecordError(number, "x" * 1000, "a.V") for number in range(500)]
     verdict = refused_records(errors)
     recent.put(Refused("t", 0, None, verdict))
     recent.look()
@@ -161,7 +161,7 @@ def test_what_clients_choose_is_not_kept_whole(recent):
     recent.put(Refused(long, None, long, refused(44, "no", "a.V"), principal=long))
 
     ((reason, row),) = recent._rows.items()
-    kept = [one for one in (*reason, row.principal) if isinstance(one, str)]
+    kept = [text for text in (*reason, row.principal) if isinstance(text, str)]
     assert max(map(len, kept)) <= TEXT_MAX + 1
     assert row.count == 2
     assert row.client_id == "x" * (TEXT_MAX - 3) + "..."

@@ -30,10 +30,10 @@ penstock.mode=enforce
 class Cluster:
     def __init__(self, *names):
         self.names = names
-        self.asked = 0
+        self.requests = 0
 
     async def topics(self):
-        self.asked += 1
+        self.requests += 1
         if self.names == (None,):
             raise MetadataUnavailableError("the topics cannot be listed")
         return dict.fromkeys(self.names, (3, 1))
@@ -144,13 +144,13 @@ async def test_a_cluster_that_does_not_answer(planned):
 async def test_they_are_made_anew_now_and_then(planned):
     plans, clock, gateway = planned(Cluster("orders"), Configs())
     await asyncio.gather(*(plans.read() for _ in range(50)))
-    assert gateway.cluster.asked == 1
+    assert gateway.cluster.requests == 1
     clock.at += FRESH_S + 0.1
     await plans.read()
-    assert gateway.cluster.asked == 2
+    assert gateway.cluster.requests == 2
     plans.forget()
     await plans.read()
-    assert gateway.cluster.asked == 3
+    assert gateway.cluster.requests == 3
 
 
 async def test_before_policies_are_loaded_there_are_none(planned):
@@ -162,7 +162,9 @@ async def test_before_policies_are_loaded_there_are_none(planned):
 
 
 async def test_many_topics_are_bounded_and_give_way_to_others(planned):
-    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX + 500))), Configs())
+    plans, _, _ = planned(
+        Cluster(*(f"t{number:05}" for number in range(TOPICS_MAX + 500))), Configs()
+    )
     turns = 0
 
     async def others():
@@ -208,7 +210,7 @@ async def test_no_text_is_written_in_one_go(planned, monkeypatch):
         return text
 
     monkeypatch.setattr(topic_plans, "as_text", as_text)
-    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX))), Configs())
+    plans, _, _ = planned(Cluster(*(f"t{number:05}" for number in range(TOPICS_MAX))), Configs())
     whole = await plans.read()
     assert len(json.loads(whole)["topics"]) == TOPICS_MAX
     assert max(sizes) < 3_000

@@ -79,7 +79,7 @@ async def test_their_number_is_bounded():
 async def test_where_the_cluster_does_not_answer_those_of_the_file_are_known():
     with capture_logs() as logged:
         assert await found(plan("orders", "a-*"), "away") == ["orders"]
-    assert [one["event"] for one in logged] == ["the cluster's topics are not known"]
+    assert [event["event"] for event in logged] == ["the cluster's topics are not known"]
 
 
 @pytest.mark.parametrize("names", [(), ("b",)])

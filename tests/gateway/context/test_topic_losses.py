@@ -18,7 +18,7 @@ from penstock.gateway.context.topic_losses import (
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
-from penstock.gateway.produce.producer_state.presence import Change, Said
+from penstock.gateway.produce.producer_state.presence import Announcement, Change
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.server import Gateway
 from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
@@ -144,9 +144,11 @@ async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quaran
     assert found.doubts()
     assert not found.doubts("payments")
     [topics] = found.announced
-    said = Change("1", topics)
-    assert said.affects("orders")
-    assert not any(said.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n"))
+    change = Change("1", topics)
+    assert change.affects("orders")
+    assert not any(
+        change.affects(name) for name in ("orders-2", "my-orders", "payments", "orders\n")
+    )
     assert found.requested == [("orders", 0), ("orders", 1)]
 
 
@@ -197,7 +199,7 @@ async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_
     plan = plan_of({})
     await started(found, plan)
     assert (found.announced, found.doubts()) == ([], False)
-    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     await started(found, plan)
     assert found.announced == [[]]
     assert found.doubts()
@@ -207,9 +209,9 @@ async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_
 async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
     found = stored(FILE)
     found.failure = "not written"
-    found.before = Said(None, 0, "", Change("1", ["orders"]))
+    found.before = Announcement(None, 0, "", Change("1", ["orders"]))
     await started(found, plan_of({}))  # of an older version, which is compared with nothing
-    found.before = Said(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
+    found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     with pytest.raises(UnreachableError, match="state: not written"):
         await started(found, plan_of({}))
     for seeing in found.running:
@@ -226,12 +228,12 @@ async def test_other_interceptors_are_in_doubt_as_soon_as_they_are_known(stored)
     loaded = SimpleNamespace(digest="b", why_no_digest="", policies=SimpleNamespace(plan=plan))
     found.gateway._digest = "a"
     changing = asyncio.create_task(found.gateway._change_interceptors(loaded, are_open=True))
-    said = set()
+    announced = set()
     while not changing.done():
-        said.add(found.gateway._interceptors())
+        announced.add(found.gateway._interceptors())
         await asyncio.sleep(0)
-    said.add(found.gateway._interceptors())
-    assert said == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
+    announced.add(found.gateway._interceptors())
+    assert announced == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
     for seeing in found.running:
         await seeing
 

@@ -41,7 +41,9 @@ def inline_judge(folder, clock=lambda: 0.0):
     for number, text in enumerate(SCHEMAS):
         properties[f"topics.t{number}.record.validation.policy"] = text
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, "")
-    configuration = load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    configuration = load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
     return InlineJudge(configuration, clock=clock, cpu_clock=clock)
 
 

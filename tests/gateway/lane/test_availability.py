@@ -30,7 +30,7 @@ def installed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "wanted", "said"),
+    ("module", "wanted", "message"),
     [
         (WithLane, "", "native"),
         (WithLane, "1", "native"),
@@ -41,22 +41,22 @@ def installed(monkeypatch):
         (WithLane, None, "native"),
     ],
 )
-def test_who_forwards(installed, module, wanted, said):
+def test_who_forwards(installed, module, wanted, message):
     installed(module, wanted)
-    assert describe_lane() == said
+    assert describe_lane() == message
 
 
 @pytest.mark.parametrize(
-    ("module", "why_not", "said"),
+    ("module", "why_not", "message"),
     [
         (None, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not for"),
         (WithoutLane, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not"),
         (None, "penstock_native is of version 9", "but penstock_native is of version 9"),
     ],
 )
-def test_what_is_required_and_missing(installed, module, why_not, said):
+def test_what_is_required_and_missing(installed, module, why_not, message):
     installed(module, "1", why_not)
-    with pytest.raises(NativeMissingError, match=said):
+    with pytest.raises(NativeMissingError, match=message):
         find_lane()
 
 

@@ -403,34 +403,34 @@ class History:
         record = record_of("checked" if chance.random() < 0.6 else chance.choice(TOPICS), chance)
         change = chance.choice(
             [
-                lambda one: one.reload(judged),
-                lambda one: one.configs_change(),
-                lambda one: one.learn(*record),
-                lambda one: one.expire(),
+                lambda histories: histories.reload(judged),
+                lambda histories: histories.configs_change(),
+                lambda histories: histories.learn(*record),
+                lambda histories: histories.expire(),
             ]
         )
-        for one in self.both:
-            change(one)
-            one.turns()
+        for judge in self.both:
+            change(judge)
+            judge.turns()
         self.compare()
 
     def decide(self):
         if self.alone.talk.verdicts:
             verdict = self.chance.choice((ACCEPTED, ACCEPTED, ACCEPTED, NO, NO, LATER))
             which = self.chance.randrange(len(self.alone.talk.verdicts))
-            for one in self.both:
-                one.take_back()
-                one.talk.decide(verdict, which)
+            for judge in self.both:
+                judge.take_back()
+                judge.talk.decide(verdict, which)
             self.compare()
 
     def happens(self, what, *arguments):
-        for one in self.both:
+        for judge in self.both:
             if what == "receive":
-                one.receive(*arguments)
-            elif not one.failed:
-                one.take_back()
-                getattr(one.talk.session, what)()
-            one.turns()
+                judge.receive(*arguments)
+            elif not judge.failed:
+                judge.take_back()
+                getattr(judge.talk.session, what)()
+            judge.turns()
         self.compare()
 
     def compare(self):

@@ -58,7 +58,7 @@ class Client:
         size = await self.reader.readexactly(4)
         return size + await self.reader.readexactly(int.from_bytes(size, "big"))
 
-    async def ask(self, frame):
+    async def exchange(self, frame):
         self.writer.write(frame)
         return await self.response()
 
@@ -66,7 +66,7 @@ class Client:
         """Send requests that nobody looks at."""
         for _ in range(count):
             self.number += 1
-            answer = await self.ask(other(self.number))
+            answer = await self.exchange(other(self.number))
             assert answer[4:8] == self.number.to_bytes(4, "big")
 
     async def produce(self, topic, *payloads, acks=-1, **producer):
@@ -74,7 +74,7 @@ class Client:
         self.number += 1
         batch = encode_batch(values(*payloads), **producer)
         request = produce_request([(topic, [(0, batch)])], acks=acks)
-        answer = await self.ask(request_frame(request, self.number))
+        answer = await self.exchange(request_frame(request, self.number))
         return produced(parse_response(answer, 0, 9))[topic, 0].error_code
 
 
@@ -132,7 +132,7 @@ def test_a_connection_is_given_away_and_taken_back(run, topic):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
         versions = request_frame(load_request_schema(18, 0)(), 77)
-        assert parse_response(await client.ask(versions), 18, 0).api_keys
+        assert parse_response(await client.exchange(versions), 18, 0).api_keys
         await forwarded(gateway, client.list_groups)
         assert await client.produce(name, b"x") == 0
         client.writer.close()

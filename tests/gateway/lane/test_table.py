@@ -15,7 +15,7 @@ def actions(**attributes):
     for name, value in attributes.items():
         setattr(talk, name, value)
     return {
-        api_key: {first + position: Action(one) for position, one in enumerate(each)}
+        api_key: {first + position: Action(row) for position, row in enumerate(each)}
         for api_key, first, each in compiled(talk)
     }
 

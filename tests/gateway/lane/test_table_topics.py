@@ -87,7 +87,9 @@ def talk(loaded):
 
 def configuration(folder, properties, policies=""):
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, policies)
-    return load_configuration(file, ask=lambda *_: (), ask_classes=classes_here).policies
+    return load_configuration(
+        file, read_declared=lambda *_: (), describe_classes=classes_here
+    ).policies
 
 
 def python_forwards(talk, frame):
@@ -241,7 +243,7 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize("chosen", [*((one,) for one in NAMED), ("KeyRequired", "MaxBytes")])
+@pytest.mark.parametrize("chosen", [*((policy,) for policy in NAMED), ("KeyRequired", "MaxBytes")])
 def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen):
     inline_judge(tmp_path)  # writes the schemas
     names = [f"p{number}" for number, _ in enumerate(chosen)]

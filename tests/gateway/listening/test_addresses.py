@@ -22,9 +22,9 @@ def test_a_port_for_each_broker():
     assert addresses.learn_for_clients(3, "kafka-3", 9092) == ("gw.example", 9195)
     assert opened == [(1, 9193), (3, 9195)]
     assert addresses.of_node(3) == Address("kafka-3", 9092)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         assert addresses.learn_for_clients(4, "kafka-4", 9092) == ("gw.example", 1)
-    assert "its node id has no port" in told[-1]["event"]
+    assert "its node id has no port" in logged[-1]["event"]
     assert opened == [(1, 9193), (3, 9195)]
 
 

@@ -56,8 +56,8 @@ async def listen():
     running, connected = [], []
 
     def start(**most):
-        one, limits, port = listening(Echo, **most)
-        running.append(one)
+        listener, limits, port = listening(Echo, **most)
+        running.append(listener)
 
         async def connect():
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -67,8 +67,8 @@ async def listen():
         return limits, connect
 
     yield start
-    for one in running:
-        await one.close()
+    for opened in running:
+        await opened.close()
     for writer in connected:
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -116,7 +116,7 @@ async def test_they_come_so_fast_and_no_faster(listen):
     loop = asyncio.get_running_loop()
     began = loop.time()
     connections = [await connect() for _ in range(30)]
-    assert all([await is_served(*one, within_s=5) for one in connections])
+    assert all([await is_served(*connection, within_s=5) for connection in connections])
     assert loop.time() - began > 0.4  # 20 at once, then one each 50 ms
     assert limits.count == 30
 
@@ -168,7 +168,7 @@ def test_a_connection_that_is_made_while_the_listener_closes(
         def connection_made(self, transport):
             self.transport = transport
             made.append(transport)
-            closing.append(asyncio.get_running_loop().create_task(one.close()))
+            closing.append(asyncio.get_running_loop().create_task(listener.close()))
 
         def connection_lost(self, _):
             lost.append(self.transport)
@@ -184,8 +184,8 @@ def test_a_connection_that_is_made_while_the_listener_closes(
                 return b""
 
     async def use():
-        nonlocal one
-        one, limits, port = listening(Closing, server, proxied=proxied)
+        nonlocal listener
+        listener, limits, port = listening(Closing, server, proxied=proxied)
         answer = await asyncio.to_thread(use_it, port)
         await closing[0]
         for transport in made:
@@ -195,7 +195,7 @@ def test_a_connection_that_is_made_while_the_listener_closes(
                 await asyncio.sleep(0.01)
         return answer
 
-    one, closing = None, []
+    listener, closing = None, []
     with asyncio.Runner(loop_factory=new_loop) as runner:
         answer = runner.run(use())
     assert len(made) == 1
@@ -219,12 +219,12 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
                 self.on_closed()
 
         # What connects waits in the backlog: no step of the loop is done meanwhile.
-        one, limits, port = listening(Telling, proxied=proxied)
+        listener, limits, port = listening(Telling, proxied=proxied)
         with socket.create_connection(("127.0.0.1", port), 60) as client:
             client.sendall((header("203.0.113.7", 5) if proxied else b"") + b"x")
             for _ in range(steps):
                 await asyncio.sleep(0)
-            await one.close()
+            await listener.close()
             with contextlib.suppress(ConnectionError):
                 answer = await asyncio.to_thread(client.recv, 1)
                 served.append(answer == b"x")
@@ -242,12 +242,12 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
 
 async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
     for tls, proxied in ((certified[0], False), (None, True), (certified[0], True)):
-        one, limits, port = listening(Echo, tls, proxied=proxied)
+        listener, limits, port = listening(Echo, tls, proxied=proxied)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while not limits.count:
             await asyncio.sleep(0.01)
         async with asyncio.timeout(5):
-            await one.close()
+            await listener.close()
             with contextlib.suppress(ConnectionError):
                 assert await reader.read(1) == b""
         writer.close()
@@ -286,8 +286,8 @@ def test_others_have_their_turn_while_connections_are_accepted(run, most):
             await asyncio.sleep(0)
             steps.append(accepted - before)
         await listener.close()
-        for one in (*clients, *Echo.served):
-            one.close()
+        for each in (*clients, *Echo.served):
+            each.close()
         Echo.served.clear()
         await asyncio.sleep(0.01)
         return steps
@@ -314,10 +314,10 @@ def test_a_client_is_told_that_there_is_no_such_name(run, version, tmp_path):
     async def main():
         tls = server_context({"ssl.keystore.location": str(file)}, file)
         ServerNames("gw.example.com").attach(tls)
-        one, limits, port = listening(Echo, tls)
+        listener, limits, port = listening(Echo, tls)
         with pytest.raises(ssl.SSLError) as raised:
             await asyncio.to_thread(shake, port)
-        await one.close()
+        await listener.close()
         assert limits.count == 0
         return raised.value
 

@@ -215,48 +215,48 @@ class Running:
 
 @system
 async def test_the_listener_believes_the_header():
-    async with Running() as one:
-        assert await one.answer(header("203.0.113.7", 5) + b"hello") == "203.0.113.7:5 hello"
-        assert await one.answer(header("2001:db8::7", 5) + b"hello") == "[2001:db8::7]:5 hello"
-        local = await one.answer(SIGNATURE + b"\x20\x00\x00\x00hello")
+    async with Running() as running:
+        assert await running.answer(header("203.0.113.7", 5) + b"hello") == "203.0.113.7:5 hello"
+        assert await running.answer(header("2001:db8::7", 5) + b"hello") == "[2001:db8::7]:5 hello"
+        local = await running.answer(SIGNATURE + b"\x20\x00\x00\x00hello")
         assert local.startswith("127.0.0.1:")
 
 
 @system
 async def test_connections_are_counted_by_the_address_of_the_header():
-    async with Running(per_ip=1) as one:
-        first = await one.connect(header("203.0.113.7", 5) + b"a")
+    async with Running(per_ip=1) as running:
+        first = await running.connect(header("203.0.113.7", 5) + b"a")
         assert await first[0].read(100)
-        assert await one.answer(header("203.0.113.8", 5) + b"b")  # another, from the same peer
-        assert not await one.answer(header("203.0.113.7", 6) + b"c")
-        assert not await one.answer(header("::ffff:203.0.113.7", 6) + b"c")
+        assert await running.answer(header("203.0.113.8", 5) + b"b")  # another, from the same peer
+        assert not await running.answer(header("203.0.113.7", 6) + b"c")
+        assert not await running.answer(header("::ffff:203.0.113.7", 6) + b"c")
         first[1].close()
         await first[1].wait_closed()
-        while one.limits.count > 1:
+        while running.limits.count > 1:
             await asyncio.sleep(0.01)
-        assert await one.answer(header("203.0.113.7", 5) + b"d")
+        assert await running.answer(header("203.0.113.7", 5) + b"d")
 
 
 @system
 async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch):
     monkeypatch.setattr(listener, "HEADER_S", 0.2)
-    async with Running(max_connections=3) as one:
-        with structlog.testing.capture_logs() as told:
-            slow = [await one.connect(part) for part in (b"", b"\r", header("1.2.3.4", 5)[:20])]
-            waiting = await one.connect(header("203.0.113.7", 5) + b"x")
+    async with Running(max_connections=3) as running:
+        with structlog.testing.capture_logs() as logged:
+            slow = [await running.connect(part) for part in (b"", b"\r", header("1.2.3.4", 5)[:20])]
+            waiting = await running.connect(header("203.0.113.7", 5) + b"x")
             for reader, _ in slow:
                 with contextlib.suppress(ConnectionError):
                     assert await asyncio.wait_for(reader.read(1), 60) == b""
             # A further one was accepted when they were closed.
             assert await asyncio.wait_for(waiting[0].read(100), 60) == b"203.0.113.7:5 x"
-            assert one.limits.count == 1
+            assert running.limits.count == 1
             monkeypatch.setattr(listener, "HEADER_S", 60)
-            assert not await one.answer(b"\0\0\0\x20\0\x12\0\x03" + bytes(8))
-            _, writer = await one.connect()
+            assert not await running.answer(b"\0\0\0\x20\0\x12\0\x03" + bytes(8))
+            _, writer = await running.connect()
             writer.close()
-            while one.limits.count > 1:
+            while running.limits.count > 1:
                 await asyncio.sleep(0.01)
-    reasons = [line["reason"] for line in told if "PROXY" in line["event"]]
+    reasons = [line["reason"] for line in logged if "PROXY" in line["event"]]
     assert reasons == ["it is not there after 0 s"] * 3 + ["it is missing"]
 
 
@@ -276,7 +276,7 @@ def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypat
         def data_received(self, data):
             self.transport.write(f"{self.peer} {names.node_of(self.transport)}".encode())
 
-    def ask(port, name):
+    def request_name(port, name):
         client = ssl.create_default_context()
         authority.configure_trust(client)
         with socket.create_connection(("127.0.0.1", port), 60) as raw:
@@ -286,18 +286,18 @@ def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypat
                 return secure.recv(100).decode()
 
     async def use():
-        async with Running(Named, context) as one:
-            late, _ = await one.connect(header("203.0.113.7", 5)[:20])
-            while not one.limits.count:
+        async with Running(Named, context) as running:
+            late, _ = await running.connect(header("203.0.113.7", 5)[:20])
+            while not running.limits.count:
                 await asyncio.sleep(0.01)
             monkeypatch.setattr(listener, "HEADER_S", 60)
             for name, node in (("gw.example.com", None), ("broker-7.gw.example.com", 7)):
-                answer = await asyncio.to_thread(ask, one.port, name)
+                answer = await asyncio.to_thread(request_name, running.port, name)
                 assert answer == f"203.0.113.7:5 {node}"
             assert await asyncio.wait_for(late.read(1), 60) == b""
             with pytest.raises(ssl.SSLError, match=r"(?i)eof|unrec"):
-                await asyncio.to_thread(ask, one.port, "other.gw.example.com")
-            while one.limits.count:
+                await asyncio.to_thread(request_name, running.port, "other.gw.example.com")
+            while running.limits.count:
                 await asyncio.sleep(0.01)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

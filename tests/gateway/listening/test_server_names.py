@@ -125,9 +125,12 @@ def test_names(handshakes, name, node, version):
     ],
 )
 def test_another_name_ends_the_handshake_and_is_told(handshakes, name):
-    with structlog.testing.capture_logs() as told, pytest.raises(ssl.SSLError, match=r"(?i)unrec"):
+    with (
+        structlog.testing.capture_logs() as logged,
+        pytest.raises(ssl.SSLError, match=r"(?i)unrec"),
+    ):
         handshakes.server(name)
-    assert told == [
+    assert logged == [
         {"event": "unknown server name", "log_level": "warning", "name": name,
          "expected": f"broker-<id>.{HOST}"}
     ]  # fmt: skip
@@ -173,10 +176,10 @@ def test_a_name_that_is_not_ascii_is_a_line_of_the_log(handshakes, capsys):
     there = ssl.MemoryBIO()
     there.write(hello)
     server = handshakes.context.wrap_bio(there, ssl.MemoryBIO(), server_side=True)
-    with structlog.testing.capture_logs() as told, pytest.raises(ssl.SSLError):
+    with structlog.testing.capture_logs() as logged, pytest.raises(ssl.SSLError):
         server.do_handshake()
-    assert [one["event"] for one in told] == ["unknown server name"]
-    assert "\\xff\\xfe" in told[0]["name"]
+    assert [item["event"] for item in logged] == ["unknown server name"]
+    assert "\\xff\\xfe" in logged[0]["name"]
     assert capsys.readouterr().err == ""
 
 
@@ -255,13 +258,13 @@ def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
     of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
     listening = Listening(of, endpoints_of(of), None, None)
     issue(*names)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         listening.renew({node: Address("kafka", 9092) for node in (1, 2)})
-    texts = [one["text"] for one in told if one["event"] == "configuration"]
+    texts = [item["text"] for item in logged if item["event"] == "configuration"]
     assert len(texts) == len(warned)
     for text, expected in zip(texts, warned, strict=True):
         assert expected in text
-    assert [one["node"] for one in told if "out of reach" in one["event"]] == brokers
+    assert [item["node"] for item in logged if "out of reach" in item["event"]] == brokers
 
 
 def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, monkeypatch):

@@ -111,7 +111,7 @@ async def test_waiting_and_judging(counts):
 
 
 async def test_what_is_rare_is_there_from_the_beginning(counts):
-    causes = {(one.value,): 0 for one in WorkerEnd}
+    causes = {(end.value,): 0 for end in WorkerEnd}
     assert (await read(counts)).of("penstock_worker_restarts_total") == causes
 
     counts.ended(WorkerEnd.CRASHED)

@@ -72,7 +72,7 @@ async def test_workers_of_all_policies_are_counted_together():
 
 async def test_connections_by_state():
     states = [ConnectionState.OPEN] * 1200 + [ConnectionState.PAUSED] * 2
-    found = await read(gateway(connections=[SimpleNamespace(state=one) for one in states]))
+    found = await read(gateway(connections=[SimpleNamespace(state=state) for state in states]))
 
     counted = {state: count for (state,), count in found.of("penstock_connections").items()}
     assert counted == {"connecting": 0, "open": 1200, "paused": 2, "ending": 0, "closing": 0}
@@ -150,9 +150,9 @@ async def test_names_follow_prometheus():
 def test_the_document_explains_each_value(name):
     text = DOCUMENT.read_text()
     values = {
-        "states of connections": [one.value for one in ConnectionState],
-        "states of workers": [one.name.lower() for one in WorkerState if one.name != "DEAD"],
-        "causes": [one.value for one in WorkerEnd],
+        "states of connections": [state.value for state in ConnectionState],
+        "states of workers": [state.name.lower() for state in WorkerState if state.name != "DEAD"],
+        "causes": [end.value for end in WorkerEnd],
     }[name]
     for value in values:
         assert f"`{value}`" in text

@@ -26,7 +26,7 @@ class Server:
         self.streams = 0
         paths = {"/x": self._x, "/large": self._large, "/error": self._error,
                  "/stream": self._stream, "/three": self._three}  # fmt: skip
-        self.server = HttpServer(self.socket, paths, posts={"/said": self._said}, **limits)
+        self.server = HttpServer(self.socket, paths, posts={"/posted": self._posted}, **limits)
 
     async def __aenter__(self):
         await self.server.start()
@@ -44,7 +44,7 @@ class Server:
     async def _error(self, _):
         raise ValueError("secret")
 
-    async def _said(self, request):
+    async def _posted(self, request):
         return HttpResponse(200, request.body)
 
     async def _stream(self, _):
@@ -52,8 +52,8 @@ class Server:
 
     async def _three(self, _):
         async def parts():
-            for one in (b"a", b"b", b"c"):
-                yield one
+            for part in (b"a", b"b", b"c"):
+                yield part
 
         return EventStream(parts(), "text/plain")
 
@@ -71,7 +71,7 @@ class Server:
             while not condition():
                 await asyncio.sleep(0.01)
 
-    async def ask(self, request):
+    async def fetch(self, request):
         """Send bytes; return the answer up to the end of the connection."""
         async with asyncio.timeout(60):
             reader, writer = await asyncio.open_connection(*self.address)
@@ -94,13 +94,13 @@ async def test_what_is_not_to_be_served():
         return HttpResponse(401, b"no\n") if request.path == "/x" else None
 
     async with Server(refuse=refuse) as server:
-        assert (await server.ask(get())).startswith(b"HTTP/1.1 401 ")
-        assert (await server.ask(get("/large"))).startswith(b"HTTP/1.1 200 ")
+        assert (await server.fetch(get())).startswith(b"HTTP/1.1 401 ")
+        assert (await server.fetch(get("/large"))).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_an_answer():
     async with Server() as server:
-        head, _, body = (await server.ask(get())).partition(b"\r\n\r\n")
+        head, _, body = (await server.fetch(get())).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 200 ")
     assert b"Content-Length: 2" in head
@@ -127,16 +127,16 @@ async def test_an_answer():
         (get(headers=f"Host: {'h' * 2 * REQUEST_MAX_BYTES}\r\n"), 431),
         (b"GET /" + b"x" * 3 * REQUEST_MAX_BYTES, 431),
         (get("/error"), None),
-        (get("/said"), 405),
-        (get("/said", method="POST"), 200),
-        (get("/said", method="POST", headers="Host: h\r\nContent-Length: 3\r\n") + b"abc", 200),
+        (get("/posted"), 405),
+        (get("/posted", method="POST"), 200),
+        (get("/posted", method="POST", headers="Host: h\r\nContent-Length: 3\r\n") + b"abc", 200),
         (
-            get("/said", method="POST", headers="Host: h\r\nContent-Length: 9000\r\n")
+            get("/posted", method="POST", headers="Host: h\r\nContent-Length: 9000\r\n")
             + bytes(9000),
             413,
         ),
         (
-            get("/said", method="POST", headers="Host: h\r\nTransfer-Encoding: chunked\r\n")
+            get("/posted", method="POST", headers="Host: h\r\nTransfer-Encoding: chunked\r\n")
             + b"2328\r\n"
             + bytes(9000)
             + b"\r\n0\r\n\r\n",
@@ -150,8 +150,8 @@ async def test_an_answer():
 )
 async def test_what_is_answered(request_bytes, status):
     async with Server() as server:
-        answer = await server.ask(request_bytes)
-        again = await server.ask(get())
+        answer = await server.fetch(request_bytes)
+        again = await server.fetch(get())
 
     if status is not None:
         assert answer.startswith(b"HTTP/1.1 %d " % status)
@@ -164,7 +164,7 @@ async def test_what_is_answered(request_bytes, status):
 @pytest.mark.parametrize("sent", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])
 async def test_a_slow_client_is_disconnected(sent):
     async with Server(request_s=0.05) as server:
-        answer = await server.ask(sent)  # ends, although the client does not
+        answer = await server.fetch(sent)  # ends, although the client does not
 
     assert answer == b""
 
@@ -193,11 +193,11 @@ async def test_connections_too_many_are_closed_at_once():
             writer.write(get("/stream"))
         await server.until(lambda: server.streams == CONNECTIONS_MAX)
 
-        assert await server.ask(get()) == b""
+        assert await server.fetch(get()) == b""
 
         held[0][1].close()
         await server.until(lambda: len(server.server._serving) < CONNECTIONS_MAX)
-        assert (await server.ask(get())).endswith(b"x\n")
+        assert (await server.fetch(get())).endswith(b"x\n")
         for _, writer in held:
             writer.transport.abort()
 
@@ -215,7 +215,7 @@ async def test_who_asks_for_nothing_keeps_no_one_out(sent):
                 writer.write(sent)
         await server.until(lambda: len(server.server._serving) == CONNECTIONS_MAX)
 
-        assert (await server.ask(get())).endswith(b"x\n")
+        assert (await server.fetch(get())).endswith(b"x\n")
         assert len(server.server._serving) <= CONNECTIONS_MAX
         assert server.streams == 1
         with contextlib.suppress(ConnectionError):
@@ -238,16 +238,16 @@ async def test_the_end_disconnects():
 async def test_what_follows_a_request_is_no_request():
     """A proxy in front may think otherwise of where a request ends."""
     both = "Host: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n"
-    smuggled = get("/said", method="POST", headers=both) + b"0\r\n\r\n" + get()
+    smuggled = get("/posted", method="POST", headers=both) + b"0\r\n\r\n" + get()
     async with Server() as server:
-        assert (await server.ask(smuggled)).count(b"HTTP/1.1 ") == 1
-        assert (await server.ask(get() + get())).count(b"HTTP/1.1 ") == 1
+        assert (await server.fetch(smuggled)).count(b"HTTP/1.1 ") == 1
+        assert (await server.fetch(get() + get())).count(b"HTTP/1.1 ") == 1
 
 
 async def test_a_stream_that_ends():
     async with Server() as server:
-        answer = await server.ask(get("/three"))
-        old = await server.ask(get("/three", "1.0", ""))
+        answer = await server.fetch(get("/three"))
+        old = await server.fetch(get("/three", "1.0", ""))
 
     assert b"X-Content-Type-Options: nosniff" in answer
     assert b"Transfer-Encoding: chunked" in answer
@@ -301,4 +301,4 @@ async def test_a_thousand_connections():
         for _, writer in opened:
             writer.transport.abort()
         await server.until(lambda: not server.server._serving)
-        assert (await server.ask(get())).endswith(b"x\n")
+        assert (await server.fetch(get())).endswith(b"x\n")

@@ -43,7 +43,7 @@ def test_ready():
 
 
 @pytest.mark.parametrize(
-    ("gateway", "brokers", "told"),
+    ("gateway", "brokers", "message"),
     [
         (Gateway(is_loaded=False), {0: UP}, "policies: they have not been loaded yet"),
         (Gateway([JUDGES, without_workers("it cannot be loaded in a new process")]), {0: UP},
@@ -58,12 +58,12 @@ def test_ready():
         (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_told(gateway, brokers, told):
+def test_what_is_missing_is_told(gateway, brokers, message):
     found = inspect(gateway, brokers)
     assert len(found.missing) == 1
-    assert told in found.missing[0]
+    assert message in found.missing[0]
     assert found.text.startswith("not ready\n")
-    assert told in found.text
+    assert message in found.text
 
 
 def test_one_broker_of_several_may_be_away_and_is_told():

@@ -28,7 +28,7 @@ Breaks = Callable[[pytest.MonkeyPatch], None]
 
 
 def acknowledges_at_once(patch: pytest.MonkeyPatch) -> None:
-    """A batch without a record is acknowledged, whatever became of those before it."""
+    """A batch without records is acknowledged, regardless of earlier batches."""
     patch.setattr(Producers, "acknowledge", lambda *_: 0)
 
 
@@ -65,22 +65,22 @@ def learns_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
-    """The broker is never asked for the last sequence number."""
+    """The broker is never queried for the last sequence number."""
     patch.setattr(Producers, "needs_last_sequence", lambda *_: False)
 
 
 def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
-    """A batch that comes again is decided anew."""
+    """A retried batch is decided again."""
     patch.setattr(Batches, "find", lambda *_: None)
 
 
 def sends_anything(patch: pytest.MonkeyPatch) -> None:
-    """A batch is sent though one before it has to come again."""
+    """A batch is sent although an earlier batch has to be retried."""
     patch.setattr(Producer, "_obstacle", lambda *_: 0)
 
 
 def takes_a_timeout_for_stored(patch: pytest.MonkeyPatch) -> None:
-    """What a broker answers 7 for is taken for stored."""
+    """A batch that a broker answers 7 for is assumed to be stored."""
     answered = Producer.on_response
 
     def on_response(self, batch, code, stored):
@@ -93,7 +93,7 @@ def takes_a_timeout_for_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_a_timeout_for_refused(patch: pytest.MonkeyPatch) -> None:
-    """What a broker answers 20 for is taken for refused."""
+    """A batch that a broker answers 20 for is assumed to be refused."""
     answered = Producer.on_response
 
     def on_response(self, batch, code, stored):
@@ -119,27 +119,27 @@ def sends_what_is_new(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a retry are those of the retry, without the records that were dropped first."""
     again = Producer._again
 
-    def anew(self, batch, dropped, data, connection):
+    def decide_again(self, batch, dropped, data, connection):
         found = again(self, batch, dropped, data, connection)
         if found is batch and batch.data is not None and len(batch.data) > 8:
             batch.data = bytes(batch.data)[::-1]
         return found
 
-    patch.setattr(Producer, "_again", anew)
+    patch.setattr(Producer, "_again", decide_again)
 
 
 def presumes_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What is before a stored batch is not taken for stored."""
+    """The batches before a stored batch are not assumed to be stored."""
     patch.setattr(Batch, "presume", lambda _: None)
 
 
 def keeps_an_older_record(patch: pytest.MonkeyPatch) -> None:
-    """A record that another gateway wrote from older state stays the last one."""
+    """A record that another gateway wrote from older state stays the last record."""
     patch.setattr(encoding, "is_ahead", lambda *_: False)
 
 
 def believes_that_letters_are_stored(patch: pytest.MonkeyPatch) -> None:
-    """A batch goes on though its dead letters could not be stored."""
+    """A batch is sent although its dead letters could not be stored."""
     stored = Producers._letters_stored
     patch.setattr(
         Producers, "_letters_stored", lambda self, batch, done, _: stored(self, batch, done, None)
@@ -157,18 +157,18 @@ def stores_letters_once_they_are_decided(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_was_set_aside(patch: pytest.MonkeyPatch) -> None:
-    """A record says which records are dropped, and not which of them become dead letters."""
+    """A record has the dropped records, but not which of them become dead letters."""
     fields = encoding._fields
     patch.setattr(encoding, "_fields", lambda batch: fields(batch)[:7])
 
 
 def expects_no_letters(patch: pytest.MonkeyPatch) -> None:
-    """A batch of which nothing is left is settled when that is written, without its letters."""
+    """A batch without remaining records is settled when that is written, without its letters."""
     patch.setattr(Batch, "owes_letters", False)
 
 
 def lets_every_record_count(patch: pytest.MonkeyPatch) -> None:
-    """A decision that is written late counts, whatever was decided meanwhile."""
+    """A late decision counts, regardless of decisions in the meantime."""
     patch.setattr(Fences, "is_void", lambda *_: False)
 
 
@@ -241,7 +241,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     believes_a_leader: CHANGES,
     forgets_what_was_dropped_before: CHANGES,
 }
-"""The errors, and what has to happen in the histories that find them."""
+"""The errors, and the events in the histories that find them."""
 BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
     acknowledges_at_once,
     counts_nothing,
@@ -252,7 +252,7 @@ BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
 
 
 def first_found(breaks: Breaks, world: Callable[[int], World], seeds: Iterable[int]) -> int | None:
-    """Return the first seed whose history finds an error; None if there is none."""
+    """Return the first seed whose history finds an error, or None."""
     with pytest.MonkeyPatch.context() as patch:
         breaks(patch)
         for seed in seeds:

@@ -1,7 +1,7 @@
 """A broker that idempotent producers write to, as a model.
 
-What it does is what Kafka (ProducerAppendInfo.java, ProducerStateEntry.java) does with one
-partition, in as far as it matters for what is stored, and for what a client is told.
+It does what Kafka (ProducerAppendInfo.java, ProducerStateEntry.java) does with one
+partition, as far as it affects stored records, and the responses to clients.
 """
 
 from penstock.wire.requests.leaders import Leader
@@ -25,8 +25,8 @@ class BrokerModel:
     """One partition, with leaders that change.
 
     What a leader has appended is answered when it is replicated; when another leader comes
-    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is gone, once the earlier leader
-    has fetched from the new one. If the earlier leader leads again before that, it is still there.
+    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is lost, once the earlier leader
+    has fetched from the new leader. If the earlier leader leads again before that, it is still there.
     """
 
     def __init__(self):
@@ -48,26 +48,26 @@ class BrokerModel:
 
     def has_replicated(self, producer_id: int) -> bool:
         """Whether another leader would know a producer."""
-        first = next((done for one, done in self._tail if one == producer_id), None)
+        first = next((done for writer, done in self._tail if writer == producer_id), None)
         return self.knows(producer_id) and (first is None or first.state_before is not None)
 
     def all_records(self) -> set[int]:
-        """What is in the leader's log."""
-        return {*self.log, *(one for _, done in self._tail for one in done.records)}
+        """The records in the leader's log."""
+        return {*self.log, *(record for _, done in self._tail for record in done.records)}
 
     def last_sequence(self, producer_id: int, epoch: int) -> int | None:
-        """What DescribeProducers tells."""
+        """The response to DescribeProducers."""
         known = self._state.get(producer_id)
         if known is None or known[0] != epoch or not known[1]:
             return None
         return known[1][-1][1]
 
     def as_leader(self) -> Leader:
-        """What the leader says of itself."""
+        """The response of the leader about itself."""
         return Leader(self._epoch, self._has_committed or not self._epoch)
 
     def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
-        """Whether a batch is stored, and ends before the last ones that are known again."""
+        """Whether a batch is stored, and ends before the last batches that are recognized."""
         known_epoch, batches = self._state.get(producer_id, (-1, ()))
         return (
             known_epoch == epoch
@@ -77,11 +77,11 @@ class BrokerModel:
         )
 
     def forget(self, producer_id: int) -> None:
-        """Expire what is known of a producer (producer.id.expiration.ms)."""
+        """Expire the state of a producer (producer.id.expiration.ms)."""
         self._state.pop(producer_id, None)
 
     def mark(self, producer_id: int, epoch: int) -> None:
-        """Write the marker that ends a transaction, behind all that is there; it is replicated."""
+        """Write the marker that ends a transaction, at the end of the log; it is replicated."""
         self.replicate(len(self._tail))
         self._has_committed = True
         known = self._state.get(producer_id)
@@ -89,7 +89,7 @@ class BrokerModel:
             self._state[producer_id] = (epoch, ())
 
     def append(self, producer_id: int, epoch: int, first: int, records: list[int]) -> Append:
-        """Append a batch; its code is there at once if nothing had to be replicated."""
+        """Append a batch; its code is available at once if nothing had to be replicated."""
         before = self._state.get(producer_id)
         done = Append(records, before, self._epoch)
         last = after(first, len(records) - 1)
@@ -97,7 +97,7 @@ class BrokerModel:
         if epoch < known_epoch:
             done.code = 47
         elif epoch == known_epoch and (first, last) in batches:
-            # A retry is answered when what it repeats is.
+            # A retry is answered when its original is.
             self._tail.append((producer_id, done))
             done.records = []
         elif before is not None and first != (
@@ -121,7 +121,7 @@ class BrokerModel:
         del self._tail[:count]
 
     def move(self, *, returns: bool = False) -> None:
-        """Another leader: what was not replicated is gone.
+        """Elect another leader: records that were not replicated are lost.
 
         Args:
             returns: Whether the leader before may lead again, with what only it has.

@@ -38,7 +38,7 @@ class Coordinator:
 
         Args:
             producer_id: Its producer id.
-            version: Of transactions: with 2 (KIP-890) each transaction has an epoch of its own.
+            version: Of transactions: with 2 (KIP-890) each transaction has a separate epoch.
             mark: Called with the epoch of the markers, and whether it is a commit.
         """
         self.producer_id = producer_id
@@ -83,7 +83,7 @@ class Coordinator:
         if comes_again and self.state in {COMPLETE_COMMIT, COMPLETE_ABORT}:
             return 0 if (self.state == COMPLETE_COMMIT) == committed else INVALID_TXN_STATE
         if epoch != self.epoch:
-            # It is older: that of a state that was completed is no other one's.
+            # It is older: that of a completed state is the same.
             is_next = self.version == 2 and epoch == self.epoch - 1 and self.state != EMPTY
             return INVALID_TXN_STATE if is_next and self.state != ONGOING else PRODUCER_FENCED
         if self.state == ONGOING:
@@ -108,7 +108,7 @@ class Coordinator:
     # As a broker's connection
 
     def answer(self, frame: bytes) -> bytes:
-        """Answer a request, length included; what is no EndTxn is the gateway's own."""
+        """Answer a request, length included; a request other than EndTxn is the gateway's own."""
         api_key = int.from_bytes(frame[4:6], "big")
         if api_key == END_TXN:
             request = finish(read_request(frame).read_body())
@@ -135,9 +135,9 @@ class Coordinator:
     def _described(self, frame: bytes) -> bytes:
         topics = b"\x01"
         name = self.state.encode()
-        one = struct.pack(">h", 0) + b"\x02t" + bytes([len(name) + 1]) + name
-        one += struct.pack(">iqqh", 60_000, -1, self.producer_id, self.epoch) + topics + b"\x00"
-        return _framed(frame, b"\x00" + bytes(4) + b"\x02" + one + b"\x00")
+        state = struct.pack(">h", 0) + b"\x02t" + bytes([len(name) + 1]) + name
+        state += struct.pack(">iqqh", 60_000, -1, self.producer_id, self.epoch) + topics + b"\x00"
+        return _framed(frame, b"\x00" + bytes(4) + b"\x02" + state + b"\x00")
 
 
 def end_request(producer_id: int, epoch: int, *, committed: bool) -> bytes:
@@ -165,7 +165,7 @@ def end_response(frame: bytes) -> Any:
 
 
 def confirmed(response: bytes) -> bytes:
-    """Return a response to it with a success in place of its error."""
+    """Return a response to it with a success instead of its error."""
     return response[:13] + bytes(2) + response[15:]
 
 

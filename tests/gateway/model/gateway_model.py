@@ -1,4 +1,4 @@
-"""Gateways of a history: the real `Producers`, and what stands around them, played.
+"""Gateways of a history: the real `Producers`, with a simulated environment.
 
 Connections, workers and answers are played as `session` and
 `gateway.produce.intercepted_batches` play them.
@@ -73,7 +73,7 @@ class Request:
 
     @property
     def letters(self) -> bytes:
-        """The dead letters, each with what its id is made of (`engine.quarantine`)."""
+        """The dead letters, each with the parts of its id (`engine.quarantine`)."""
         attempt = self.attempt
         return packed(
             [
@@ -121,7 +121,7 @@ class DeadLetters:
 
 
 class KeptLog:
-    """What outlives a gateway, or is shared by several: records of producers, in order."""
+    """The state that outlives a gateway, or is shared by several: records of producers, in order."""
 
     def __init__(self):
         self.records: list[tuple[ProducerKey, bytes, float] | None] = []
@@ -144,16 +144,18 @@ class KeptLog:
 
     def last(self, key: ProducerKey) -> tuple[bytes, float] | None:
         """Return the last record of a key, and when it was written."""
-        return next((one[1:] for one in reversed(self.records) if one and one[0] == key), None)
+        return next(
+            (record[1:] for record in reversed(self.records) if record and record[0] == key), None
+        )
 
 
 class Gateway:
-    """One process, and what it has read of the log.
+    """A process, and the part of the log that it has read.
 
     Attributes:
-        unwritten: Writes that the cluster has not taken, in order; None in place of the function
-            that is to be called for one that has timed out.
-        is_cut_off: Whether nothing can be written for a while.
+        unwritten: Writes that the cluster has not accepted, in order; None instead of the function
+            of a write that has timed out.
+        is_cut_off: Whether writes are impossible for a while.
         has_interceptors: Whether they are not switched off.
         version: Which interceptors these are.
         unstored: Dead letters that are not stored yet, and the function that is to be called.
@@ -199,7 +201,7 @@ class Gateway:
         if self._shared:
             done = partial(self._read_back, done)
         if self._shared and (self.unwritten or self.is_cut_off or self._chance.random() < 0.5):
-            self.unwritten.append((key, record, done))  # one after the other, in order
+            self.unwritten.append((key, record, done))  # in sequence
             return
         self._append(key, record)
         done(None)
@@ -213,7 +215,7 @@ class Gateway:
         self._log.records.append((key, record, self._now()))
 
     def write(self) -> None:
-        """Let the cluster take what is to be kept; now and then it does not."""
+        """Let the cluster accept the writes; sometimes it does not."""
         if self.is_cut_off:
             return
         unwritten, self.unwritten = self.unwritten, []
@@ -229,7 +231,7 @@ class Gateway:
                 done(None)
 
     def time_out(self) -> None:
-        """Tell those who wait that nothing was written, which may be done later all the same."""
+        """Report that nothing was written, which may be done later nevertheless."""
         waiting = self.unwritten
         self.unwritten = [(key, record, None) for key, record, _ in waiting]
         for _, _, done in waiting:
@@ -245,7 +247,7 @@ class Gateway:
         done(None)
 
     def end_letters(self, *, fails: float) -> None:
-        """Let all letters be stored, or not; some of those are stored all the same.
+        """Let all letters be stored, or not; some of those are stored nevertheless.
 
         Args:
             fails: The probability that some are not, as far as this gateway knows.
@@ -261,14 +263,14 @@ class Gateway:
             done("not stored")
 
     def end(self) -> None:
-        """Be killed: what is being stored may be there, and nobody hears of it."""
+        """Be killed: pending writes may succeed, without a result."""
         for letters, _ in self.unstored:
             if self._chance.random() < 0.5:
                 self._dead.append(letters)
         self.unstored.clear()
 
     def read(self, to: int | None = None) -> None:
-        """Read the log to its end, or to what was its end."""
+        """Read the log to its end, or to an earlier end."""
         while self._read < (len(self._log.records) if to is None else to):
             record = self._log.records[self._read]
             self._read += 1
@@ -276,7 +278,7 @@ class Gateway:
                 self.producers.restore(*record, self._read)
 
     def meets(self, request: Request) -> None:
-        """Read what others have written, where it may be needed or by chance."""
+        """Read the records of others, if necessary or by chance."""
         if self._shared and (
             self._chance.random() < 0.2
             or self.producers.needs_reading(request.key, request.attempt.epoch, request.numbers)
@@ -284,7 +286,7 @@ class Gateway:
             self.read()
 
     def serve_another(self, *, drops: bool) -> None:
-        """Have a batch of a producer stored that is seen this once."""
+        """Store a batch of a producer that occurs only once."""
         self._others += 1
         key = ProducerKey("t", 0, 5_000 + self._others)
         decided = self.producers.decide(

@@ -12,7 +12,7 @@ from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
-    Kept,
+    KeptInterceptors,
     are_as_before,
 )
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
@@ -37,16 +37,16 @@ CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
 RUN = 12
-"""For so many records all are dropped, or none, where there are runs."""
+"""For so many records all are dropped, or none, if there are runs."""
 APPENDED = (7, 20)
-"""What a broker answers for what it has appended: not in time, not by enough replicas."""
+"""The errors of a broker for batches that it has appended: timeout, too few replicas."""
 SHARED_STARTS = (0, 0, 12)
-"""A batch at 0 that moves to another gateway is taken for the first one, also if it is the one
-after 2**31 records: to ask the broker about every new producer would cost more."""
+"""A batch at 0 that moves to another gateway is assumed to be the first, also if it is the batch
+after 2**31 records: to query the broker for every new producer would cost more."""
 
 
 class Decision(NamedTuple):
-    """What was decided about a batch in an epoch: which records are kept, or become letters."""
+    """The decision about a batch in an epoch: which records are kept, or become letters."""
 
     epoch: int
     kept: frozenset[int]
@@ -71,7 +71,7 @@ class World:
         self.decisions: dict[tuple[int, ...], list[Decision]] = {}
         self.refusals = False
         self.expired = False
-        # As the gateway does: it reads what others write at once, asked or not.
+        # As the gateway does: it reads the records of others at once, also without a request.
         self.follows = self.shared and random.Random(f"follows {seed}").random() < 0.5
         self.now = 1_000_000.0
         self.broker = BrokerModel()
@@ -117,7 +117,7 @@ class World:
 
     def _gateway(self):
         features = self.features
-        if not self.steady:  # what an interceptor that says this and that said before is not kept
+        if not self.steady:  # the state of an interceptor that changes its verdicts is not kept
             features = replace(features, evicts=False, forgets=False, little_memory=False)
         return Gateway(
             self.log,
@@ -131,7 +131,7 @@ class World:
     # What may happen
 
     def drops(self, record: int, version: int = 0) -> bool:
-        """What the interceptor does; each version of it stays with what it said."""
+        """The interceptor; each version of it keeps its verdicts."""
         if self.direct:
             return False
         if version and record % 4 == 1:
@@ -156,14 +156,14 @@ class World:
 
     def connection(self, who: int) -> Connection:
         """The producer's connection to the broker that it takes for the leader."""
-        for one in self.connections[who]:
-            if one.leader == self.leaders[who]:
-                return one
+        for each in self.connections[who]:
+            if each.leader == self.leaders[who]:
+                return each
         self.number += 1
         gateway = self.chance.choice(self.gateways)
-        one = Connection(gateway, self.leaders[who], self.number)
-        self.connections[who].append(one)
-        return one
+        each = Connection(gateway, self.leaders[who], self.number)
+        self.connections[who].append(each)
+        return each
 
     def send(self, who: int) -> None:
         if not self.broker.knows(self.clients[who].producer_id):
@@ -196,20 +196,20 @@ class World:
             self.progress(connection)
 
     def _judge(self, request: Request, gateway: Gateway, known: Batch | None) -> None:
-        """Judge a batch; `known` is what was decided about it when it came before."""
+        """Judge a batch; `known` is the earlier decision about it."""
         records = tuple(request.attempt.records)
         before = () if known is None else known.dropped_again
         set_aside = () if known is None else known.quarantined
         request.dropped = tuple(
             i
-            for i, one in enumerate(records)
+            for i, record in enumerate(records)
             if i in before
-            or ((self.drops(one, gateway.version) if self.steady else self.chance.random() < 0.3)
+            or ((self.drops(record, gateway.version) if self.steady else self.chance.random() < 0.3)
                 and gateway.has_interceptors)
         )  # fmt: skip
         request.is_changed = gateway.has_interceptors and any(
-            self.changes(one, gateway.version)
-            for i, one in enumerate(records)
+            self.changes(record, gateway.version)
+            for i, record in enumerate(records)
             if i not in request.dropped
         )
         request.quarantined = tuple(
@@ -223,19 +223,19 @@ class World:
         if self.chance.random() < 0.04 and not is_passed:
             request.verdict = 7
         elif self.refusals:
-            # A policy stays with what it said.
+            # A policy keeps its verdicts.
             if records not in self.verdicts:
                 self.verdicts[records] = FINAL_VERDICT if self.chance.random() < 0.05 else 0
             request.verdict = self.verdicts[records]
 
     def progress(self, connection: Connection) -> None:
-        """Decide what has come, and let go what is next in turn."""
+        """Decide the batches that have arrived, and send those that are next in order."""
         for request in list(connection.arrived):
             if not request.decided:
                 if self._asks(connection, request):
                     self._let_go(connection)
                     if connection.arrived[0] is not request:
-                        return  # what is before it has to be at the broker when it is asked
+                        return  # earlier batches have to be at the broker when it is queried
                     self._ask(connection, request)
                 request.decided = True
                 if not request.passes:
@@ -268,12 +268,12 @@ class World:
     def _ask(self, connection: Connection, request: Request) -> None:
         epoch = request.attempt.epoch
         if self.forgetful:
-            # A leader also tells what may be truncated still. A batch is taken for stored on
-            # that word alone only where nothing else is known of its producer.
+            # A leader also returns records that may still be truncated. A batch is assumed to be
+            # stored for that alone only if nothing else is known of its producer.
             self.broker.replicate(100)
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
-            connection.gateway.read()  # what was decided about what is there
+            connection.gateway.read()  # the decisions about existing batches
         if not connection.gateway.producers.on_last_sequence(
             request.key,
             request.arrival,
@@ -324,7 +324,7 @@ class World:
 
         known = producers.find(key, attempt.epoch, request.numbers)
         lost = set(request.dropped)
-        own = packed([one for i, one in enumerate(attempt.records) if i not in lost])
+        own = packed([record for i, record in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
             own, connection=connection.number, done=kept, is_changed=request.is_changed,
@@ -381,7 +381,7 @@ class World:
                 request.code = code
                 return
             assert request.outgoing is not None, f"nothing is left of {attempt}"
-            records = unpacked(request.outgoing)  # a known batch goes as what it was
+            records = unpacked(request.outgoing)  # a known batch is sent as before
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
         request.sent = True
@@ -399,8 +399,8 @@ class World:
             request.append = self.broker.append(producer_id, request.attempt.epoch, first, records)
             if request.append.code == 45:
                 if self.broker.is_before_last(producer_id, request.attempt.epoch, first, records):
-                    # A broker knows no more than five batches again; Java sends the next ones
-                    # past one that goes to another leader, and then tries until its
+                    # A broker recognizes only five batches; Java sends the next batches
+                    # past a batch that goes to another leader, and then retries until its
                     # delivery.timeout.ms: without a gateway, too.
                     self._client(request).is_lost = True
                 else:
@@ -415,7 +415,7 @@ class World:
         return self.features.appended and self.more.random() < 0.05
 
     def _is_too_large(self, producer_id, records):
-        """Some batches are; where it takes any number, a broker would take the next one."""
+        """Some batches are; if it takes any number, a broker would take the next batch."""
         large = self.refusals and len(records) > 1 and self.chance.random() < 0.02
         return self.too_large.setdefault(tuple(records), large and self.broker.knows(producer_id))
 
@@ -430,21 +430,21 @@ class World:
         return any(
             batch.epoch == attempt.epoch
             and batch.records[0] < attempt.records[0]
-            # Of one that has another epoch than before, what is there may have come before that.
-            and (batch.may_be_doubled or any(one not in there for one in batch.records))
+            # If it has another epoch than before, existing records may have arrived before that.
+            and (batch.may_be_doubled or any(record not in there for record in batch.records))
             for batch in (
                 *client.waiting,
                 *(other.batch for other in client.in_flight),
-                *(one for one, code in client.refused if code == TIMED_OUT),
+                *(batch for batch, code in client.refused if code == TIMED_OUT),
             )
         )
 
     @property
     def has_order(self) -> bool:
-        """Whether no client goes on without a batch of its own."""
+        """Whether every client continues with a batch of its own."""
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
-    def _check_order(self, request, told: str):
+    def _check_order(self, request, message: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
         if (
             self.has_order
@@ -455,11 +455,11 @@ class World:
             and not self._client(request).fatal
             and request.attempt.epoch == self._client(request).epoch
         ):
-            assert self._is_early(request), f"{told} without a cause: {request.attempt}"
+            assert self._is_early(request), f"{message} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:
         """The oldest answer on some connection arrives."""
-        connections = [one for one in self.connections[who] if one.replies]
+        connections = [connection for connection in self.connections[who] if connection.replies]
         if not connections:
             return
         connection = self.chance.choice(connections)
@@ -511,7 +511,7 @@ class World:
             self.broker.move(returns=self.features.returns)
 
     def disconnect(self, who: int, gateway: Gateway | None = None) -> None:
-        """Connections break; of what had come some goes on all the same."""
+        """Break connections; some of the received batches continue nevertheless."""
         for connection in list(self.connections[who]):
             if gateway is not None and connection.gateway is not gateway:
                 continue
@@ -547,9 +547,9 @@ class World:
             )
 
     def restart(self) -> None:
-        """A gateway is killed, and starts with what was kept; some lose that, too."""
+        """Kill a gateway; it starts with its kept state; some lose that, too."""
         if self.direct or not self.steady:
-            return  # what an interceptor that says this and that said before is not kept
+            return  # the state of an interceptor that changes its verdicts is not kept
         if self.may_forget and self.chance.random() < 0.5:
             self.log = KeptLog()
             self.kept.clear()
@@ -578,7 +578,8 @@ class World:
         if not self.features.digests:
             return False
         kept = {
-            of: Kept(interceptors, self.now - at) for of, (interceptors, at) in self.kept.items()
+            of: KeptInterceptors(interceptors, self.now - at)
+            for of, (interceptors, at) in self.kept.items()
         }
         return are_as_before(self._digest(place), kept.pop(place, None), kept.values())
 
@@ -587,7 +588,7 @@ class World:
         return f"version {gateway.version}" if gateway.has_interceptors else "none"
 
     def keep_interceptors(self, place: int) -> None:
-        """Have a gateway keep its digest beside its state, if it can."""
+        """Let a gateway keep its digest with its state, if it can."""
         gateway = self.gateways[place]
         if not gateway.is_cut_off:
             in_doubt = gateway.producers.are_in_doubt
@@ -645,21 +646,21 @@ class World:
             gateway.producers.expire()
 
     def follow(self) -> None:
-        """Let every gateway read what there is, until nobody has anything to write about it."""
+        """Let every gateway read all records, until none has anything to write about them."""
         for _ in range(FOLLOWED_MOST):
             before = len(self.log.records)
             for gateway in self.gateways:
                 gateway.read(to=len(self.log.records))
                 gateway.write()
-            writing = any(one.unwritten and not one.is_cut_off for one in self.gateways)
+            writing = any(gateway.unwritten and not gateway.is_cut_off for gateway in self.gateways)
             if len(self.log.records) == before and not writing:
                 return
         raise AssertionError("gateways write to each other without end")
 
-    # A whole history
+    # Complete histories
 
     def happen(self) -> None:
-        """Let something happen of what happens in some histories only."""
+        """Cause an event that occurs only in some histories."""
         features, step = self.features, self.more.random()
         gateway = self.more.choice(self.gateways)
         if step < 0.04:
@@ -747,16 +748,20 @@ class World:
         there, letters = stored & records, records & self.dead.ids.keys()
         decided = self.decisions.get(tuple(batch.records), ())
         if (self.steady and not self.features.switches) or not decided:
-            return there == {one for one in records if not self.drops(one)} and letters == {
-                one for one in records if self.drops(one) and self.quarantines(one)
+            return there == {
+                record for record in records if not self.drops(record)
+            } and letters == {
+                record for record in records if self.drops(record) and self.quarantines(record)
             }
-        # Under another epoch, as a part, or behind one that was divided, a batch is judged again; and
-        # where the state was lost. Its record may be a letter then, and stored.
+        # Under another epoch, as a part, or after a batch that was divided, a batch is judged again;
+        # and if the state was lost. Its record may be a letter then, and stored.
         is_judged_again = self.forgetful or (self.refusals and len(decided) > 1)
-        is_renewed = batch.may_be_doubled or len({one.epoch for one in decided}) > 1
+        is_renewed = batch.may_be_doubled or len({producer.epoch for producer in decided}) > 1
         if is_renewed or batch.is_part or (is_judged_again and self.features.quarantines):
-            return any(one.kept <= there and one.letters <= letters for one in decided)
-        return any((one.kept, one.letters) == (there, letters) for one in decided)
+            return any(
+                decision.kept <= there and decision.letters <= letters for decision in decided
+            )
+        return any((decision.kept, decision.letters) == (there, letters) for decision in decided)
 
     def finish(self) -> None:
         """Let everything that can still happen happen."""
@@ -775,7 +780,7 @@ class World:
         self.check()
 
     def send_all(self, who: int) -> None:
-        """Have a client send, and all that is on its way arrive."""
+        """Let a client send, and all messages arrive."""
         self.learn(who)
         self.send(who)
         self.write()
@@ -784,10 +789,10 @@ class World:
             self.answer(who)
 
     def give_up_what_misses(self, who: int) -> None:
-        """A client gives up what is behind a batch that it has given up.
+        """A client gives up the batches after a batch that it has given up.
 
-        A broker answers 45, with which some go on at once. The gateway answers 7 while it expects
-        that batch again; those in flight behind it time out then, too, and are counted here.
+        A broker answers 45, with which some continue at once. The gateway answers 7 while it expects
+        that batch to be retried; later batches in flight time out then, too, and are counted here.
         """
         client = self.clients[who]
         if not any(code == TIMED_OUT for _, code in client.refused):
@@ -796,7 +801,7 @@ class World:
             self.held_up += self.last_codes[who] == 7
 
     def check(self) -> None:
-        """What is stored, and what the applications were told."""
+        """The stored records, and the results that the applications got."""
         if self.shared:
             self.follow()
         log = self.broker.log
@@ -808,7 +813,7 @@ class World:
             for batch in client.acknowledged:
                 assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"
             if self.forgetful:
-                continue  # what is lost may end producers, or double records; unseen it is not
+                continue  # lost records may end producers, or double records; unseen they are not
             assert not client.fatal, client.fatal
             assert client.is_idle or client.is_lost, f"stuck: {client}"
             for batch, code in client.refused:

@@ -1,4 +1,4 @@
-"""What histories have reached: events of batches in each state, and answers of the gateway."""
+"""The coverage of histories: events of batches in each state, and answers of the gateway."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ Seen = Counter[tuple[str, ...]]
 
 @contextmanager
 def counted(seen: Seen) -> Iterator[None]:
-    """Count what happens meanwhile."""
+    """Count the events in a block."""
     apply, decide = Batch.apply, Producers.decide
     acknowledge, send = Producers.acknowledge, Producers.send
 
@@ -47,14 +47,14 @@ def legal() -> set[tuple[str, str]]:
 
 
 def table(seen: Seen) -> Iterator[str]:
-    """Say how often each event happened in each state, and what was answered."""
+    """Print how often each event occurred in each state, and the answers."""
     yield f"{'':13}" + "".join(f"{event.name:>12}" for event in Event)
     for state in State:
         cells = (
             seen[state.name, event.name] if event in TRANSITIONS[state] else "-" for event in Event
         )
         yield f"{state.name:13}" + "".join(f"{cell:>12}" for cell in cells)
-    reached = {one for one in seen if one in legal()}
+    reached = {item for item in seen if item in legal()}
     yield f"{len(reached)} of {len(legal())} transitions"
     for what in ("decide", "send", "acknowledge"):
         answers = sorted(

@@ -1,4 +1,4 @@
-"""What happens in some histories beside what happens in all of them."""
+"""Events that occur in some histories, in addition to those of all histories."""
 
 import random
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ MANY_STEPS = 250
 
 @dataclass(frozen=True)
 class Features:
-    """What happens in a history; nothing but the usual by default.
+    """The special events of a history; none by default.
 
     Attributes:
         runs: The interceptor drops all records for a while: runs of batches without a record.
-        checksums: Batches are told apart by their checksums, as the gateway does.
-        gives_up: Clients give up batches (`delivery.timeout.ms`, `message.timeout.ms`) and go on.
+        checksums: Batches are identified by their checksums, as in the gateway.
+        gives_up: Clients give up batches (`delivery.timeout.ms`, `message.timeout.ms`) and continue.
         appended: A broker answers 7 or 20 for batches that it has appended.
         compacts: The topic with the producers' state keeps only the last record of each key.
         writes_late: For a while no record can be written; writes that have timed out are done later.
@@ -24,14 +24,14 @@ class Features:
         switches: Gateways lose their interceptors, and get them back (SIGHUP).
         rolls_out: Each of them does so for itself, so that they differ for a while.
         changes: Interceptors also change records, and are replaced by others that change and drop
-            other ones, where gateways lose theirs otherwise.
+            others, if gateways lose theirs otherwise.
         passes: Gateways that have lost their interceptors keep nothing of a topic's batches, unless
             they have to (`Producers.has_topic`). Never by chance: seed 8961 of all that switch gets
             59 with `state=local`, where a batch is followed in the middle of an epoch.
         quarantines: Some of the records that are not stored become dead letters (`penstock.mode`);
             while interceptors are switched off they are marked, and stored.
-        returns: A leader that had to give way may lead again, with what only it has.
-        digests: Gateways keep digests of their interceptors, and start without doubts where all are
+        returns: A leader that was replaced may lead again, with records that only it has.
+        digests: Gateways keep digests of their interceptors, and start without doubts if all are
             equal; some start with other interceptors, and ten minutes pass now and then. Never by
             chance: so many starts show that a producer gets 7 for ever behind a day without
             batches, also where every start begins doubts (seed 2810 with `returns`, `switches`,
@@ -72,7 +72,7 @@ PLAIN = Features()
 
 
 def features_of(seed: object) -> Features:
-    """Choose what happens in a history; nothing more than the usual in a quarter of them."""
+    """Choose the events of a history; no special events in a quarter of them."""
     chance = random.Random(f"features {seed}")
     if chance.random() < 0.25:
         return PLAIN

@@ -1,8 +1,8 @@
 """Idempotent producers, as models.
 
 What they do is what librdkafka (rdkafka_request.c, rdkafka_broker.c, rdkafka_idempotence.c) and
-the Java client (Sender.java, TransactionManager.java) do with one partition, in as far as it
-matters for what is stored, and for what an application is told.
+the Java client (Sender.java, TransactionManager.java) do with one partition, as far as it
+affects stored records, and the results of an application.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ def distance(number: int, other: int) -> int:
 class Batch:
     """One batch of a producer, as long as it is not answered for good.
 
-    `is_part`: it was a part of one that was too large. `ambiguous`: an attempt may have stored it without the producer's knowledge. `doubled`: it
+    `is_part`: it was a part of a larger batch. `ambiguous`: an attempt may have stored it without the producer's knowledge. `doubled`: it
     was sent under another epoch after that: the producer's own fault if it is there twice.
     """
 
@@ -69,8 +69,8 @@ class Producer:
     """What both models have.
 
     Its records have successive numbers from `base` on. `bumps` are the codes of the errors
-    because of which it took a new epoch. `leaders_return`: what a leader had appended when it
-    answered 6 may be stored in the end.
+    because of which it took a new epoch. `leaders_return`: records that a leader had appended when
+    it answered 6 may be stored in the end.
     """
 
     producer_id: int
@@ -98,7 +98,7 @@ class Producer:
     def give_up(self) -> bool:
         """Give up the oldest batch that has been sent; return whether there is one.
 
-        The application is told an error, though the batch may be stored.
+        The application gets an error, though the batch may be stored.
         """
         batch = self._oldest_sent()
         if batch is None:
@@ -148,7 +148,7 @@ class Producer:
 
 @dataclass
 class Librdkafka(Producer):
-    """librdkafka: an acknowledgement is one for all before it (rd_kafka_dr_implicit_ack)."""
+    """librdkafka: an acknowledgement includes all batches before it (rd_kafka_dr_implicit_ack)."""
 
     next_ack: int = 0
     next_err: int = 0
@@ -163,7 +163,7 @@ class Librdkafka(Producer):
         self.drain = True
 
     def to_send(self) -> Attempt | None:
-        """Give what is sent next, if anything may be sent."""
+        """Return the next request, if anything may be sent."""
         if self.fatal or not self.waiting:
             return None
         if self.bump or self.drain:
@@ -212,7 +212,7 @@ class Librdkafka(Producer):
         self.next_err = batch.end
 
     def _oldest_sent(self):
-        """Only batches in its queue expire: a request in flight has a time limit of its own."""
+        """Only batches in its queue expire: a request in flight has a separate time limit."""
         return self.waiting[0] if self.waiting and self.waiting[0].first >= 0 else None
 
     def _given_up(self, batch):
@@ -221,7 +221,9 @@ class Librdkafka(Producer):
 
     def _acknowledged(self, batch):
         if self.acked_record < batch.records[0] - 1:
-            for earlier in [one for one in self.waiting if one.records[0] < batch.records[0]]:
+            for earlier in [
+                waiting for waiting in self.waiting if waiting.records[0] < batch.records[0]
+            ]:
                 self.waiting.remove(earlier)
                 self.acknowledged.append(earlier)
         elif batch.first != self.next_ack and batch.first == self.next_err:
@@ -253,10 +255,10 @@ class Java(Producer):
         self.last_acked = after(self.next, -1) if self.next else -1
 
     def leader_changed(self) -> None:
-        """It sends to the new leader at once, whatever is in flight at the old one."""
+        """It sends to the new leader at once, also with requests in flight at the old leader."""
 
     def to_send(self) -> Attempt | None:
-        """Give what is sent next, if anything may be sent."""
+        """Return the next request, if anything may be sent."""
         if self.unresolved is not None and not self.tracked:
             if not self._is_next(self.next):
                 self._take_epoch(TIMED_OUT)
@@ -267,12 +269,16 @@ class Java(Producer):
             return None
         batch = self.waiting[0]
         if batch.first < 0:
-            if self.unresolved is not None or any(one.epoch != self.epoch for one in self.tracked):
+            if self.unresolved is not None or any(
+                producer.epoch != self.epoch for producer in self.tracked
+            ):
                 return None
             batch.renumber(self.epoch, self.next)
             self.next = batch.end
             self.tracked.append(batch)
-        elif min(self.tracked, key=lambda one: distance(batch.first, one.first)) is not batch:
+        elif (
+            min(self.tracked, key=lambda tracked: distance(batch.first, tracked.first)) is not batch
+        ):
             return None
         self.waiting.popleft()
         return self._send(batch)
@@ -280,7 +286,7 @@ class Java(Producer):
     def _begin_epoch(self):
         self.epoch, self.next, self.bump, self.last_acked = self.epoch + 1, 0, False, -1
         self.unresolved = None
-        self.tracked.sort(key=lambda one: one.records[0])
+        self.tracked.sort(key=lambda tracked: tracked.records[0])
         for batch in self.tracked:
             batch.renumber(self.epoch, self.next)
             batch.reset = True
@@ -320,13 +326,13 @@ class Java(Producer):
         return first == (after(self.last_acked, 1) if self.last_acked >= 0 else 0)
 
     def _shows_a_gap(self, batch, code):
-        """Whether a batch would be refused for ever (`canRetry`)."""
+        """Whether a batch would be refused permanently (`canRetry`)."""
         if code == 45 and self.unresolved is not None:
             return batch.first == self.unresolved
         return not batch.reset and (code == 59 or self._is_next(batch.first))
 
     def _oldest_sent(self):
-        return min(self.tracked, key=lambda one: one.records[0], default=None)
+        return min(self.tracked, key=lambda tracked: tracked.records[0], default=None)
 
     def _given_up(self, batch):
         """Go on; only what had been queued to be sent again keeps new batches waiting."""
@@ -353,9 +359,9 @@ class Java(Producer):
 
 @dataclass
 class Transactional(Librdkafka):
-    """librdkafka with transactions; what it knows of their ends.
+    """librdkafka with transactions; its knowledge of their ends.
 
-    `closing`: it sends what is queued, and then ends the transaction. `ending`: whether it commits
+    `closing`: it sends queued batches, and then ends the transaction. `ending`: whether it commits
     (True) or aborts, from its first EndTxn request on. `open` are the batches of the transaction.
     """
 
@@ -372,7 +378,7 @@ class Transactional(Librdkafka):
             self.open.append(self.waiting[-1])
 
     def to_send(self) -> Attempt | None:
-        """Give what is sent next; after an error nothing but the end of the transaction."""
+        """Return the next request; after an error only the end of the transaction."""
         return None if self.bump else super().to_send()
 
     def _answered(self, attempt, batch, code):

@@ -2,7 +2,7 @@
 
     python -m tests.gateway.model.run_histories [count] [first seed]
 
-Every fifth one is of transactions. Ends with 1 if one of them fails, and names the seeds;
+Every fifth history is of transactions. Ends with 1 if a history fails, and names the seeds;
 `World(seed, features=features_of(seed)).walk()` plays one, `TransactionWorld` those of transactions.
 """
 
@@ -27,7 +27,7 @@ COUNT: Final = 1_000_000
 PROCESSES: Final = 2
 AT_ONCE: Final = 2_000
 COUNTED_EVERY: Final = 10
-"""To count what is reached costs time: it is done for every tenth part."""
+"""Counting the coverage costs time: it is done for every tenth part."""
 TRANSACTIONS_EVERY: Final = 5
 SEEDS_SHOWN: Final = 5
 
@@ -41,7 +41,7 @@ class Played:
         features: How many there were in which something happened beside the usual.
         failed: The seeds of those that failed, by what went wrong.
         held_up: How many batches were answered 7 until their client gave them up.
-        seen: What was reached.
+        seen: The coverage.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ def _play(part: tuple[int, range]) -> Played:
 
 
 def report(played: Played, took_s: float) -> Iterable[str]:
-    """Say what came of all of them."""
+    """Print the results of all of them."""
     total = played.kinds.total()
     for what in (played.kinds, played.features):
         yield from (f"{number:>9} {kind}" for kind, number in sorted(what.items()))
@@ -102,7 +102,7 @@ def report(played: Played, took_s: float) -> Iterable[str]:
     yield f"{played.held_up} batches answered 7 until their client gave them up, too"
     yield f"{total / took_s:.0f} histories a second"
     yield f"{sum(map(len, played.failed.values()))} of {total} histories failed"
-    for what, seeds in sorted(played.failed.items(), key=lambda one: -len(one[1])):
+    for what, seeds in sorted(played.failed.items(), key=lambda item: -len(item[1])):
         yield f"{len(seeds):>9} {what}: {sorted(seeds)[:SEEDS_SHOWN]}"
 
 

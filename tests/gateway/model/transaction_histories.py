@@ -5,7 +5,7 @@ Commits go through the real handler of EndTxn. `World` has the batches.
 
 from dataclasses import replace
 
-from penstock.gateway.context.request_context import RequestContext
+from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.produce.end_txn import end_txn
 from penstock.wire.client_requests import read_request
 from penstock.wire.slices import finish
@@ -27,7 +27,7 @@ class LostError(Exception):
     """A connection broke, before or after the coordinator had a request."""
 
 
-class Context(RequestContext):
+class Context(HandlerContext):
     """What the handler sees of a request, with a coordinator that answers at once, or not."""
 
     def __init__(self, frame, answer):
@@ -43,7 +43,7 @@ class Context(RequestContext):
 
 
 def through_gateway(frame: bytes, answer) -> bytes:
-    """Return what a gateway answers to an EndTxn request."""
+    """Return the answer of a gateway to an EndTxn request."""
     coroutine = end_txn(Context(frame, answer))
     try:
         coroutine.send(None)
@@ -53,7 +53,7 @@ def through_gateway(frame: bytes, answer) -> bytes:
 
 
 class TransactionWorld(World):
-    """Two transactional producers; in some histories the second one takes the first one's place."""
+    """Two transactional producers; in some histories the second replaces the first."""
 
     client_kinds = (Transactional, Transactional)
 
@@ -65,7 +65,7 @@ class TransactionWorld(World):
         features: Features = PLAIN,
         version: int | None = None,
     ) -> None:
-        # What is given up is aborted here.
+        # Batches that are given up are aborted here.
         super().__init__(seed, direct=direct, features=replace(features, gives_up=False))
         more = self.more
         self.version = version or more.choice((1, 2))
@@ -73,7 +73,7 @@ class TransactionWorld(World):
         self.fates: dict[int, bool] = {}
         self.fenced: set[int] = set()
         self.coordinators = [self._coordinator(client.producer_id) for client in self.clients]
-        for client in self.clients:  # its epoch is 0 and its numbers begin anew
+        for client in self.clients:  # its epoch is 0 and its numbers begin again
             client.next = client.next_ack = client.next_err = 0
             self.broker.forget(client.producer_id)
         self.idle = [False, self.is_fenced]
@@ -110,7 +110,7 @@ class TransactionWorld(World):
         return self.clients[request.attempt.records[0] // 1_000_000]
 
     def coordinator_of(self, who: int) -> Coordinator:
-        """Return what a client's transactional id belongs to."""
+        """Return the owner of a client's transactional id."""
         return self.coordinators[self.clients[who].producer_id - 1000]
 
     def _judge(self, request, gateway, known):
@@ -125,17 +125,17 @@ class TransactionWorld(World):
             self.verdicts[records] = FINAL_VERDICT
             request.verdict, request.dropped, request.quarantined = FINAL_VERDICT, (), ()
 
-    def _check_order(self, request, told):
-        """A client whose transaction was ended by others is told anything that is an error."""
+    def _check_order(self, request, message):
+        """A client whose transaction was ended by others gets any error."""
         if self.features.quarantines:
             return
         if request.attempt.records[0] // 1_000_000 not in self.fenced:
-            super()._check_order(request, told)
+            super()._check_order(request, message)
 
     # What may happen
 
     def produce(self, who: int) -> None:
-        """A client begins a transaction, or goes on with it."""
+        """A client begins a transaction, or continues with it."""
         client, coordinator = self.clients[who], self.coordinator_of(who)
         if self.idle[who] or client.fatal:
             return
@@ -160,7 +160,7 @@ class TransactionWorld(World):
         super()._at_broker(connection, request, first, records)
 
     def happen(self) -> None:
-        """Let something happen of what happens to transactions."""
+        """Cause an event of transactions."""
         super().happen()
         step, who = self.more.random(), self.more.randrange(2)
         client = self.clients[who]
@@ -179,7 +179,7 @@ class TransactionWorld(World):
         self.fenced |= {at for at in (0, 1) if self.coordinator_of(at) is coordinator}
 
     def take_over(self) -> None:
-        """Another client begins with the transactional id of the first one, which is fenced."""
+        """Another client begins with the transactional id of the first client, which is fenced."""
         first, second = self.clients
         second.producer_id = first.producer_id
         second.epoch = self.coordinators[0].begin_producer()
@@ -216,7 +216,9 @@ class TransactionWorld(World):
         if self.direct:
             response = self._coordinate(frame, coordinator)
         else:
-            response = through_gateway(frame, lambda one: self._coordinate(one, coordinator))
+            response = through_gateway(
+                frame, lambda request: self._coordinate(request, coordinator)
+            )
         found = end_response(response)
         return int(found.error_code), found.producer_epoch
 
@@ -254,19 +256,19 @@ class TransactionWorld(World):
         self.check()
 
     def check(self) -> None:
-        """What is committed, and what the applications were told."""
+        """The committed records, and the results that the applications got."""
         if self.shared:
             self.follow()
         assert not self.dead.ids, "letters of transactions"
         log = self.broker.log
         for who, client in enumerate(self.clients):
-            own = [one for one in log if one // 1_000_000 == who]
-            visible = [one for one in own if self.fates.get(one)]
+            own = [batch for batch in log if batch // 1_000_000 == who]
+            visible = [transaction for transaction in own if self.fates.get(transaction)]
             for batches in client.committed:
                 for batch in batches:
                     assert self._is_told_truly(batch, set(visible)), f"lost: {batch}"
             for batches in client.aborted:
-                there = {one for batch in batches for one in batch.records} & set(visible)
+                there = {record for batch in batches for record in batch.records} & set(visible)
                 assert not there, f"aborted, and committed: {there}"
             if self.forgetful:
                 continue
@@ -274,6 +276,6 @@ class TransactionWorld(World):
             assert visible == sorted(visible), "out of order"
             if (
                 who not in self.fenced
-            ):  # such a one is told so by the coordinator, if by nobody else
+            ):  # the coordinator reports it to such a client, if nothing else does
                 assert not client.fatal, client.fatal
                 assert not client.open, f"stuck: {client}"

@@ -98,10 +98,10 @@ async def test_letters_are_retried_after_retriable_errors(writer):
     assert connection.refreshed == 3
 
 
-@pytest.mark.parametrize(("code", "said"), [(29, "AUTHORIZATION"), (10, "raise it"), (87, "87")])
-async def test_other_errors_end_letters_at_once(writer, code, said):
+@pytest.mark.parametrize(("code", "message"), [(29, "AUTHORIZATION"), (10, "raise it"), (87, "87")])
+async def test_other_errors_end_letters_at_once(writer, code, message):
     made, connection = writer(code)
-    assert said in await store(made)
+    assert message in await store(made)
     assert len(connection.sent) == 1
     assert made.waiting_bytes == 0
 

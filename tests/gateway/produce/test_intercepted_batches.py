@@ -11,7 +11,7 @@ from penstock.engine.verdict import (
     ACCEPTED,
     Diverted,
     Outcome,
-    Verdict,
+    PolicyVerdict,
     refused,
     replaced,
 )
@@ -324,7 +324,7 @@ def test_with_refuse_a_batch_of_an_idempotent_producer_may_lose_no_record():
 def test_with_refuse_a_dead_letter_refuses_the_batch_in_the_words_of_its_policy():
     talk = Configured(Idempotence.REFUSE)
     talk.session.client_data(request(1, batch(b"a", b"b")))
-    bad = Verdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
+    bad = PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
     talk.decide(replaced(batch(b"a"), [1], (Diverted(bad, 1),), quarantined=[1], letters=b"l"))
     ((_, response),) = produced(parse_response(talk.client.take(), 0, 9)).items()
     assert (response.error_code, response.error_message) == (87, "not positive")

@@ -18,9 +18,9 @@ def letters(batches=1):
 def queue_of(*places):
     queue = LetterQueue()
     waiting = [(place, letters()) for place in places]
-    for place, one in waiting:
-        queue.append(place, one)
-    return queue, [one for _, one in waiting]
+    for place, entry in waiting:
+        queue.append(place, entry)
+    return queue, [letters for _, letters in waiting]
 
 
 def test_a_request_has_the_first_letters_of_each_partition():
@@ -36,8 +36,8 @@ def test_letters_of_a_partition_keep_their_order_while_the_first_is_sent():
     queue, (first,) = queue_of(A)
     taken = queue.take()
     more = letters(), letters()
-    for one in more:
-        queue.append(A, one)
+    for added in more:
+        queue.append(A, added)
     queue.release(taken)
     assert queue.take() == {A: more[0]}
     assert first not in more

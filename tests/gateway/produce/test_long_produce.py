@@ -121,7 +121,7 @@ async def test_an_accepted_request(make, most_in_a_turn):
         talk.session.upstream_data(long_answer(TOPICS))
         await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))
-    assert [one.base_offset for one in found.values()] == [5] * len(TOPICS)
+    assert [batch.base_offset for batch in found.values()] == [5] * len(TOPICS)
     assert most.keys() >= {"is_topic_name"} | (
         {"arrived", "decide", "on_response"} if make is LongIntercepted else set()
     )
@@ -137,7 +137,7 @@ async def test_a_refused_request(make, verdict, most_in_a_turn):
         await judged(talk, request(1), verdict)
         await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))
-    assert {one.error_code for one in found.values()} == {verdict.code}
+    assert {result.error_code for result in found.values()} == {verdict.code}
     assert not talk.broker.data
     assert bool(len(talk.postponed)) == (verdict is LATER and make is Judged)
     assert max(most.values()) <= 2 * SLICE, most
@@ -168,7 +168,7 @@ async def test_50_000_partitions_in_0_3_megabytes_are_refused_in_slices():
     assert turns >= count // 5_000, "the response is written in slices"
     found = produced(parse_response(talk.client.take(), 0, 9))
     assert len(found) == count
-    assert {one.error_code for one in found.values()} == {NO.code}
+    assert {result.error_code for result in found.values()} == {NO.code}
     assert not talk.broker.data
     assert talk.session.held_bytes == 0
 
@@ -184,7 +184,7 @@ async def test_half_of_it_is_refused():
     talk.session.upstream_data(long_answer(TOPICS[::2]))
     await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))
-    assert [one.error_code for one in found.values()] == [0, 44] * (len(TOPICS) // 2)
+    assert [result.error_code for result in found.values()] == [0, 44] * (len(TOPICS) // 2)
 
 
 @pytest.mark.parametrize("make", [Judged, LongIntercepted])

@@ -11,8 +11,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
+    PolicyVerdict,
     Replacement,
-    Verdict,
     failed,
     not_judged,
     refused,
@@ -128,19 +128,19 @@ async def test_refusals_are_counted_and_reported(observing, verdict, counted):
     await observing.opened()
     observing.pools[0].jobs[0][1](verdict)
     assert await observing.counted() == counted
-    (told,) = observing.refusals
-    assert (told.topic, told.partition, told.client_id) == ("orders", 3, "client")
-    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
-    assert told.verdict is verdict
-    assert told.is_observed
+    (refusal,) = observing.refusals
+    assert (refusal.topic, refusal.partition, refusal.client_id) == ("orders", 3, "client")
+    assert (refusal.principal, refusal.address) == ("User:alice", "10.0.0.7")
+    assert refusal.verdict is verdict
+    assert refusal.is_observed
 
 
 async def test_of_an_unknown_client_nothing_more_is_reported(observing):
     observing.batches.submit(BATCH._replace(sender=None), DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
-    (told,) = observing.refusals
-    assert (told.principal, told.client_id, told.address) == (None, "client", None)
+    (refusal,) = observing.refusals
+    assert (refusal.principal, refusal.client_id, refusal.address) == (None, "client", None)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_of_an_unknown_client_nothing_more_is_reported(observing):
     ],
 )
 async def test_actions_of_interceptors_are_counted(observing, verdict, counted):
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, PolicyVerdict)
     assert isinstance(verdict.replacement, Replacement)
     observing.batches.submit(BATCH, DATA)
     await observing.opened()
@@ -263,7 +263,7 @@ async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(o
     assert len(observing.pools) == 1
     assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
     assert await observing.counted() == {("a.I, a.V", "not_observed"): 12}
-    assert [one["log_level"] for one in log].count("error") == 1
+    assert [batch["log_level"] for batch in log].count("error") == 1
 
 
 async def test_workers_that_end_their_start_with_any_error_are_tried_again_later(observing):
@@ -282,8 +282,8 @@ async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, 
     for _ in range(3):
         observing.batches.submit(BATCH, DATA)
     await observing.batches.close()
-    told = [one for one in log if one["event"].startswith("batches not observed")]
-    assert sum(one["count"] for one in told) == 4
+    warnings = [batch for batch in log if batch["event"].startswith("batches not observed")]
+    assert sum(item["count"] for item in warnings) == 4
 
 
 async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observing):

@@ -123,13 +123,13 @@ def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
     clock = Clock()
     batches = PostponedBatches(clock)
     sent = [KEY, KEY._replace(partition=4), KEY._replace(principal="User:b")]
-    for one in (*sent, sent[0]):
-        batches.answered(one, by(4), connection=1, is_retriable=True)
+    for item in (*sent, sent[0]):
+        batches.answered(item, by(4), connection=1, is_retriable=True)
     assert batches.has_topic("orders")
     assert not batches.has_topic("others")
-    for one in sent:
+    for item in sent:
         assert batches.has_topic("orders")
-        batches.answered(one, by(4), connection=1, is_retriable=False)
+        batches.answered(item, by(4), connection=1, is_retriable=False)
     assert not batches.has_topic("orders")
 
 
@@ -241,8 +241,8 @@ def answers(talk):
         size = int.from_bytes(data[:4], "big")
         number = int.from_bytes(data[4:8], "big")
         response = produced(parse_response(data[: 4 + size], 0, 9))
-        found[number] = {key[0]: (one.error_code, one.error_message)
-                         for key, one in response.items()}  # fmt: skip
+        found[number] = {key[0]: (result.error_code, result.error_message)
+                         for key, result in response.items()}  # fmt: skip
         data = data[4 + size :]
     return found
 
@@ -293,7 +293,7 @@ class WithLastSequences(Talk):
         """The error codes of the last response, by topic."""
         return {topic: code for topic, (code, _) in answers(self)[self.number].items()}
 
-    def asked_for(self):
+    def requested_apis(self):
         """The APIs that the broker was asked."""
         self._asked = frames_of(self.broker.take())
         return [frame[5] for frame in self._asked]
@@ -311,18 +311,18 @@ class WithLastSequences(Talk):
             producers = (17).to_bytes(8, "big") + epoch.to_bytes(4, "big", signed=True)
             producers += last.to_bytes(4, "big") + bytes(20) + b"\0"
         partition = b"\2" + bytes(4) + word(code) + b"\0" + bytes([1 + bool(producers)])
-        told = b"".join(
+        response = b"".join(
             bytes([len(topic) + 1]) + topic.encode() + partition + producers + bytes(2)
             for topic in topics
         )
-        self.session.upstream_data(framed(own + bytes(5) + bytes([count + 1]) + told + b"\0"))
+        self.session.upstream_data(framed(own + bytes(5) + bytes([count + 1]) + response + b"\0"))
 
 
 def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
     """The leader moved to another broker and back, and the connection stayed."""
     talk = WithLastSequences()
     later = talk.send(4)
-    assert talk.asked_for() == [2, 61], "ListOffsets comes first"
+    assert talk.requested_apis() == [2, 61], "ListOffsets comes first"
     talk.respond(last=3)
     assert talk.broker.take() == later
     assert not talk.postponed
@@ -331,10 +331,10 @@ def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
 def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
     talk = WithLastSequences()
     talk.send(2)
-    assert talk.asked_for() == [], "it was in flight behind the first one"
+    assert talk.requested_apis() == [], "it was in flight behind the first one"
     assert talk.codes() == {"judged": 7}
     later = talk.send(2)
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
     talk.respond(last=1)
     assert talk.broker.take() == later
 
@@ -342,7 +342,7 @@ def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
 def test_nothing_is_stored_into_a_hole():
     talk = WithLastSequences()
     talk.send(4)
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
     talk.respond(last=1)
     assert talk.broker.take() == b""
     assert talk.codes() == {"judged": 7}
@@ -359,7 +359,7 @@ def test_nothing_is_stored_into_a_hole():
 def test_for_many_early_batches_the_last_sequence_is_requested_once(response, code):
     talk = WithLastSequences()
     talk.send(4)
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
     talk.respond(**response)
     assert talk.codes() == {"judged": code}
     for number in range(100):
@@ -368,13 +368,13 @@ def test_for_many_early_batches_the_last_sequence_is_requested_once(response, co
         assert talk.codes() == {"judged": 7}
     talk.postponed._clock.now += REQUEST_INTERVAL_S
     talk.send(4)
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
 
 
 def test_later_batches_wait_for_the_broker_and_stay_in_order():
     talk = WithLastSequences()
     requests = [talk.send(4), talk.send(6)]
-    assert talk.asked_for() == [2, 61], "one question"
+    assert talk.requested_apis() == [2, 61], "one question"
     assert talk.client.take() == b""
     talk.respond(last=3)
     assert talk.broker.take() == b"".join(requests)
@@ -383,7 +383,7 @@ def test_later_batches_wait_for_the_broker_and_stay_in_order():
 def test_all_partitions_of_a_request_are_in_the_same_question():
     talk = WithLastSequences("judged", "other")
     later = talk.send(4, "judged", "other")
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
     talk.respond(last=3, topics=("judged", "other"))
     assert talk.broker.take() == later
 
@@ -412,7 +412,7 @@ def test_an_older_broker_gets_no_request_for_last_sequences():
 def test_a_client_that_goes_away_meanwhile_stores_nothing():
     talk = WithLastSequences()
     talk.send(4)
-    assert talk.asked_for() == [2, 61]
+    assert talk.requested_apis() == [2, 61]
     talk.session.closed()
     assert talk.broker.take() == b""
 
@@ -575,8 +575,8 @@ def _data(sequence):
 def by_principal(batches, principal, count, topic="orders"):
     """Have batches of so many producers of a principal come again."""
     sent = [ProducerKey(topic, 0, number, principal) for number in range(count)]
-    for one in sent:
-        batches.answered(one, by(4), connection=1, is_retriable=True)
+    for item in sent:
+        batches.answered(item, by(4), connection=1, is_retriable=True)
     return sent
 
 
@@ -587,8 +587,8 @@ def test_a_principal_pushes_out_none_but_its_own(greedy):
     few = by_principal(batches, "User:few", 100)
     many = by_principal(batches, greedy, KEPT_MAX + 1000)
     later = by_principal(batches, "User:later", 100)
-    assert all(one in batches for one in (*few, *later))
-    kept = [one in batches for one in many]
+    assert all(batch in batches for batch in (*few, *later))
+    kept = [batch in batches for batch in many]
     assert kept == [False] * (len(many) - (KEPT_MAX - 200)) + [True] * (KEPT_MAX - 200)
     assert len(batches) == KEPT_MAX
 
@@ -598,7 +598,7 @@ def test_many_principals_share_the_room():
     batches = PostponedBatches(Clock())
     sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
     assert len(batches) == KEPT_MAX
-    counts = [sum(one in batches for one in some) for some in sent]
+    counts = [sum(item in batches for item in some) for some in sent]
     assert min(counts) >= KEPT_MAX // len(sent) - 1
     assert counts[-1] == 100 or max(counts) - min(counts) <= 100
 
@@ -608,8 +608,8 @@ def test_batches_with_a_response_or_too_old_make_room():
     clock = Clock()
     batches = PostponedBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
-    for one in first:
-        batches.answered(one, by(4), connection=1, is_retriable=False)
+    for batch in first:
+        batches.answered(batch, by(4), connection=1, is_retriable=False)
     assert not batches
     by_principal(batches, "User:a", KEPT_MAX)
     clock.now += KEPT_S

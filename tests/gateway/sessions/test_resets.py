@@ -61,7 +61,7 @@ def run(test):
 
 
 def test_of_a_broker_that_is_away():
-    async def ask():
+    async def scenario():
         async with Broker(is_away=True) as server:
             reader, writer = await server.connect()
             while not server.refused:
@@ -74,11 +74,11 @@ def test_of_a_broker_that_is_away():
             writer.close()
             assert not server.connections
 
-    run(ask)
+    run(scenario)
 
 
 def test_of_a_broker_that_is_away_no_client_takes_it_for_a_connection_that_was_refused():
-    async def ask():
+    async def scenario():
         async with Broker(is_away=True) as server:
             begun = server.loop.time()
             reader, writer = await server.connect()
@@ -87,11 +87,11 @@ def test_of_a_broker_that_is_away_no_client_takes_it_for_a_connection_that_was_r
             assert server.loop.time() > begun + FIRST_BYTES_S / 2
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 def test_of_a_broker_that_is_away_a_client_may_go():
-    async def ask():
+    async def scenario():
         async with Broker(is_away=True) as server:
             _, writer = await server.connect()
             while not server.refused:
@@ -102,12 +102,12 @@ def test_of_a_broker_that_is_away_a_client_may_go():
                 await asyncio.sleep(0)
             assert server.loop.time() < begun + FIRST_BYTES_S / 2
 
-    run(ask)
+    run(scenario)
 
 
 @pytest.mark.parametrize("request_", [heartbeat(), find_coordinators(7)])
 def test_of_a_broker_that_ends_before_its_first_response(request_):
-    async def ask():
+    async def scenario():
         async with Broker() as server:
             reader, writer = await server.connect()
             writer.write(request_)
@@ -115,73 +115,76 @@ def test_of_a_broker_that_ends_before_its_first_response(request_):
                 await reader.read()
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 def test_after_a_response_it_ends_like_any_other():
-    async def ask():
+    async def scenario():
         async with Broker(answer=ANSWER) as server:
             reader, writer = await server.connect()
             writer.write(heartbeat())
             assert await reader.read() == ANSWER
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 def test_a_client_that_speaks_no_kafka_sees_the_end():
-    async def ask():
+    async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
             writer.write(b"\0\0\0\x20" + b"\xff" * 32)
             assert await reader.read() == b""
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 def test_a_client_that_ends_its_side_without_a_request_sees_the_end():
-    async def ask():
+    async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
             writer.write_eof()
             assert await reader.read() == b""
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_a_gateway_that_ends(is_connected):
-    async def ask():
+    async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
             while not server.connections or (
-                is_connected and not any(one._session for one in server.connections)
+                is_connected and not any(connection._session for connection in server.connections)
             ):
                 await asyncio.sleep(0)
-            for one in list(server.connections):
-                one.end()
+            for connection in list(server.connections):
+                connection.end()
             with pytest.raises(ConnectionResetError):
                 await reader.read()
             writer.close()
 
-    run(ask)
+    run(scenario)
 
 
 def test_a_gateway_that_is_killed(gateway):
     running = gateway()
-    with RawClient(running.broker_address()) as asks, RawClient(running.broker_address()) as idles:
+    with (
+        RawClient(running.broker_address()) as sender,
+        RawClient(running.broker_address()) as idles,
+    ):
         answered = RawClient(running.broker_address())
         with answered:
             answered.send(struct.pack(">ihhih", 10, 18, 0, 7, -1))
             answered.receive()
-            asks.send(b"\0\0\0\x0a\0")
+            sender.send(b"\0\0\0\x0a\0")
             os.kill(running.pid, signal.SIGKILL)
             assert answered.socket.recv(1) == b""
-        for one in (asks, idles):
+        for client in (sender, idles):
             with pytest.raises(ConnectionResetError):
-                one.socket.recv(1)
+                client.socket.recv(1)
     running.kill()
 
 

@@ -548,7 +548,7 @@ async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it
     got = talk.client.take()
     assert got.endswith(behind)
     found = produced(parse_response(got[: -len(behind)], 0, 9))
-    assert {one.error_code for one in found.values()} == {44}
+    assert {result.error_code for result in found.values()} == {44}
     assert [name for name, _ in found] == list(LONG)
     assert talk.session.held_bytes == 0
 
@@ -632,16 +632,16 @@ def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "n" * 250, "ä"])
 def test_a_topic_that_cannot_be_is_answered_and_not_remembered(name):
-    asked = []
+    requested = []
     talk = Talk()
-    talk.for_topic = lambda topic, own=None: asked.append(topic)
+    talk.for_topic = lambda topic, own=None: requested.append(topic)
     talk.session.client_data(produce(1, "judged", name))
-    assert name not in asked
+    assert name not in requested
     assert talk.broker.take() == produce(1, "judged")
     talk.session.upstream_data(produce_answer(1, "judged"))
-    told = produced(parse_response(talk.client.take(), 0, 9))
-    assert told[name, 0].error_code == 3
-    assert told["judged", 0].error_code == 0
+    results = produced(parse_response(talk.client.take(), 0, 9))
+    assert results[name, 0].error_code == 3
+    assert results["judged", 0].error_code == 0
 
 
 def test_a_client_gets_only_so_far_ahead():

@@ -1,4 +1,4 @@
-"""Records for each contract: one that fits, and what it becomes when a field has another value."""
+"""Records for each contract: one that fits, and variants with another value of a field."""
 
 from typing import Any, Final
 

@@ -1,6 +1,6 @@
-"""Write what datacontract-cli says of `records.py`: `python run_datacontract_cli.py > verdicts.json`.
+"""Write the verdicts of datacontract-cli on `records.py`: `python run_datacontract_cli.py > verdicts.json`.
 
-In an environment of its own: `pip install 'datacontract-cli[duckdb]==1.2.8'`.
+In a separate environment: `pip install 'datacontract-cli[duckdb]==1.2.8'`.
 
 For each record: the names of the checks that fail for a data set of this record alone, which is in
 a file of JSON. The two that need more records are left out.
@@ -30,7 +30,7 @@ def verdict(contract: str, name: str, record: dict, folder: Path) -> list[str]:
     model.servers = [
         Server(server="local", type="local", path=str(path), format="json", delimiter="new_line")
     ]
-    model.schema_ = [one for one in model.schema_ if one.name == name]
+    model.schema_ = [entry for entry in model.schema_ if entry.name == name]
     model.slaProperties = None
     for check in model.schema_:
         check.quality = None
@@ -39,7 +39,11 @@ def verdict(contract: str, name: str, record: dict, folder: Path) -> list[str]:
             prop.quality = [rule for rule in prop.quality or () if rule.metric in WIRE] or None
     run = DataContract(data_contract=model, server="local").test()
     return sorted(
-        {f"{one.type}: {one.name}" for one in run.checks if one.result in ("failed", "error")}
+        {
+            f"{check.type}: {check.name}"
+            for check in run.checks
+            if check.result in ("failed", "error")
+        }
     )
 
 
@@ -56,7 +60,9 @@ def main() -> None:
                 verdict(contract, name, record, Path(folder)) for record in records(good)
             ]
     rows = (
-        f" {json.dumps(name)}: [\n" + ",\n".join(f"  {json.dumps(one)}" for one in each) + "\n ]"
+        f" {json.dumps(name)}: [\n"
+        + ",\n".join(f"  {json.dumps(entry)}" for entry in each)
+        + "\n ]"
         for name, each in found.items()
     )
     sys.stdout.write("{\n" + ",\n".join(rows) + "\n}\n")

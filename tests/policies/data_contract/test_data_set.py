@@ -1,4 +1,4 @@
-"""Rules of a contract about all records of a topic: what is measured, and what is demanded."""
+"""Rules of a contract about all records of a topic: the measured and the required values."""
 
 import json
 from datetime import date
@@ -13,7 +13,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def contract(tmp_path, properties, quality=(), promises=()):
-    """Return what a contract says of topic `t` as a whole."""
+    """Return the rules of a contract about topic `t`."""
     written = {"name": "o", "properties": list(properties), "quality": list(quality)}
     document = {"kind": "DataContract", "apiVersion": "v3.1.0", "name": "c", "version": "1",
                 "schema": [written], "slaProperties": list(promises)}  # fmt: skip
@@ -25,11 +25,11 @@ def contract(tmp_path, properties, quality=(), promises=()):
 
 
 def measured(rule, rows, timestamp=NOW_MS):
-    """Return what a rule measures on records, and whether it holds."""
+    """Return the measurement of a rule on records, and whether it is met."""
     totals, digests = Totals(), set()
     for row in rows:
         given = rule.look(row, timestamp, NOW_MS)
-        latest = [one for one in (totals.latest, given.latest) if one is not None]
+        latest = [instant for instant in (totals.latest, given.latest) if instant is not None]
         digests.update(given.digests)
         totals = Totals(totals.total + given.total, totals.bad + given.bad, len(digests),
                         max(latest, default=None))  # fmt: skip
@@ -66,7 +66,7 @@ def rows(*values):
         ({"metric": "duplicateValues", "mustNotBeBetween": [1, 5]}, [{"b": 1, "c": 2}, {"c": 2, "b": 1}], (1, False)),
     ],
 )  # fmt: skip
-def test_what_is_measured_of_a_property(tmp_path, rule, values, expected):
+def test_the_measurements_of_a_property(tmp_path, rule, values, expected):
     assert expected == measured(of_property(tmp_path, rule), rows(*values))
 
 
@@ -75,7 +75,7 @@ def test_a_pattern_with_look_ahead_is_measured_as_each_record_is_judged(tmp_path
     assert measured(of_property(tmp_path, rule), rows("a", "xa", None)) == (1, True)
 
 
-def test_what_is_no_object_has_no_properties(tmp_path):
+def test_only_objects_have_properties(tmp_path):
     rule = of_property(tmp_path, {"metric": "nullValues", "mustBe": 3, "unit": "rows"})
     assert measured(rule, [None, [1], {}, {"a": 0}]) == (3, True)
 
@@ -89,7 +89,7 @@ def test_what_is_no_object_has_no_properties(tmp_path):
         ({"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": ["a"]}}, (1, False)),
     ],
 )  # fmt: skip
-def test_what_is_measured_of_an_object(tmp_path, quality, expected):
+def test_the_measurements_of_an_object(tmp_path, quality, expected):
     (rule,) = contract(tmp_path, [{"name": "a"}, {"name": "b"}], [quality]).rules
     assert expected == measured(rule, [{"a": 1, "b": 1}, {"a": 1, "b": 2}])
 
@@ -99,12 +99,12 @@ def test_keys_and_unique_properties_come_once(tmp_path):
         tmp_path,
         [{"name": "a", "primaryKey": True}, {"name": "b", "primaryKey": True}, {"name": "c", "unique": True}],
     ).rules  # fmt: skip
-    assert [(one.place, one.name, one.limit) for one in found] == [
+    assert [(rule.place, rule.name, rule.limit) for rule in found] == [
         ("o", "primaryKey a, b", "must be 0"),
         ("o.c", "unique", "must be 0"),
     ]
     values = [{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "c": 1}]
-    assert [measured(one, values)[1] for one in found] == [True, False]
+    assert [measured(rule, values)[1] for rule in found] == [True, False]
 
 
 def test_properties_within_others_are_measured_too(tmp_path):
@@ -118,9 +118,9 @@ def test_properties_within_others_are_measured_too(tmp_path):
             {"name": "m", "logicalType": "map", "map": {"value": {"logicalType": "string", "quality": [rule]}}},
         ],
     ).rules  # fmt: skip
-    assert [one.place for one in found] == ["o.a.b", "o.l[*].b", "o.m[*]"]
+    assert [rule.place for rule in found] == ["o.a.b", "o.l[*].b", "o.m[*]"]
     value = {"a": {}, "l": [{"b": 1}, {}, {"b": None}], "m": {"x": None, "y": "z"}}
-    assert [measured(one, [value])[0] for one in found] == [1, 2, 1]
+    assert [measured(rule, [value])[0] for rule in found] == [1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
     promise = {"property": "freshness", "value": 1, "unit": "d", "element": f"o.{name}"}
     found = contract(tmp_path, NESTED, [quality], [promise])
     assert found.rules == ()
-    assert [one.why for one in found.not_judged] == [f"there is no property {name}"] * 2
+    assert [rule.why for rule in found.not_judged] == [f"there is no property {name}"] * 2
 
 
 @pytest.mark.parametrize(
-    ("prop", "quality", "promises", "told"),
+    ("prop", "quality", "promises", "message"),
     [
         ({}, [{"type": "sql", "name": "n", "query": "SELECT 1"}], (), "o: n: a rule of type sql is not judged"),
         ({"quality": [{"type": "text", "name": "n"}]}, (), (), "o.a: n: a rule of type text is not judged"),
@@ -217,14 +217,14 @@ def test_a_property_that_is_not_there_is_named(tmp_path, name):
         ({}, (), [{"property": "latency", "value": 4}], "o: latency: it has no number with a unit of time"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_named(tmp_path, prop, quality, promises, told):
+def test_rules_that_cannot_be_measured_are_named(tmp_path, prop, quality, promises, message):
     found = contract(tmp_path, [{"name": "a", **prop}], quality, promises)
     assert found.rules == ()
     (only,) = found.not_judged
-    assert told in str(only)
+    assert message in str(only)
 
 
-def test_what_is_judged_record_by_record_is_not_measured_again(tmp_path):
+def test_rules_about_single_records_are_not_measured(tmp_path):
     rule = {"metric": "nullValues", "mustBe": 0}
     assert contract(tmp_path, [{"name": "a", "quality": [rule]}])[1:] == ((), ())
 

@@ -25,14 +25,16 @@ VERDICTS = json.loads((HERE / "verdicts.json").read_text())
 def texts(contract, values, topic="t", **configs):
     path = contract if isinstance(contract, Path) else HERE / "contracts" / contract
     configs = {"contract": str(path), **{key.replace("_", "."): v for key, v in configs.items()}}
-    return [one.message for one in judge(DataContract, values, topic=topic, configs=configs)]
+    return [
+        verdict.message for verdict in judge(DataContract, values, topic=topic, configs=configs)
+    ]
 
 
 @pytest.mark.parametrize(("contract", "name"), list(GOOD))
 def test_verdicts_are_those_of_datacontract_cli(contract, name):
-    """`run_datacontract_cli.py` writes what they are compared with."""
+    """Compared with the output of `run_datacontract_cli.py`."""
     given = records(GOOD[contract, name])
-    found = texts(contract, [json.dumps(one).encode() for one in given], object=name)
+    found = texts(contract, [json.dumps(value).encode() for value in given], object=name)
     expected = VERDICTS[f"{contract} {name}"]
     assert found[0] is None
     assert any(found)
@@ -63,7 +65,7 @@ def of_one(written, value, **prop):
 
 
 @pytest.mark.parametrize(
-    ("prop", "good", "bad", "told"),
+    ("prop", "good", "bad", "message"),
     [
         ({"logicalType": "date"}, "2024-02-29", "2023-02-29", "at /a must be a date, like 2024-07-10"),
         ({"logicalType": "date"}, "2000-12-31", "2024-04-31", "at /a must be a date, like 2024-07-10"),
@@ -110,15 +112,15 @@ def of_one(written, value, **prop):
                        "arguments": {"missingValues": ["-"]}}]}, "x", "-", None),
     ],
 )  # fmt: skip
-def test_what_a_property_may_be(written, prop, good, bad, told):
+def test_the_types_of_properties(written, prop, good, bad, message):
     assert of_one(written, good, **prop) is None
     found = of_one(written, bad, **prop)
     assert found is not None
-    assert told is None or found == told
+    assert message is None or found == message
     assert "SECRET" not in found
 
 
-def test_what_is_no_json_and_tombstones():
+def test_texts_that_are_no_json_and_tombstones():
     assert texts("inventory.odcs.yaml", [b"SECRET", None]) == [
         "contract Inventory Events 0.0.1, inventory: the value is not JSON",
         None,
@@ -141,15 +143,15 @@ def test_the_object_of_a_topic():
     assert texts("orders.odcs.yaml", [orders], topic="x", object="line_items") == [None]
     assert texts("inventory.odcs.yaml", [b"{}"], topic="anything") == [None]
     policy = loaded("orders.odcs.yaml")
-    told = "the contract Orders 1.0.0 has no object for topic other; it has orders, line_items"
-    with pytest.raises(ValueError, match=told):
+    expected = "the contract Orders 1.0.0 has no object for topic other; it has orders, line_items"
+    with pytest.raises(ValueError, match=expected):
         policy.prepare_topic("other", {})
     topic = TopicMetadata(TopicIdPartition(UUID(int=1), "other", 0), "")
-    with pytest.raises(UndecidableException, match=told):
+    with pytest.raises(UndecidableException, match=expected):
         policy.validate(topic, RecordProxy((), None, b"{}"))
 
 
-def test_what_is_not_judged_is_said_by_name():
+def test_rules_that_are_not_judged_are_named():
     found = list(map(str, loaded("orders.odcs.yaml").not_judged("orders")))
     assert found == [
         "orders.order_id: unique: it is about the data set",
@@ -159,18 +161,18 @@ def test_what_is_not_judged_is_said_by_name():
         "orders.order_timestamp: retention: a promise about the data set",
         "orders.order_timestamp: freshness: a promise about the data set",
     ]
-    assert [str(one) for one in loaded("inventory.odcs.yaml").not_judged("t")] == [
+    assert [str(rule) for rule in loaded("inventory.odcs.yaml").not_judged("t")] == [
         "inventory: rowCount: rowCount is about the data set"
     ]
 
 
-def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
+def test_rules_that_are_not_judged_are_a_warning_and_in_check(caplog):
     policy = loaded("inventory.odcs.yaml")
     assert list(policy.describe_topic("t", {})) == [
         "contract Inventory Events 0.0.1, inventory",
         "  not judged: inventory: rowCount: rowCount is about the data set",
     ]
-    [warning] = [one.getMessage() for one in caplog.records]
+    [warning] = [record.getMessage() for record in caplog.records]
     assert warning == (
         "contract Inventory Events 0.0.1: not judged on the wire: "
         "inventory: rowCount: rowCount is about the data set"
@@ -178,7 +180,7 @@ def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
 
 
 @pytest.mark.parametrize(
-    ("prop", "told"),
+    ("prop", "message"),
     [
         ({"quality": [{"metric": "nullValues", "mustBeLessThan": 5}]}, "a threshold other than 0"),
         ({"quality": [{"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"}]},
@@ -198,15 +200,15 @@ def test_what_is_not_judged_is_a_warning_and_in_check(caplog):
          "o.a: duplicateCount: duplicateCount is about the data set"),
     ],
 )  # fmt: skip
-def test_parts_that_are_not_judged(written, prop, told):
+def test_parts_that_are_not_judged(written, prop, message):
     policy = DataContract()
     policy.configure({"contract": str(written([{"name": "a", **prop}]))})
     [found] = policy.not_judged("t")
-    assert told in str(found)
+    assert message in str(found)
 
 
 @pytest.mark.parametrize(
-    ("prop", "told"),
+    ("prop", "message"),
     [
         ({"logicalType": "text"}, "o.a: logicalType must be one of string, number, integer"),
         ({"logicalType": ["string"]}, "o.a: logicalType must be one of string, number, integer"),
@@ -259,13 +261,13 @@ def test_parts_that_are_not_judged(written, prop, told):
         ({"quality": [{"metric": "missingValues", "mustBeBetween": 0}]}, "be two numbers, not 0"),
     ],
 )  # fmt: skip
-def test_wrong_properties(written, prop, told):
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+def test_wrong_properties(written, prop, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         of_one(written, 1, **prop)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: [", "c.yaml is not YAML at line 1"),
         ("a: 1", "c.yaml is not an ODCS contract: it has no kind: DataContract"),
@@ -285,9 +287,9 @@ def test_wrong_properties(written, prop, told):
         ),
     ],
 )
-def test_wrong_contracts(tmp_path, text, told):
+def test_wrong_contracts(tmp_path, text, message):
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         texts(tmp_path / "c.yaml", [b"{}"])
 
 
@@ -348,7 +350,7 @@ def test_wrong_settings():
         texts("inventory.odcs.yaml", [b"{}"], object="x")
 
 
-def test_only_what_native_judges_is_bounded(written):
+def test_only_native_judging_is_bounded(written):
     class Batch:
         values = (b'{"available":1}',)
 

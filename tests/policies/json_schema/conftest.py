@@ -1,4 +1,4 @@
-"""Both implementations, for tests that ask for one."""
+"""Both implementations, for tests that use `implementation`."""
 
 import pytest
 

@@ -82,7 +82,7 @@ def mutated(text: bytes, chance: random.Random) -> bytes:
 
 
 def judges(folder: Path, chance: random.Random) -> Iterator[tuple[Judged, Pairs, Any]]:
-    """Yield schemas without an end: hard ones, and those of `pairs.py`."""
+    """Yield schemas without an end: hard schemas, and those of `pairs.py`."""
     while True:
         draft = chance.choice(sorted(DRAFTS))
         pairs = Pairs(draft, chance.randrange(2**32))

@@ -56,11 +56,11 @@ def compare(draft: str, pairs: int, folder: Path, *, seed: int = 0) -> Outcome:
         if None in both:
             counts["refused"] += 1
             if any(both):
-                differences.append(Difference(schema, b"", *(str(one) for one in both)))
+                differences.append(Difference(schema, b"", *(str(reason) for reason in both)))
             continue
         for _ in range(TEXTS):
             text = made.text(schema)
-            native, library = (one.objection(text) for one in both if one)
+            native, library = (judge.objection(text) for judge in both if judge)
             counts["pairs"] += 1
             counts["fits"] += library is None
             counts["other"] += None not in {native, library} and native != library

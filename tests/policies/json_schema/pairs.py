@@ -1,6 +1,6 @@
-"""Schemas by chance, and JSON texts of which about three quarters fit: the corpus of the oracle tests.
+"""Random schemas, and JSON texts of which about three quarters fit: the corpus of the oracle tests.
 
-Every keyword of every draft comes, also those that another draft has, next to each other and
+Every keyword of every draft occurs, also those of other drafts, next to each other and
 inside each other; so do references, also recursive ones. The texts spell numbers and strings
 in all ways that JSON has, name properties twice, nest deeply, and some are no JSON at all.
 """
@@ -44,7 +44,7 @@ FORMATS: Final = ("date", "date-time", "email", "uri", "ipv4", "uuid", "regex", 
 
 
 class Pairs:
-    """Makes schemas of one draft, and texts for them; the same ones for the same seed."""
+    """Makes schemas of a draft, and texts for them; the same for the same seed."""
 
     def __init__(self, draft: str, seed: int) -> None:
         self.draft = draft
@@ -124,7 +124,7 @@ class Pairs:
             case "enum":
                 values = [self._value(2) for _ in range(chance.randint(1, 4))]
                 values += list(MANY) if chance.random() < 0.1 else []
-                return {name: [one for n, one in enumerate(values) if one not in values[:n]]}
+                return {name: [value for n, value in enumerate(values) if value not in values[:n]]}
             case "const":
                 return {name: self._value(2)}
             case "multipleOf":
@@ -153,9 +153,14 @@ class Pairs:
                 return {chance.choice(("title", "default", "x-own", "$comment")): "text"}
             case "properties":
                 names = chance.sample(NAMES, 2) + list(MANY if chance.random() < 0.05 else ())
-                return {name: {one: self._any(depth if one in NAMES else 0) for one in names}}
+                return {
+                    name: {
+                        name_inside: self._any(depth if name_inside in NAMES else 0)
+                        for name_inside in names
+                    }
+                }
             case "patternProperties":
-                return {name: {one: self._any(depth) for one in chance.sample(PATTERNS, 1)}}
+                return {name: {pattern: self._any(depth) for pattern in chance.sample(PATTERNS, 1)}}
             case "additionalProperties" | "additionalItems":
                 return {name: chance.random() < 0.4 if chance.random() < 0.5 else self._any(depth)}
             case "allOf" | "anyOf" | "oneOf" | "prefixItems":
@@ -174,7 +179,8 @@ class Pairs:
                 return {"contains": self._any(depth), **bounds}
             case "if":
                 return {
-                    one: self._any(depth) for one in ("if", *chance.sample(("then", "else"), 1))
+                    keyword: self._any(depth)
+                    for keyword in ("if", *chance.sample(("then", "else"), 1))
                 }
             case _:
                 return {name: self._any(depth)}
@@ -261,17 +267,18 @@ class Pairs:
         chance = self.chance
         space = chance.choice(("", "", "", " ", "\n\t"))
         if isinstance(value, dict):
-            pairs = [(name, one) for name, one in value.items()]
+            pairs = [(name, item) for name, item in value.items()]
             if pairs and chance.random() < 0.08:
                 pairs.insert(
                     chance.randint(0, len(pairs)), (chance.choice(pairs)[0], self._value(1))
                 )
             body = ",".join(
-                f"{self._string(name)}{space}:{self._spell(one, depth + 1)}" for name, one in pairs
+                f"{self._string(name)}{space}:{self._spell(pair, depth + 1)}"
+                for name, pair in pairs
             )
             return f"{space}{{{body}}}"
         if isinstance(value, list):
-            return f"[{','.join(self._spell(one, depth + 1) for one in value)}{space}]"
+            return f"[{','.join(self._spell(item, depth + 1) for item in value)}{space}]"
         if isinstance(value, str):
             return self._string(value)
         if isinstance(value, _Number):

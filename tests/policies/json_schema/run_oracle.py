@@ -13,7 +13,7 @@ from tests.policies.json_schema.pairs import DRAFTS
 
 
 def main() -> int:
-    """Run the number of pairs a draft that the first argument says; the second is the seed."""
+    """Run as many pairs a draft as in the first argument; the second is the seed."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
     different = 0

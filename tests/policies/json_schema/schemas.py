@@ -22,7 +22,7 @@ IMPLEMENTATIONS = ["library", *(["native"] if MODULE else [])]
 
 
 class Judged:
-    """A compiled schema, asked for one text at a time."""
+    """A compiled schema, which judges one text at a time."""
 
     def __init__(self, check: Check) -> None:
         self.check = check
@@ -51,7 +51,7 @@ def compiled(files: SchemaDocuments, implementation: str, *, formats: bool = Fal
 def check(
     folder: Path, schema: Any, *, formats: bool = False, implementation: str | None = None
 ) -> Judged:
-    """Compile one schema, by what is chosen where an implementation is not given."""
+    """Compile a schema, with the default implementation if none is given."""
     write(folder, schema=schema)
     files = SchemaFiles(folder, "schema.json")
     if implementation is None:

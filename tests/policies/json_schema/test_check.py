@@ -1,4 +1,4 @@
-"""Both implementations agree, and neither is brought down by what it is given."""
+"""Both implementations agree, and hostile texts do not crash them."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ SCHEMAS = {"anything": {}, "branches": {"anyOf": [{"multipleOf": 7}, {}]}}
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 @pytest.mark.parametrize("text", NOT_JSON.values(), ids=NOT_JSON.keys())
-def test_what_is_not_json_fits_nothing(tmp_path, schema, text, implementation):
+def test_texts_that_are_no_json_fit_no_schema(tmp_path, schema, text, implementation):
     judged = check(tmp_path, schema, implementation=implementation)
 
     assert judged.objection(text).startswith("the value is not JSON")
@@ -66,13 +66,13 @@ def test_what_is_not_json_fits_nothing(tmp_path, schema, text, implementation):
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 @pytest.mark.parametrize("text", JSON.values(), ids=JSON.keys())
-def test_what_is_json(tmp_path, schema, text, implementation):
+def test_texts_that_are_json(tmp_path, schema, text, implementation):
     assert check(tmp_path, schema, implementation=implementation).objection(text) is None
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"1e400", "the value has a number that is too large for a double"),
         (b"-" + b"9" * 400, "the value has a number that is too large for a double"),
@@ -82,8 +82,8 @@ def test_what_is_json(tmp_path, schema, text, implementation):
     ],
     ids=["1e400", "400 digits", "128 levels", "5,000,000 arrays", "1,000,000 objects"],
 )
-def test_what_is_too_much(tmp_path, schema, text, said, implementation):
-    assert check(tmp_path, schema, implementation=implementation).objection(text) == said
+def test_texts_that_take_too_much_work(tmp_path, schema, text, message, implementation):
+    assert check(tmp_path, schema, implementation=implementation).objection(text) == message
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_of_two_properties_with_a_name_the_last_counts(
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_the_first_reason_does_not_wait_for_all(tmp_path, size, implementation):
-    """An error costs 10 us and there may be a million: only one is asked for."""
+    """An error costs 10 us and there may be a million: only the first is read."""
     judged = check(tmp_path, {"items": {"type": "string"}}, implementation=implementation)
 
-    said = judged.objection(b"[" + b"1," * (100_000 * size) + b"1]", "value")
+    reason = judged.objection(b"[" + b"1," * (100_000 * size) + b"1]", "value")
 
-    assert said == "the value at /0 must be of type string"
+    assert reason == "the value at /0 must be of type string"
 
 
 @with_native
@@ -134,7 +134,7 @@ def test_both_implementations_agree(tmp_path, draft):
 
 @with_native
 def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
-    """An implementation that takes what the other refuses, and one that never says yes."""
+    """An implementation that accepts texts that the other refuses, and one that refuses all."""
     read = oracle.read
 
     class Wrong:
@@ -159,7 +159,7 @@ def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
 @given(
     seed=st.integers(0, 2**32), damage=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3)))
 )
-def test_what_the_one_reader_takes_for_json_the_other_does(draft, seed, damage):
+def test_both_readers_accept_the_same_texts(draft, seed, damage):
     """Its yes is a yes of orjson, which makes the documents that the library judges."""
     pairs = Pairs(draft, seed)
     text = pairs.text(pairs.schema())
@@ -183,7 +183,7 @@ from tests.policies.json_schema.schemas import check
 recursive = {"anyOf": [{"items": {"$ref": "#"}}], "properties": {"a": {"$ref": "#"}}}
 chain = {"$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}]} for n in range(5000)} | {"5000": {"items": {"$ref": "#"}}}, "$ref": "#/$defs/0"}
 scopes = {"$id": "http://x/", "$dynamicAnchor": "n", "anyOf": [{"$ref": "o"}], "$defs": {"o": {"$id": "o", "$defs": {"n": {"$dynamicAnchor": "n"}}, "$dynamicRef": "#n"}}}
-# What has no bound in the library is refused by its work, or takes minutes: see work.py.
+# Work without a bound in the library is refused by its estimate, or takes minutes: see work.py.
 endless = (chain, scopes) if sys.argv[1] == "native" else ()
 for schema in ({}, recursive, {"multipleOf": 3}, {"uniqueItems": True}, *endless):
     judged = check(Path(tempfile.mkdtemp()), schema, implementation=sys.argv[1])
@@ -196,7 +196,7 @@ print("alive")
 
 
 @pytest.mark.system
-def test_the_process_outlives_what_is_hostile(implementation):
+def test_the_process_outlives_hostile_texts(implementation):
     """Recursion without an end in texts, in references, and in the dynamic scope."""
     done = subprocess.run(
         [sys.executable, "-c", HOSTILE, implementation],

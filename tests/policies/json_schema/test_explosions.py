@@ -19,7 +19,7 @@ CPU_S = 60
 
 
 def doubling(levels: int, keyword: str = "anyOf", **beside: object) -> dict[str, object]:
-    """A schema in which each level asks twice for the next one; 85 bytes a level."""
+    """A schema in which each level refers twice to the next level; 85 bytes a level."""
     parts: dict[str, object] = {
         f"l{n}": {keyword: [{"$ref": f"#/definitions/l{n + 1}"}] * 2} for n in range(levels)
     }
@@ -36,7 +36,7 @@ RECURSIVE = {"properties": {"a": {"$ref": "#"}}}
 
 
 def judge(text: str, implementation: str) -> None:
-    """Judge by a schema, as a process that may be lost; print what it says."""
+    """Judge by a schema, in a process that may be lost; print the result."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     with tempfile.TemporaryDirectory() as folder:
@@ -74,8 +74,8 @@ def test_a_small_schema_does_not_end_the_process_that_reads_it(
         assert f"more than {MAX_SCHEMAS} schemas" in ran.stdout
         return
     number, text, _ = ran.stdout.splitlines()
-    said = NO_REASON if implementation == "library" else f"schema of {keyword}"
-    assert said in number or f"exactly one {said}" in number
+    reason = NO_REASON if implementation == "library" else f"schema of {keyword}"
+    assert reason in number or f"exactly one {reason}" in number
     assert (text == "None") == (keyword == "anyOf")
 
 
@@ -100,7 +100,7 @@ def test_reasons_are_given_as_long_as_they_are_few(tmp_path):
     assert many.objection(b'"text"') is None
 
 
-def test_what_is_inside_is_another_value(tmp_path):
+def test_an_inner_value_is_another_value(tmp_path):
     schema = {"properties": {f"p{n}": {"anyOf": [{"type": "string"}] * 10} for n in range(500)}}
     made = check(tmp_path, schema, implementation="library")
     assert made.check.work.in_place <= 11
@@ -111,7 +111,7 @@ RECURSIVE_ANY = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$re
 
 
 def grown(levels: int, width: int) -> bytes:
-    """An array of arrays and so on, at the end of which something does not fit."""
+    """An array of arrays and so on, at the end of which a value does not fit."""
     row = ",".join(["[1,2,3]"] * width)
     return ("[" * levels + row + ',"x"' + "]" * levels).encode()
 
@@ -124,7 +124,7 @@ def test_an_explanation_is_bounded(tmp_path, implementation):
     assert list(judged.check.refused(texts)) == [(at, reason) for at in range(20)]
 
 
-def test_a_hundred_refusals_of_a_batch_are_explained_where_that_takes_work(tmp_path):
+def test_a_hundred_refusals_of_a_batch_are_explained_if_that_takes_work(tmp_path):
     judged = check(tmp_path, {"anyOf": [{"type": "integer"}]}, implementation="library")
     texts = [text for _, text in judged.check.refused([b'"x"'] * 150)]
     assert texts == ["fits no schema of anyOf"] * MOST + [NO_REASON] * 50
@@ -134,8 +134,8 @@ def test_a_hundred_refusals_of_a_batch_are_explained_where_that_takes_work(tmp_p
 
 
 @pytest.mark.skipif("native" not in IMPLEMENTATIONS, reason="native/ is not built")
-def test_what_takes_too_much_work_is_refused(tmp_path):
-    """Alternatives without an end, none of which is remembered: what has been seen counts."""
+def test_a_text_that_takes_too_much_work_is_refused(tmp_path):
+    """Alternatives without an end, none of which is remembered: earlier values count."""
     inner = {"oneOf": [{"$ref": f"#/$defs/{n}"} for n in range(8)]}
     branches = {str(n): {"properties": {"a": inner, f"p{n}": {}}} for n in range(8)}
     schema = {"$defs": branches, "anyOf": [inner] * 8, "unevaluatedProperties": False}
@@ -168,7 +168,7 @@ def test_a_pattern_that_is_given_up_lets_nothing_pass(tmp_path, schema, text):
     assert not judged.check.all_fit([text])
 
 
-def test_the_library_says_so_too(tmp_path):
+def test_the_library_agrees(tmp_path):
     judged = check(tmp_path, {"pattern": r"^(?=.*a)(\w+\s?)*\1$"}, implementation="library")
     reason = judged.objection(b'"' + b"a" * 40 + b'!"')
     assert reason == "the value takes too much work to judge by its schema"
@@ -187,6 +187,6 @@ MANY = json.dumps({f"k{n}": 0 for n in range(80_000)}).encode()
     ],
     ids=["properties", "escapes", "characters"],
 )
-def test_what_a_keyword_reads_counts(tmp_path, schema, text):
+def test_the_values_that_a_keyword_reads_count(tmp_path, schema, text):
     judged = check(tmp_path, schema, implementation="native")
-    assert not judged.check.all_fit([text])  # it gives up; without counting it would go on
+    assert not judged.check.all_fit([text])  # it gives up; without counting it would continue

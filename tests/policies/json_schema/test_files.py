@@ -1,4 +1,4 @@
-"""Schema files: what is read, what is refused with which words, and that nothing outside is."""
+"""Schema files: valid files, refused files with their messages, and no file outside the folder."""
 
 import os
 import urllib.request
@@ -20,7 +20,7 @@ def judged(folder, implementation=None):
 
 
 def objection(folder, name="schema.json"):
-    """What is wrong with a schema; None if nothing is."""
+    """The error of a schema, or None."""
     try:
         compile_check(SchemaFiles(folder, name), formats=False)
     except SchemaError as error:
@@ -29,7 +29,7 @@ def objection(folder, name="schema.json"):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "schema.json is not JSON: Expecting property name"),
         ('{"maximum": NaN}', "schema.json is not JSON: NaN is not a number"),
@@ -54,17 +54,17 @@ def objection(folder, name="schema.json"):
     ],
     ids=range(20),
 )  # fmt: skip
-def test_what_cannot_be_used_is_refused_with_a_reason(tmp_path, text, said):
+def test_an_unusable_schema_is_refused_with_a_reason(tmp_path, text, message):
     folder = tmp_path / "schemas"
     folder.mkdir()
     (tmp_path / "other").write_text("{}")
     write(folder, schema=text)
 
-    assert said in objection(folder)
+    assert message in objection(folder)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("no.json", "no.json: the folder of schemas does not have this file"),
         ("../other.json", "../other.json is outside the folder of schemas"),
@@ -75,18 +75,18 @@ def test_what_cannot_be_used_is_refused_with_a_reason(tmp_path, text, said):
         ("pipe", "pipe is not a file"),
     ],
 )
-def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
+def test_a_name_outside_the_folder_is_refused(tmp_path, name, message):
     folder = tmp_path / "schemas"
     (folder / "inner").mkdir(parents=True)
     write(tmp_path, other={})
     (folder / "link.json").symlink_to(tmp_path / "other.json")
     os.mkfifo(folder / "pipe")
 
-    assert said in objection(folder, name)
+    assert message in objection(folder, name)
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"items": 3}, "schema.json: $ref to b.json: it is not a valid schema at /items: 3 is not"),
         ({"type": "strin"}, "schema.json: $ref to b.json: it is not a valid schema at /type: "),
@@ -96,10 +96,10 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
         ({"$ref": "c.json"}, "$ref to c.json: c.json: the folder of schemas does not have this file"),
     ],
 )  # fmt: skip
-def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, said):
+def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, message):
     write(tmp_path, schema={"properties": {"a": {"$ref": "b.json"}}}, b=other)
 
-    assert said in objection(tmp_path)
+    assert message in objection(tmp_path)
 
 
 def test_references_lead_to_files_of_the_folder(tmp_path):
@@ -131,7 +131,7 @@ def test_the_links_of_a_mounted_folder_are_followed(tmp_path):
 
 
 def test_nothing_is_fetched(tmp_path, monkeypatch):
-    """A unit test that opens a connection fails, whatever opens it; here, the usual way is shut, too."""
+    """A unit test that opens a connection fails in any case; here, the usual function fails, too."""
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_: pytest.fail("fetched"))
     for reference in ("http://127.0.0.1:9/x", "https://example.com/x", "ftp://example.com/x"):
         write(tmp_path, schema={"$ref": reference})
@@ -180,7 +180,7 @@ def test_a_draft_is_known_by_each_way_to_write_it(tmp_path, uri, implementation)
     assert judged(tmp_path, implementation).objection(b'["a"]') is not None
 
 
-def test_a_metaschema_of_ones_own_is_a_file(tmp_path, implementation):
+def test_a_custom_metaschema_is_a_file(tmp_path, implementation):
     base = "https://json-schema.org/draft/2020-12"
     vocabulary = {f"{base}/vocab/core": True, f"{base}/vocab/applicator": True}
     meta = {"$id": "https://acme.com/meta", "$schema": f"{base}/schema", "$vocabulary": vocabulary}

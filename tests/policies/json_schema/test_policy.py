@@ -39,7 +39,7 @@ RECORDS = [
 
 @dataclass
 class Batch:
-    """Columns, as the engine gives them."""
+    """Columns, as from the engine."""
 
     keys: list
     values: list
@@ -127,7 +127,7 @@ def test_the_engine_judges_by_it(folder):
 
 
 @pytest.mark.skipif(find_native()[0] is None, reason="native/ is not built")
-def test_only_what_is_bounded_says_so(folder):
+def test_is_bounded_is_true_only_for_bounded_schemas(folder):
     judging = policy(folder)
 
     assert judging.is_bounded("key=key.json,value=order.json")
@@ -153,7 +153,7 @@ def test_schemas_are_read_at_start(folder):
 
 
 @pytest.mark.parametrize(
-    ("configs", "said"),
+    ("configs", "message"),
     [
         (
             {"topics_orders__record_validation_policy": "none.json"},
@@ -170,15 +170,15 @@ def test_schemas_are_read_at_start(folder):
         ({"json_schema_folder": "none"}, "none is not a folder"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_appears_at_start(folder, configs, said):
+def test_errors_appear_at_start(folder, configs, message):
     with pytest.raises(ConfigurationError) as raised:
         loaded(folder, **configs)
 
     assert f"{folder / 'penstock.properties'}: " in str(raised.value)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_with_a_schema_of_its_own_no_text_of_a_topic_counts(folder):
+def test_the_schema_key_wins_over_the_text_of_a_topic(folder):
     for text in ("", "something else"):
         judging = policy(folder, schema="key=key.json,value=order.json")
         judging.prepare_validation_policy(text)
@@ -189,15 +189,15 @@ def test_with_a_schema_of_its_own_no_text_of_a_topic_counts(folder):
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("none.json", "schema=none.json: none.json: the folder of schemas does not have this file"),
         ("values=order.json", "schema=values=order.json: must name a schema file"),
         ("../order.json", "schema=../order.json: ../order.json is outside the folder"),
     ],
 )
-def test_a_wrong_schema_of_its_own_appears_at_start(folder, schema, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_wrong_schema_key_appears_at_start(folder, schema, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         policy(folder, schema=schema)
 
 

@@ -1,4 +1,4 @@
-"""What a refusal says: where, and what the schema expects; nothing that is the record's own."""
+"""The reasons of refusals: the place, and what the schema expects; no content of the record."""
 
 import json
 import re
@@ -53,14 +53,14 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "text", "said"), CASES)
-def test_a_reason_is_said_in_the_words_of_the_schema(tmp_path, schema, text, said, implementation):
+@pytest.mark.parametrize(("schema", "text", "message"), CASES)
+def test_a_reason_has_the_words_of_the_schema(tmp_path, schema, text, message, implementation):
     judged = check(tmp_path, schema, implementation=implementation)
 
-    assert judged.objection(text.encode(), "value") == said
+    assert judged.objection(text.encode(), "value") == message
 
 
-def test_what_is_encoded_and_no_text_is_refused_with_a_reason(tmp_path, implementation):
+def test_encoded_bytes_that_are_no_text_are_refused_with_a_reason(tmp_path, implementation):
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "contentEncoding": "base64",
@@ -68,8 +68,8 @@ def test_what_is_encoded_and_no_text_is_refused_with_a_reason(tmp_path, implemen
     }
     judged = check(tmp_path, schema, implementation=implementation)
 
-    said = judged.objection(b'"/w=="')
-    assert said in {
+    reason = judged.objection(b'"/w=="')
+    assert reason in {
         "the value breaks contentMediaType",
         'the value must be of media type "application/json"',
     }
@@ -85,9 +85,9 @@ def test_a_format_is_named(tmp_path, implementation):
 def test_items_beyond_a_list_of_schemas(tmp_path, implementation):
     schema = {"$schema": DRAFTS["7"], "items": [{}], "additionalItems": False}
 
-    said = check(tmp_path, schema, implementation=implementation).objection(b"[1, 2]", "value")
+    reason = check(tmp_path, schema, implementation=implementation).objection(b"[1, 2]", "value")
 
-    assert said == "the value has more items than the schema allows"
+    assert reason == "the value has more items than the schema allows"
 
 
 def test_a_pointer_shows_known_names_and_indexes():
@@ -103,11 +103,11 @@ def planted(value, secret, names):
     if isinstance(value, str):
         return secret
     if isinstance(value, list):
-        return [planted(one, secret, names) for one in value]
+        return [planted(item, secret, names) for item in value]
     if isinstance(value, dict):
         return {
-            name if name in names else f"{secret}{n}": planted(one, secret, names)
-            for n, (name, one) in enumerate(value.items())
+            name if name in names else f"{secret}{n}": planted(item, secret, names)
+            for n, (name, item) in enumerate(value.items())
         }
     return value
 
@@ -117,11 +117,11 @@ def planted(value, secret, names):
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), secret=secrets, number=st.integers(10**12, 10**15))
 def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret, number):
-    """Whatever the schema, and wherever a secret stands."""
+    """For any schema, and any place of the secret."""
     folder = tmp_path_factory.mktemp("schemas")
     pairs = Pairs(draft, seed)
     schema = pairs.schema()
-    judged = [one for one in (read(schema, folder, name) for name in IMPLEMENTATIONS) if one]
+    judged = [judge for judge in (read(schema, folder, name) for name in IMPLEMENTATIONS) if judge]
     names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', json.dumps(schema, ensure_ascii=False)))
     for _ in range(8):
         try:
@@ -130,11 +130,11 @@ def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret,
             continue
         hidden = planted(document, secret, names)
         text = json.dumps(hidden).encode()
-        for one in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
+        for wrong in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
             for each in judged:
-                said = each.objection(one, "value") or ""
-                assert secret not in said
-                assert str(number) not in said
+                reason = each.objection(wrong, "value") or ""
+                assert secret not in reason
+                assert str(number) not in reason
 
 
 REF = {"$ref": "#"}
@@ -178,18 +178,18 @@ def nested(levels, inner, *more):
 def test_a_recursive_schema_with_several_ways_is_judged_once_for_each_value(
     tmp_path, schema, implementation
 ):
-    """Two ways at each of a hundred levels would take for ever."""
+    """Two ways at each of a hundred levels would never end."""
     made = check(tmp_path, schema, implementation=implementation)
-    said = made.objection(nested(100, 1).encode())
-    assert (said == f"the value {NO_REASON}") is (implementation == "library")
-    assert said.startswith("the value ")
+    reason = made.objection(nested(100, 1).encode())
+    assert (reason == f"the value {NO_REASON}") is (implementation == "library")
+    assert reason.startswith("the value ")
     assert made.objection(nested(100, {}, ("b", 1)).encode()) is None or ("b" in json.dumps(schema))
     found = made.objection(nested(100, {}).encode())
     assert (found is None) is ("oneOf" not in json.dumps(schema))
 
 
 @pytest.mark.parametrize("schema", SEVERAL_WAYS.values(), ids=SEVERAL_WAYS)
-def test_where_there_are_few_levels_the_reason_is_said(tmp_path, schema, implementation):
+def test_few_levels_have_a_reason(tmp_path, schema, implementation):
     found = check(tmp_path, schema, implementation=implementation).objection(nested(2, 1).encode())
     assert NO_REASON not in found
 
@@ -202,6 +202,6 @@ def test_where_there_are_few_levels_the_reason_is_said(tmp_path, schema, impleme
         {"type": "object", "required": ["a"], "properties": {"a": {"type": "array", "items": REF}}},
     ],
 )
-def test_a_recursive_schema_with_one_way_has_its_reasons(tmp_path, schema, implementation):
+def test_a_recursive_schema_without_branches_has_its_reasons(tmp_path, schema, implementation):
     made = check(tmp_path, schema, implementation=implementation)
     assert NO_REASON not in made.objection(nested(100, 1).encode())

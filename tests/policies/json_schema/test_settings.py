@@ -22,7 +22,7 @@ def test_every_key():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("formats", "yes", "json.schema.formats must be true or false, not yes"),
         ("null.values", "", "json.schema.null.values must be accept or refuse, not nothing"),
@@ -30,8 +30,8 @@ def test_every_key():
         ("format", "true", "json.schema.format is unknown; there are json.schema.folder, json"),
     ],
 )
-def test_what_cannot_be_is_refused(key, value, said):
-    with pytest.raises(ValueError, match=said):
+def test_impossible_settings_are_refused(key, value, message):
+    with pytest.raises(ValueError, match=message):
         JsonSchemaSettings.read({f"json.schema.{key}": value})
 
 
@@ -51,6 +51,6 @@ def test_a_topic_names_its_schemas(text, names):
 
 
 @pytest.mark.parametrize("text", ["", ",", "a.json,b.json", "key=", "header=h.json", "key=a,key=b"])
-def test_what_names_no_schema(text):
+def test_texts_that_name_no_schema(text):
     with pytest.raises(ValueError, match=r"must name a schema file, like order.schema.json, or"):
         schema_names(text)

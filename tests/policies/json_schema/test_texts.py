@@ -63,7 +63,7 @@ def test_a_reference_leads_on(reference, second):
     assert judged.objection(b'{"p": ""}', "value") == "the value at /p must be of type integer"
 
 
-def test_a_reference_is_found_by_the_id_that_it_gives_itself():
+def test_a_reference_is_found_by_its_id():
     judged = check({"$ref": "https://acme.com/b"}, {"any": NUMBER | {"$id": "https://acme.com/b"}})
 
     assert judged.objection(b"1", "value") is None
@@ -84,7 +84,7 @@ def test_references_may_lead_to_each_other():
     "reference",
     ["c.json", "https://other.com/b.json", "file:///etc/passwd", "x/b.json", "//h/b.json"],
 )
-def test_what_is_not_given_is_not_found(reference):
+def test_a_missing_reference_is_not_found(reference):
     with pytest.raises(
         SchemaError, match="no reference has this name, and schemas are never fetch"
     ):
@@ -101,7 +101,7 @@ def test_a_reference_that_is_wrong_is_named():
 
 @pytest.mark.parametrize("uri", [None, "https://acme.com/our-own", "urn:none", 7])
 def test_without_a_draft_that_is_known_it_is_draft_7(uri, implementation):
-    """As Confluent's serializer for Java takes it: `items` may be a list, as in no later one."""
+    """As for Confluent's serializer for Java: `items` may be a list, as in no later draft."""
     schema = {"items": [{"type": "integer"}], "additionalItems": False}
     if uri is not None:
         schema["$schema"] = uri

@@ -64,7 +64,7 @@ def test_each_value_is_read_by_its_schema(registry):
         ],
     )
     rule = "value.amount > 1.0 && value.at > timestamp('2024-01-01T00:00:00Z')"
-    texts = [one.message for one in found]
+    texts = [verdict.message for verdict in found]
     assert texts[:3] == [
         None,
         f'rule "r" failed: {rule}',
@@ -105,7 +105,7 @@ def test_protobuf_needs_a_file(registry):
         verdicts(registry, [b"x"], format="protobuf")
 
 
-def test_a_batch_is_prepared_where_a_registry_is_asked_alone(registry):
+def test_a_batch_is_prepared_only_if_a_registry_is_used(registry):
     policy = Rules()
     policy.configure({"format": "avro", "schema.registry.url": registry.url, **RULE})
     assert "prepare_batch" in vars(policy)

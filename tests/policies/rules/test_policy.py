@@ -19,7 +19,10 @@ NOT_THERE = "a field or key that it reads is not there"
 
 
 def texts(records, configs, **more):
-    return [one.message for one in judge(Rules, records, topic="orders", configs=configs, **more)]
+    return [
+        verdict.message
+        for verdict in judge(Rules, records, topic="orders", configs=configs, **more)
+    ]
 
 
 def text(record, expression, **more):
@@ -60,7 +63,7 @@ def test_every_rule_has_to_be_true():
 
 
 def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
-    """The verdicts are CEL's, wherever a schema stands for a condition."""
+    """The verdicts are those of CEL, also if a schema replaces a condition."""
     from penstock.policies.rules import by_schema
 
     values = [
@@ -72,7 +75,7 @@ def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
     with_schema = texts(values, configs)
     monkeypatch.setattr(by_schema, "schema_of", lambda _tree: None)
     assert texts(values, configs) == with_schema
-    assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger ones
+    assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger numbers
 
 
 @pytest.mark.parametrize(
@@ -97,12 +100,12 @@ def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
         ("value['a b'] == 1", {"value": b'{"a b":1}'}, True),
     ],
 )
-def test_what_a_condition_may_read(expression, record, good):
+def test_the_variables_of_a_condition(expression, record, good):
     found = text(record, expression, partition=3)
     assert found is None if good else found.startswith('rule "r" ')
 
 
-def test_what_is_not_there_is_refused_unless_it_is_asked_for():
+def test_a_missing_field_is_refused_unless_has_is_used():
     assert NOT_THERE in text(b"{}", "value.a == 1")
     assert NOT_THERE in text(b"{}", "headers.a == 'x'")
     assert text(b"{}", "!has(value.a)") is None
@@ -169,8 +172,8 @@ def in_folder(folder):
             super().use_folder(folder)
 
     def found(value, expression, **configs):
-        [one] = judge(InFolder, [value], topic="t", configs={"rules.r": expression, **configs})
-        return one.message
+        [verdict] = judge(InFolder, [value], topic="t", configs={"rules.r": expression, **configs})
+        return verdict.message
 
     return found
 
@@ -215,7 +218,7 @@ def test_protobuf(tmp_path):
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "message"),
     [
         ("value.amuont > 5", "undefined field 'amuont'"),
         ("has(value.amuont)", "undefined field 'amuont'"),
@@ -227,7 +230,7 @@ def test_protobuf(tmp_path):
         ("dyn(value).amount > 5", None),
     ],
 )
-def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_path, rule, told):
+def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_path, rule, message):
     (tmp_path / "order.proto").write_text(
         'syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";'
         "message Order { int32 amount = 1; string id = 2; google.protobuf.Timestamp at = 3;"
@@ -237,10 +240,10 @@ def test_conditions_over_protobuf_are_checked_with_the_types_of_its_fields(tmp_p
     policy = Rules()
     policy.use_folder(tmp_path)
     configs = {"format": "protobuf", "schema.file": "order.proto#shop.Order", "rules.r": rule}
-    if told is None:
+    if message is None:
         policy.configure(configs)
     else:
-        with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        with pytest.raises(ValueError, match=re.escape(message)) as raised:
             policy.configure(configs)
         assert str(raised.value).startswith("rules.r: its condition ")
 
@@ -269,14 +272,14 @@ def test_a_rule_over_the_batch_refuses_all_of_it():
         ("topic == 'orders' && partition == 0 && !has(client.principal)", True),
     ],
 )
-def test_what_a_rule_over_the_batch_may_read(expression, good):
+def test_the_variables_of_a_rule_over_the_batch(expression, good):
     records = [
         {"key": b"a", "value": b"12", "timestamp": 1000},
         {"key": b"a", "timestamp": 3000},
         {"value": b"123", "timestamp": 2000},
     ]
     found = texts(records, {"rules.r": expression, "rules.r.scope": "batch"}, address="::1")
-    assert [one is None for one in found] == [good] * 3
+    assert [reason is None for reason in found] == [good] * 3
 
 
 def test_no_more_is_looked_at_than_rules_read():
@@ -294,14 +297,14 @@ def test_no_more_is_looked_at_than_rules_read():
     assert hints("total_bytes < 9", "batch") == (False, ALL, ALL)
 
 
-def test_a_rule_that_gives_no_truth_is_refused():
+def test_a_rule_without_a_boolean_result_is_refused():
     assert text(b'{"a":""}', "value.a").endswith("gives neither true nor false: value.a")
     assert text(b'{"a":"x"}', "value.a").endswith("gives neither true nor false: value.a")
     assert text(b'{"a":true}', "value.a") is None
 
 
-def test_what_is_nested_deeply_is_refused():
-    for levels, told in (
+def test_deeply_nested_values_are_refused():
+    for levels, expected in (
         (127, None),
         (128, "the value has more than 127 levels of arrays and objects"),
         (900, "the value has more than 127 levels of arrays and objects"),
@@ -309,7 +312,7 @@ def test_what_is_nested_deeply_is_refused():
     ):
         value = b'{"a":' * levels + b"1" + b"}" * levels
         for rule in ("value.a != 2", "has(value.a)"):
-            assert text(value, rule) == told, (levels, rule)
+            assert text(value, rule) == expected, (levels, rule)
 
 
 def test_too_much_work_is_refused():
@@ -319,7 +322,7 @@ def test_too_much_work_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "message"),
     [
         ({}, "there is no rule: set rules.<name> to a condition"),
         ({"rules.a": ""}, "rules.a must be a condition in CEL"),
@@ -343,12 +346,12 @@ def test_too_much_work_is_refused():
         ({"rules.a": "value.x.matches('(?=x)')"}, "not a regular expression of RE2"),
     ],
 )
-def test_wrong_settings(configs, told):
-    with pytest.raises(ConfigurationError, match=re.escape(told)):
+def test_wrong_settings(configs, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         texts([b"{}"], configs)
 
 
-def test_what_is_judged_natively_is_bounded():
+def test_native_judging_is_bounded():
     def bounded(**rules):
         policy = Rules()
         policy.configure({f"rules.{name}": rule for name, rule in rules.items()})

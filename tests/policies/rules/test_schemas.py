@@ -1,4 +1,4 @@
-"""Schemas that stand for conditions: what fits one makes its condition true, always."""
+"""Schemas that replace conditions: the condition is true for every value that fits."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_conditions_that_have_a_schema(text, good, bad):
         "value.a in value.b",
     ],
 )
-def test_conditions_that_have_none(text):
+def test_conditions_without_a_schema(text):
     assert schema_of(program(text).tree) is None
 
 
@@ -159,7 +159,7 @@ CONDITIONS = st.recursive(
 @pytest.mark.thorough
 @settings(max_examples=1500)
 @given(CONDITIONS, st.lists(DOCUMENTS, min_size=1, max_size=12))
-def test_what_fits_the_schema_makes_the_condition_true(text, documents):
+def test_the_condition_is_true_for_values_that_fit_the_schema(text, documents):
     try:
         found = program(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""A clock that stands still until it is told otherwise."""
+"""A clock that stands still until a test changes it."""
 
 
 class Clock:
-    """Seconds, for what takes a clock."""
+    """Seconds, for code that takes a clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""A token endpoint of OAuth that gives numbered tokens to one client, and fails on demand."""
+"""A token endpoint of OAuth that issues numbered tokens to a client, and fails on demand."""
 
 import json
 import threading
@@ -16,10 +16,10 @@ class FakeIssuer:
 
     Attributes:
         issued: The tokens, in order.
-        forms: What was sent for each request.
-        lifetime: What `expires_in` says; None to leave it out.
-        status: What each request is answered with, if it is not None.
-        answer: What each request is answered in place of a token, if it is not None.
+        forms: The form of each request.
+        lifetime: The value of `expires_in`; None to leave it out.
+        status: The status of each response, if it is not None.
+        answer: The body of each response instead of a token, if it is not None.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class FakeIssuer:
                 self.wfile.write(data)
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Print nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -63,7 +63,7 @@ class FakeIssuer:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a client of this one is configured with."""
+        """The configuration of a client of this endpoint."""
         before = "schema.registry.bearer.auth."
         return {
             f"{before}credentials.source": "OAUTHBEARER",

@@ -1,7 +1,7 @@
 """A small schema registry that speaks Confluent's API over HTTP, and fails on demand.
 
-It has what a real one for tests lacks: GUIDs, contexts, rule sets, authentication, and trouble.
-What it answers is what Confluent's `SchemasResource`, `SubjectVersionsResource`, `ContextFilter`
+It has what a real registry for tests lacks: GUIDs, contexts, rule sets, authentication, and faults.
+Its responses are those of Confluent's `SchemasResource`, `SubjectVersionsResource`, `ContextFilter`
 and `AbstractSchemaRegistry` answer for the default tenant.
 """
 
@@ -25,13 +25,13 @@ class Fault(Enum):
 
     SILENT = auto()  # not at all
     HANGS_UP = auto()
-    SLOW_STATUS = auto()  # a byte now and then, for ever
+    SLOW_STATUS = auto()  # a byte now and then, without an end
     SLOW_HEADERS = auto()
     SLOW_BODY = auto()
-    CUT = auto()  # the body is shorter than was said
-    GARBAGE = auto()  # what a web server says
+    CUT = auto()  # the body is shorter than announced
+    GARBAGE = auto()  # the response of a web server
     NOT_HTTP = auto()
-    HUGE = auto()  # more than 8 MiB, of a length that is said
+    HUGE = auto()  # more than 8 MiB, with the length announced
     HUGE_CHUNKS = auto()  # the same in chunks
     DEEP = auto()  # JSON, 100,000 levels deep
     REDIRECT = auto()
@@ -39,7 +39,7 @@ class Fault(Enum):
 
 
 class Schema(NamedTuple):
-    """What is registered: all that counts for whether two are the same."""
+    """A registered schema: the parts that decide whether two are the same."""
 
     schema_type: str
     text: str
@@ -52,7 +52,7 @@ class Schema(NamedTuple):
         return str(uuid.uuid5(uuid.NAMESPACE_OID, repr(tuple(self))))
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as `Schema` and `SchemaString` are written: without what is empty."""
+        """Return it as `Schema` and `SchemaString` are written: without empty fields."""
         found: dict[str, Any] = {
             "schema": self.text,
             "guid": self.guid,
@@ -100,9 +100,9 @@ class FakeRegistry:
     Attributes:
         requests: `GET /schemas/ids/1` and so on, in order.
         authorizations: The header `Authorization` of each, or None.
-        status: What each request is answered with, if it is not None.
-        fault: What goes wrong with each request, if anything does.
-        only: A regular expression: `status` and `fault` are for requests that it is found in.
+        status: The status of each response, if it is not None.
+        fault: The fault of each response, if any.
+        only: A regular expression: `status` and `fault` are for requests in which it is found.
         headers: Those of the last request.
         connections: How many clients have made.
     """
@@ -157,7 +157,7 @@ class FakeRegistry:
         self._wanted = f"Bearer {token}"
 
     def goes_away(self) -> None:
-        """Close the port and all connections; what is registered stays."""
+        """Close the port and all connections; the registered schemas stay."""
         if self._server is not None:
             self._server.end()
             self._server = None
@@ -181,9 +181,9 @@ class FakeRegistry:
         metadata: Mapping[str, Any] | None = None,
         rule_set: Mapping[str, Any] | None = None,
     ) -> int:
-        """Register a schema as the next version of a subject, unless it is one; return its id.
+        """Register a schema as the next version of a subject, if it is new; return its id.
 
-        Each context counts its ids from 1; `:.name:subject` is a subject in another one.
+        Each context counts its ids from 1; `:.name:subject` is a subject in another context.
         """
         schema = Schema(
             schema_type,
@@ -218,12 +218,14 @@ class FakeRegistry:
             del self._subjects[Subject.parse(subject)][version]
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
-        """Answer a request of the API: a status and what is sent as JSON."""
+        """Answer a request of the API: return a status and the JSON to send."""
         parts = urlsplit(target)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if not parts.path.startswith(self._path):
             return _wrong_path()
-        names = [unquote(one) for one in parts.path[len(self._path) :].strip("/").split("/")]
+        names = [
+            unquote(segment) for segment in parts.path[len(self._path) :].strip("/").split("/")
+        ]
         names, query = _in_context(names, query)
         with self._lock:
             for known_method, pattern, handle in _ROUTES:
@@ -292,11 +294,13 @@ class FakeRegistry:
     def _using_contexts(self, subject: str, deleted: bool) -> Subject | None:
         """Return a subject that has versions: without a context, of any (`getUsingContexts`)."""
         wanted = Subject.parse(subject)
-        others = [one for one in self._subjects if one.name == wanted.name]
+        others = [subject for subject in self._subjects if subject.name == wanted.name]
         if wanted.context != DEFAULT_CONTEXT:
             others = []
         for named in (wanted, *others):
-            if any(deleted or not one.deleted for one in self._subjects.get(named, {}).values()):
+            if any(
+                deleted or not version.deleted for version in self._subjects.get(named, {}).values()
+            ):
                 return named
         return None
 
@@ -336,7 +340,7 @@ class FakeRegistry:
         return _unknown(40403, "Schema not found")
 
     def _associations(self, *_: Any) -> tuple[int, Any]:
-        """Confluent's serializers ask first whether a topic has subjects of its own."""
+        """Confluent's serializers first request whether a topic has subjects of its own."""
         return 200, []
 
     def _delete(self, subject: str, number: str, *_: Any) -> tuple[int, Any]:
@@ -372,19 +376,20 @@ def _in_context(names: list[str], query: dict[str, str]) -> tuple[list[str], dic
 
 
 def _matched(pattern: str, names: Sequence[str]) -> list[str] | None:
-    """Return what stands for the stars, or None."""
+    """Return the values of the stars, or None."""
     wanted = pattern.split("/")
     if len(wanted) != len(names):
         return None
     pairs = list(zip(wanted, names, strict=True))
-    if any(one not in {"*", name} for one, name in pairs):
+    if any(pair not in {"*", name} for pair, name in pairs):
         return None
-    return [name for one, name in pairs if one == "*"]
+    return [name for pair, name in pairs if pair == "*"]
 
 
 def _of_body(body: Mapping[str, Any]) -> tuple[Any, ...]:
     references = [
-        (one["name"], one["subject"], one["version"]) for one in body.get("references") or ()
+        (reference["name"], reference["subject"], reference["version"])
+        for reference in body.get("references") or ()
     ]
     return (
         body["schema"],
@@ -436,9 +441,9 @@ class _Server(ThreadingHTTPServer):
     def end(self) -> None:
         self.ended.set()
         self.shutdown()
-        for one in list(self._connections):
+        for connection in list(self._connections):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self.server_close()
 
@@ -528,10 +533,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
 
     def _drip(self, data: Iterator[int]) -> None:
-        for one in data:
-            self.wfile.write(bytes([one]))
+        for item in data:
+            self.wfile.write(bytes([item]))
             if self.server.ended.wait(0.1):
                 return
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""

@@ -13,23 +13,23 @@ LINE = RegisteredSchema("AVRO", '{"type": "fixed", "name": "Line", "size": 2}')
 class Client:
     def __init__(self):
         self.found = None
-        self.asked = 0
+        self.requests = 0
 
     def schema_of_version(self, subject, version):
-        self.asked += 1
+        self.requests += 1
         if self.found is None:
             raise UnknownSchemaError("not in the schema registry")
         return self.found
 
 
-def test_what_lacks_something_is_compiled_again_after_a_while():
+def test_a_schema_with_a_missing_part_is_compiled_again_after_a_while():
     clock, client = Clock(), Client()
     schemas = CompiledSchemas(Registry(client, clock), clock=clock)
     assert "not in the schema registry" in schemas.of(REFERS, 7).problem
     client.found = LINE
     clock.passes(PROBLEM_SECONDS - 1)
     assert schemas.of(REFERS, 7) is schemas.kept(7)
-    assert client.asked == 1
+    assert client.requests == 1
     clock.passes(1)
     assert schemas.kept(7) is None
     compiled = schemas.of(REFERS, 7)

@@ -1,4 +1,4 @@
-"""Ciphertext is not judged by what a schema says about the text before it was encrypted."""
+"""Ciphertext is not judged by the keywords about the text before it was encrypted."""
 
 import base64
 import json
@@ -115,7 +115,7 @@ def test_rules_that_encrypt_are_known(rule, tags):
     assert encrypts({"domainRules": rule}) is None
 
 
-def test_what_is_no_json_schema_is_left_as_it_is():
+def test_other_schemas_are_left_unchanged():
     for source in (SchemaSource("AVRO", '"int"'), SchemaSource("JSON", "no JSON")):
         schema = RegisteredSchema(
             source.schema_type, source.text, rule_set={"domainRules": [ENCRYPT]}
@@ -130,7 +130,7 @@ CIPHER = b"Q0lQSEVS+/=="
 
 
 def texts_of(schema, tags, *values):
-    """Return the reasons for values, by the schema as what its producer encrypts arrives."""
+    """Return the reasons for values, by the schema of values that their producer encrypts."""
     text = json.dumps({"$schema": DRAFT_7} | schema)
     rules = {"domainRules": [
         {"name": "e", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT", "tags": tags}
@@ -176,7 +176,7 @@ def branch(pattern):
     ],
     ids=["oneOf", "union", "if", "not", "patternProperties", "additionalProperties"],
 )  # fmt: skip
-def test_what_is_encrypted_decides_nothing_and_the_rest_is_judged(schema, tags):
+def test_encrypted_values_decide_nothing_and_the_rest_is_judged(schema, tags):
     good, bad = {"id": CIPHER.decode(), "n": 1}, {"id": CIPHER.decode(), "n": "x"}
     found = texts_of(schema, tags, good, bad)
     assert 0 not in found

@@ -1,4 +1,4 @@
-"""Files that refer to themselves, to others without end, and to what is not theirs to name."""
+"""Files that refer to themselves, to others without end, and to files outside the folder."""
 
 import json
 from uuid import UUID
@@ -49,7 +49,9 @@ def test_a_link_leads_to_no_file_outside_the_folder(tmp_path, link):
     (inside / "up.avsc").symlink_to(outside / "up.avsc")
     (inside / "round.avsc").symlink_to("round.avsc")
     (inside / "folder").symlink_to(outside)
-    assert "is outside" in (said := refused(inside, link)) or "is not the name of a file" in said
+    assert (
+        "is outside" in (reason := refused(inside, link)) or "is not the name of a file" in reason
+    )
 
 
 def test_a_link_within_the_folder_is_followed(tmp_path):
@@ -80,7 +82,7 @@ def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
 
 
 @pytest.mark.parametrize(("formats", "refused"), [("true", True), ("false", False)])
-def test_the_key_of_json_schema_says_whether_formats_are_judged(
+def test_the_key_of_json_schema_decides_whether_formats_are_judged(
     monkeypatch, tmp_path, formats, refused
 ):
     (tmp_path / "a.json").write_text('{"format": "date"}')
@@ -113,7 +115,7 @@ def judged(monkeypatch, folder, file, values, level="rules"):
     topic_configs = RULES_OF_FILES | {"schema.file": file, "schema.validation.level": level}
     monkeypatch.chdir(folder)
     found = judge(SchemaPolicy, values, topic="orders", topic_configs=topic_configs)
-    return [one.message for one in found]
+    return [verdict.message for verdict in found]
 
 
 def test_rules_within_a_proto_file_are_judged_by_at_the_level_of_rules(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What is not installed is told at the start, not with the first schema of its type."""
+"""Missing packages are reported at the start, not with the first schema of their type."""
 
 import sys
 
@@ -13,13 +13,13 @@ TOPIC = {"confluent.value.schema.validation": "true"}
 REGISTRY = {"schema.registry.url": "http://registry.example"}
 
 
-def test_what_is_there_is_not_loaded():
+def test_installed_packages_are_not_imported():
     check_packages(("antigravity",), "schemas")
     assert "antigravity" not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "no_such_package.inner"])
-def test_what_is_not_installed(name):
+def test_missing_packages(name):
     with pytest.raises(ValueError, match=rf"no module {name}: pip install 'penstock\[rules\]'"):
         check_packages(("json", name), "rules")
 
@@ -27,14 +27,14 @@ def test_what_is_not_installed(name):
 @pytest.mark.parametrize("name", OF_SCHEMAS)
 def test_both_policies_need_all_of_them(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    told = rf"no module {name}: pip install 'penstock\[schemas\]'"
-    with pytest.raises(ValueError, match=told):
+    expected = rf"no module {name}: pip install 'penstock\[schemas\]'"
+    with pytest.raises(ValueError, match=expected):
         SchemaPolicy().configure(REGISTRY)
 
     class Redact(RedactTagged):
         topics, tags, registry = ".", ("PII",), REGISTRY
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=expected):
         Redact().configure()
 
 
@@ -45,7 +45,7 @@ def test_rules_need_theirs(monkeypatch):
         return judge(SchemaPolicy, [None], topic="orders", configs=REGISTRY,
                      topic_configs={**TOPIC, **topic})  # fmt: skip
 
-    (one,) = judged()
-    assert one.outcome == "accepted"
+    (verdict,) = judged()
+    assert verdict.outcome == "accepted"
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[rules\]'"):
         judged(**{"schema.validation.level": "rules"})

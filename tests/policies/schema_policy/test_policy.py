@@ -1,4 +1,4 @@
-"""`SchemaPolicy` whole: what a record has to have, by the schemas of a registry or of files."""
+"""`SchemaPolicy`: the required content of records, by the schemas of a registry or of files."""
 
 import io
 import json
@@ -71,25 +71,25 @@ def order(schema_id, number=1, note=SECRET):
 
 
 def verdicts(registry, records, topic_configs=VALUES, topic="orders", **configs):
-    """Judge; give the outcome and the message of each record."""
+    """Judge; return the outcome and the message of each record."""
     configs = {key.replace("_", "."): value for key, value in configs.items()}
     if registry is not None:
         configs = {"schema.registry.url": registry.url} | configs
     found = judge(SchemaPolicy, records, topic=topic, configs=configs, topic_configs=topic_configs)
-    assert all(SECRET not in (one.message or "") for one in found)
-    return [(one.outcome, one.message) for one in found]
+    assert all(SECRET not in (verdict.message or "") for verdict in found)
+    return [(verdict.outcome, verdict.message) for verdict in found]
 
 
 def only(found):
-    (one,) = found
-    return one
+    (verdict,) = found
+    return verdict
 
 
 def accepts(found):
     return [outcome for outcome, _ in found] == ["accepted"] * len(found)
 
 
-def test_each_record_of_a_batch_is_judged_and_told_what_is_wrong(registry):
+def test_each_bad_record_of_a_batch_has_its_reason(registry):
     schema_id = registry.register("orders-value", json.dumps(ORDER))
     other = registry.register("elsewhere", json.dumps(JSON_ORDER), "JSON")
     records = [
@@ -135,7 +135,7 @@ def test_payloads_of_each_type(registry, schema_type, text, good, bad):
     assert found[1][1].startswith("the value does not fit schema orders-value version 1 (id 1): ")
 
 
-def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
+def test_a_preparation_is_used_only_for_its_batch(registry):
     schema_id = registry.register("orders-value", json.dumps(ORDER))
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
@@ -277,7 +277,7 @@ def in_context(registry, name, records, topic_configs=VALUES):
     found = judge(
         SchemaPolicy, records, topic="orders", configs=configs, topic_configs=topic_configs
     )
-    return [(one.outcome, one.message) for one in found]
+    return [(verdict.outcome, verdict.message) for verdict in found]
 
 
 @pytest.mark.parametrize("versions", ["any", "latest"])
@@ -330,7 +330,7 @@ def test_a_schema_that_cannot_be_used_lets_nothing_pass_and_loses_nothing(regist
     assert accepts(verdicts(registry, [framed(schema_id, b"x")], level))
 
 
-def test_a_schema_that_cannot_be_used_lets_its_records_pass_where_that_is_wanted(registry, caplog):
+def test_records_with_an_unusable_schema_pass_if_configured(registry, caplog):
     schema_id = registry.register("orders-value", '{"type": "record"}')
     two = registry.register("orders-value", json.dumps(ORDER))
     take_events()
@@ -362,7 +362,7 @@ def test_rules_that_cannot_be_used_leave_the_payload_to_be_judged(registry):
     assert accepts(verdicts(registry, records[:1]))
 
 
-def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
+def test_a_refusal_wins_over_records_that_cannot_be_judged(registry):
     schema_id = registry.register("orders-value", '{"type": "record"}')
     registry.register("orders-key", json.dumps(ORDER))
     sides = KEYS | VALUES
@@ -371,7 +371,7 @@ def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
     place = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
-    records = [Record(0, None, one, ()) for one in (framed(schema_id, b"x"), b"no id")]
+    records = [Record(0, None, value, ()) for value in (framed(schema_id, b"x"), b"no id")]
     batch = PolicyBatch(columns_of(records))
     assert [position for position, _ in policy.validate_batch(place, batch)] == [1]
     with pytest.raises(UndecidableException):
@@ -424,7 +424,7 @@ def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
 
 
 @pytest.mark.parametrize(
-    ("configs", "topic_configs", "told"),
+    ("configs", "topic_configs", "message"),
     [
         ({}, VALUES, "schema.registry.url"),
         ({"schema.nul.values": "refuse"}, VALUES, "schema.nul.values is unknown"),
@@ -447,10 +447,10 @@ def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
         ({}, VALUES | {"schema.file": "other=a.avsc"}, "must be FILE"),
     ],
 )
-def test_wrong_settings_are_told(configs, topic_configs, told):
+def test_wrong_settings_are_reported(configs, topic_configs, message):
     with pytest.raises(ConfigurationError) as raised:
         judge(SchemaPolicy, [b"x"], configs=configs, topic_configs=topic_configs)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):
@@ -484,11 +484,11 @@ def test_fields_that_are_unknown_may_be_accepted(registry):
 
 @pytest.fixture
 def judged_by():
-    """Makes judges of the values of `orders`, by several URLs: they give objections to a value."""
+    """Makes judges of the values of `orders`, by several URLs: they return objections to a value."""
     clients = []
 
     def make(clock, *registries):
-        urls = ",".join(one.url for one in registries)
+        urls = ",".join(each_registry.url for each_registry in registries)
         client = RegistryClient(RegistrySettings.from_configs({"schema.registry.url": urls}), clock)
         clients.append(client)
         registry = Registry(client, clock)
@@ -499,12 +499,12 @@ def judged_by():
         return lambda value: [text for _, text in made.prepared([value], [()]).objections()]
 
     yield make
-    for one in clients:
-        one.close()
+    for each_client in clients:
+        each_client.close()
 
 
-def test_of_registries_that_disagree_the_one_that_was_asked_counts(registry, judged_by):
-    """Which of them is right nobody can tell: they have to be replicas of one."""
+def test_if_registries_disagree_the_queried_registry_wins(registry, judged_by):
+    """It is unknown which of them is right: they have to be replicas of one registry."""
     clock = Clock()
     with FakeRegistry() as other:
         schema_id = registry.register("orders-value", json.dumps(ORDER))
@@ -547,9 +547,7 @@ def test_a_copy_that_is_behind_refuses_nothing_that_another_knows(registry, judg
 
 @pytest.mark.parametrize("level", ["id", "payload", "rules"])
 @pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
-def test_protobuf_that_cannot_be_used_is_undecidable_also_where_messages_name_subjects(
-    registry, strategy, level
-):
+def test_unusable_protobuf_is_undecidable_also_if_messages_name_subjects(registry, strategy, level):
     unusable = 'syntax = "proto3"; package shop; import "missing.proto"; message Order { }'
     subject = "shop.Order" if strategy == "RecordNameStrategy" else "orders-shop.Order"
     records = [framed(registry.register(subject, unusable, "PROTOBUF"), b"\x00")]

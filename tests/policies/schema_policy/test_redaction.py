@@ -108,11 +108,13 @@ def test_a_recursive_schema():
 
 def test_a_recursive_schema_with_several_ways_is_looked_through_once():
     """With 60 levels, there are more ways than could be gone in a lifetime."""
-    one = {"properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["PII"]}}}
+    branch = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["PII"]}}
+    }
     value, expected = {"ssn": "1"}, {"ssn": "***"}
     for _ in range(60):
         value, expected = {"a": value, "ssn": "2"}, {"a": expected, "ssn": "***"}
-    assert of_json({"anyOf": [one, dict(one)]}, value) == expected
+    assert of_json({"anyOf": [branch, dict(branch)]}, value) == expected
 
 
 def of_json(schema, value, tags=None):

@@ -1,4 +1,4 @@
-"""What a judge of a topic keeps, and that it judges as one that keeps nothing."""
+"""The state of a judge of a topic: it has the same verdicts as a judge without state."""
 
 import gc
 import random
@@ -20,14 +20,14 @@ _KEPT = 1024
 
 
 def objections(judge, column, headers):
-    """What a judge says of a batch's values, as the policy asks it."""
+    """The objections of a judge to a batch's values, as the policy gets them."""
     batch = PolicyBatch(Columns(len(column), (), (), column, headers))
     prepared = judge.prepared_as_last(batch) or judge.prepared(column, headers)
     return sorted(prepared.objections())
 
 
 class Client:
-    """Has a schema for each id; each of a thousand ids is of a topic of its own."""
+    """Has a schema for each id; each of a thousand ids is for a different topic."""
 
     def schema_by_id(self, schema_id):
         return RegisteredSchema("AVRO", '"int"', schema_id=schema_id)
@@ -49,9 +49,9 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
         )
         judges.append(judge)
         ids = range(1000 * topic, 1000 * topic + 900)
-        good = [b"\0" + one.to_bytes(4) + b"\2" for one in ids]
+        good = [b"\0" + schema_id.to_bytes(4) + b"\2" for schema_id in ids]
         assert list(judge.prepared(good, [()] * len(good)).objections()) == []
-        bad = [one + b"\0" for one in good]
+        bad = [payload + b"\0" for payload in good]
         assert len(list(judge.prepared(bad, [()] * len(bad)).objections())) == len(bad)
         assert list(judge.prepared(good[-1:], [()]).objections()) == []
     assert _alive() - before <= _KEPT
@@ -80,7 +80,7 @@ class Numbers:
 
 
 def numbers(client, clock, location="any"):
-    """Return what makes judges of a topic, all by the same registry."""
+    """Return a function that makes judges of a topic, all with the same registry."""
     registry = Registry(client, clock)
     schemas = CompiledSchemas(registry)
     settings = TopicSettings.read(
@@ -91,7 +91,7 @@ def numbers(client, clock, location="any"):
     )
 
 
-def test_what_the_last_records_had_changes_no_verdict():
+def test_the_schema_of_the_last_records_changes_no_verdict():
     chance = random.Random(21)
     starts = [b"\0\0\0\0\1", b"\0\0\0\0\2", b"\0\0\0\0\3", b"\0\0\0\0\0", b"\0\0", b"\1" * 17, b""]
     header = Header("__value_schema_id", b"\0\0\0\0\2")
@@ -116,7 +116,7 @@ def test_what_the_last_records_had_changes_no_verdict():
     assert None in verdicts
 
 
-def test_what_the_last_records_had_is_asked_for_again():
+def test_the_schema_of_the_last_records_is_requested_again():
     client, clock = Numbers(), Clock()
     judge = numbers(client, clock)()
     column = [b"\0\0\0\0\1" + b"1"] * 3
@@ -136,4 +136,4 @@ def test_what_the_last_records_had_is_asked_for_again():
 
 def _alive():
     gc.collect()
-    return sum(isinstance(one, AvroSchema) for one in gc.get_objects())
+    return sum(isinstance(found_object, AvroSchema) for found_object in gc.get_objects())

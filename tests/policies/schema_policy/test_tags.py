@@ -52,6 +52,6 @@ def test_no_metadata_no_tags():
 
 
 @pytest.mark.parametrize("tags", [5, {"a": "PII"}, {"a": [1]}, {"a" * 2000: ["PII"]}])
-def test_what_is_no_map_of_tags_is_refused(tags):
+def test_an_invalid_map_of_tags_is_refused(tags):
     with pytest.raises(InvalidSchemaError, match=r"metadata\.tags"):
         read_patterns({"tags": tags})

@@ -1,4 +1,4 @@
-"""What is counted and logged of records whose schema cannot be used."""
+"""Counts and log lines for records whose schema cannot be used."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_lines_are_bounded(caplog):
     assert len(caplog.messages) == LINES
 
 
-def test_what_is_refused_is_counted_too():
+def test_refused_records_are_counted_too():
     take_events()
     with pytest.raises(UndecidableException, match=r"^schema a$"):
         Unusable(Clock()).decide("schema a", 2, accepts=False)

@@ -42,7 +42,7 @@ def test_a_guid_is_a_prefix_of_seventeen_bytes():
 
 
 @pytest.mark.parametrize(("is_key", "name"), [(False, VALUE_HEADER), (True, KEY_HEADER)])
-def test_a_header_of_its_own_name_counts_before_a_prefix(is_key, name):
+def test_a_header_wins_over_a_prefix(is_key, name):
     other = KEY_HEADER if name == VALUE_HEADER else VALUE_HEADER
     framed = found(ID_17, Header("trace", b"1"), Header(name, GUID_BYTES), is_key=is_key)
     assert framed == Framed(GUID, 0)
@@ -60,11 +60,11 @@ def test_message_indexes_of_protobuf_follow_the_id_in_its_header():
     assert framed.payload(b"message") == b"\x02\x04message"
 
 
-def test_a_header_without_a_value_is_none():
+def test_a_header_without_a_value_is_ignored():
     assert found(ID_17, Header(VALUE_HEADER, None)) == Framed(17, 5)
 
 
-def test_headers_that_agree_are_one_and_others_are_refused():
+def test_equal_headers_count_once_and_different_headers_are_refused():
     same = Header(VALUE_HEADER, GUID_BYTES)
     assert found(b"", same, same).schema == GUID
     with pytest.raises(FramingError, match="has 2 different schema ids in its headers"):
@@ -93,7 +93,7 @@ def test_a_required_place_is_the_only_one():
         (b"\0\x80\0\0\0", "begins with the schema id -2147483648; ids are positive"),
     ],
 )
-def test_what_is_no_id_is_refused_in_a_prefix_and_in_a_header(data, text):
+def test_an_invalid_id_is_refused_in_a_prefix_and_in_a_header(data, text):
     with pytest.raises(FramingError) as caught:
         found(data)
     assert str(caught.value) == text
@@ -102,7 +102,7 @@ def test_what_is_no_id_is_refused_in_a_prefix_and_in_a_header(data, text):
     assert str(caught.value) == f"has a header {VALUE_HEADER} that {text}"
 
 
-def test_the_largest_id_is_one():
+def test_the_largest_id_is_valid():
     assert found(b"\0\x7f\xff\xff\xff").schema == 2**31 - 1
 
 
@@ -137,7 +137,7 @@ def test_a_header_that_does_not_end_with_whole_message_indexes_is_refused(indexe
         check_header(Framed(17, 0, indexes), "PROTOBUF")
 
 
-def test_there_is_nothing_to_check_in_a_header_where_the_id_is_a_prefix():
+def test_a_header_is_not_checked_if_the_id_is_a_prefix():
     for schema_type in ("AVRO", "PROTOBUF", "JSON"):
         check_header(Framed(17, 5), schema_type)
         check_header(Framed(GUID, 17), schema_type)
@@ -149,9 +149,9 @@ def grouped(column, headers=None, *, is_key=False, location=SchemaIdLocation.ANY
     return groups_of(column, headers, is_key=is_key, location=location)
 
 
-def test_what_all_begin_with():
+def test_the_shared_start():
     assert start_of(17) == ID_17
-    assert shared_start([ID_17 + bytes([one]) for one in range(100)]) == ID_17
+    assert shared_start([ID_17 + bytes([number]) for number in range(100)]) == ID_17
     assert shared_start([ID_17, ID_17 + b"x", b"\0\0\0\0\x12"]) is None
     assert shared_start([b"\0\0", b"\0\0"]) == b"\0\0"
     assert shared_start([b"\0\0", ID_17]) is None
@@ -159,8 +159,8 @@ def test_what_all_begin_with():
     assert shared_start([]) is None
 
 
-def test_a_batch_of_one_id_is_one_group():
-    column = [ID_17 + bytes([one]) for one in range(100)]
+def test_a_batch_with_a_single_id_is_one_group():
+    column = [ID_17 + bytes([number]) for number in range(100)]
     assert grouped(column) == ([Group(Framed(17, 5), range(100))], [])
     assert grouped(column, location=SchemaIdLocation.PREFIX) == (
         [Group(Framed(17, 5), range(100))],
@@ -172,13 +172,13 @@ def test_a_bad_record_in_the_middle_is_found():
     column = [ID_17] * 100
     column[50] = b"{}"
     groups, objections = grouped(column)
-    assert groups == [Group(Framed(17, 5), [one for one in range(100) if one != 50])]
+    assert groups == [Group(Framed(17, 5), [number for number in range(100) if number != 50])]
     assert objections == [
         (50, "does not begin with a schema id (its first byte is neither 0 nor 1)")
     ]
 
 
-def test_a_batch_of_an_id_that_is_none_is_all_objections():
+def test_a_batch_with_an_invalid_id_has_only_objections():
     groups, objections = grouped([b"\0\0\0\0\0"] * 3)
     assert groups == []
     assert [position for position, _ in objections] == [0, 1, 2]
@@ -191,7 +191,7 @@ def test_nothing_and_nulls_are_in_no_group():
     assert grouped([ID_17, None]) == ([Group(Framed(17, 5), [0])], [])
 
 
-def test_one_header_among_many_records_counts():
+def test_a_single_header_among_many_records_counts():
     headers = [()] * 10
     headers[7] = (Header("trace", b"1"), Header(VALUE_HEADER, GUID_BYTES))
     groups, _ = grouped([ID_17] * 10, headers)
@@ -219,9 +219,9 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
         ]
         is_key, location = chance.random() < 0.5, chance.choice(list(SchemaIdLocation))
         groups, objections = grouped(column, headers, is_key=is_key, location=location)
-        told = {one: group.framed for group in groups for one in group.positions}
-        told |= dict(objections)
-        assert len(told) == sum(len(group.positions) for group in groups) + len(objections)
+        ids = {position: group.framed for group in groups for position in group.positions}
+        ids |= dict(objections)
+        assert len(ids) == sum(len(group.positions) for group in groups) + len(objections)
         assert len({group.framed for group in groups}) == len(groups)
         for position, data in enumerate(column):
             try:
@@ -232,4 +232,4 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
                 )
             except FramingError as error:
                 expected = str(error)
-            assert told.get(position) == expected
+            assert ids.get(position) == expected

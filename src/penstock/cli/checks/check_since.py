@@ -1,4 +1,4 @@
-"""`penstock check --since`: what the policies would do to the records that topics have got."""
+"""`penstock check --since`: the verdicts of the policies on the records that topics have got."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def _judge(
         with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
             is_all = await backtest.judge(iter(reading))
         reading_client = tuple(
-            name for name, entry in wanted.items() if pool.asks_for_client(entry.plan)
+            name for name, entry in wanted.items() if pool.needs_client(entry.plan)
         )
     finally:
         await pool.close()

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.configuration import Configuration
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 
 class JudgedTopic(NamedTuple):
     """A topic, and the policies' verdict on it."""
 
     topic: str
-    verdict: Verdict
+    verdict: PolicyVerdict
 
     @property
     def why(self) -> str:

@@ -1,7 +1,7 @@
 """Runs interceptors twice on the same records, to find those that depend on time or chance.
 
-The retry of a batch is intercepted again where its first attempt is not held any more. What was
-dropped the first time has to be dropped again then, and nothing else.
+The retry of a batch is intercepted again where its first attempt is not held any more. Records that
+were dropped the first time have to be dropped again then, and no others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.engine.workers.batch_to_judge import BatchToJudge
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.supervisor import Patterns, Supervisor
 
 _RECORDS: Final = 64
@@ -87,13 +87,13 @@ def _sample() -> bytes:
     return bytes(builder.build())
 
 
-async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> Verdict:
-    done: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> PolicyVerdict:
+    done: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
     pool.submit(BatchToJudge(plan, 0, _NO_ID, _PRODUCE_VERSION, batch), done.set_result)
     return await done
 
 
-def _result(verdict: Verdict) -> tuple[bytes, tuple[int, ...]] | None:
+def _result(verdict: PolicyVerdict) -> tuple[bytes, tuple[int, ...]] | None:
     """Return the stored and the dropped records; None if the interceptors failed."""
     if verdict.outcome is not Outcome.ACCEPTED:
         return None

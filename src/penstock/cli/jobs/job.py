@@ -49,7 +49,7 @@ class CommandJob(ABC):
 
     @abstractmethod
     def check_input(self) -> None:
-        """Check the options that name sources in place of topics.
+        """Check the options that name sources instead of topics.
 
         Raises:
             ConfigurationError: They cannot be.

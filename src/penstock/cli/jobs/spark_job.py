@@ -172,11 +172,11 @@ class SparkJob(CommandJob):
         """Show how many records are read; with Spark Connect, which counts nothing, that it runs.
 
         Args:
-            what: What is being done, such as `judging orders`.
-            ranges: What is read.
+            what: The current work, such as `judging orders`.
+            ranges: The ranges to read.
 
         Returns:
-            What the tasks add to; for `Runner.run`.
+            The counter of the tasks, for `Runner.run`.
         """
         if self._remote is None:
             with super().counting_tasks(what, ranges) as done:
@@ -284,7 +284,7 @@ class SparkJob(CommandJob):
         return Sinks(self.spark, locations, access, targets, appended=appended, letters=letters)
 
     def jvm_failure(self, error: Exception) -> str | None:
-        """Return why Spark's JVM ended by itself, where an error comes of that."""
+        """Return why Spark's JVM ended by itself, if an error results from that."""
         from penstock.spark.execution.failures import lost_its_jvm  # noqa: PLC0415
 
         if self._session is None or self._remote is not None or not lost_its_jvm(error):

@@ -49,7 +49,7 @@ class StreamLines:
         Args:
             figures: The total.
             publish: Publishes the figures.
-            is_terminal: Whether a bar is drawn in place of lines of counts.
+            is_terminal: Whether a bar is drawn instead of lines of counts.
             clock: Returns seconds that never go back.
         """
         self._figures = figures

@@ -28,7 +28,7 @@ def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
     `value_base64`), `timestamp` (ms), `partition`.
 
     Raises:
-        ConfigurationError: It cannot be read, or a line is something else.
+        ConfigurationError: It cannot be read, or a line is not a record.
     """
     try:
         with path.open(encoding="utf-8") as lines:

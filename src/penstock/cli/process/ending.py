@@ -32,7 +32,7 @@ class EndRequest:
             signal.signal(number, handler)
 
     def listen(self) -> None:
-        """Listen again, where something else may have set handlers."""
+        """Listen again, where other code may have set handlers."""
         for number in _SIGNALS:
             signal.signal(number, self._end)
 
@@ -41,7 +41,7 @@ class EndRequest:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for some seconds, or until the end is requested; return whether it was."""
+        """Wait for a number of seconds, or until the end is requested; return whether it was."""
         return self._event.wait(seconds)
 
     def _end(self, *_: object) -> None:

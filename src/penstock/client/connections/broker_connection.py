@@ -36,7 +36,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     @property
     def received_at(self) -> float:
-        """When bytes were received last, by a clock of its own."""
+        """When bytes were received last, by its clock."""
         found: float = self._last_action
         return found
 
@@ -44,7 +44,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         """Return whether a request that is cancelled shows that the broker is silent.
 
         It is not where other requests were answered, unless the next response belongs to a request
-        that was cancelled: then the others wait behind it. A connection has some seconds first:
+        that was cancelled: then the others wait behind it. A connection has a few seconds first:
         requests go to the next connection together, and a slow broker would get them again at each
         deadline.
 
@@ -62,20 +62,20 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is not None:
             self._writer.transport.abort()
 
-    def authenticator_plain(self) -> _Steps:
+    def authenticator_plain(self) -> _ThreadedAuthenticator:
         """Return the steps of PLAIN."""
-        return _Steps(super().authenticator_plain(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_plain(), self._logins)
 
-    def authenticator_gssapi(self) -> _Steps:
+    def authenticator_gssapi(self) -> _ThreadedAuthenticator:
         """Return the steps of GSSAPI."""
-        return _Steps(super().authenticator_gssapi(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_gssapi(), self._logins)
 
-    def authenticator_scram(self) -> _Steps:
+    def authenticator_scram(self) -> _ThreadedAuthenticator:
         """Return the steps of SCRAM."""
-        return _Steps(super().authenticator_scram(), self._logins)
+        return _ThreadedAuthenticator(super().authenticator_scram(), self._logins)
 
 
-class _Steps:
+class _ThreadedAuthenticator:
     """An authenticator of aiokafka, on other threads than its own."""
 
     def __init__(self, authenticator: Any, logins: Executor) -> None:
@@ -83,7 +83,7 @@ class _Steps:
         self._logins = logins
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        """Return what to send, and whether a response comes; None at the end."""
+        """Return the bytes to send, and whether a response is expected; None at the end."""
         loop = asyncio.get_running_loop()
         step = self._authenticator._step  # noqa: SLF001 - `step` has no choice of the executor
         found: tuple[bytes, bool] | None = await loop.run_in_executor(self._logins, step, payload)

@@ -72,7 +72,7 @@ class PendingResponse:
         return self._future.done()
 
     def abandon(self) -> None:
-        """Take no interest in it any more; the connection goes on."""
+        """Ignore the response; the connection continues."""
         self._future.cancel()
 
 
@@ -145,7 +145,7 @@ class Connection:
         up, other requests on it fail with `BrokerUnreachableError` and may be sent again.
 
         Args:
-            node: The broker; `describe` has to have learnt its address.
+            node: The broker; `describe` must have found its address before.
             request: The request.
             channel: As for `begin`.
 
@@ -171,7 +171,7 @@ class Connection:
             channel: As for `begin`.
 
         Raises:
-            ClientError: There is no response. `retriable` says whether to try again.
+            ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
         return read_entity(self.begin(node, raw_request(request), channel=channel).wait(), response)
@@ -180,7 +180,7 @@ class Connection:
         """Send a request of the protocol library to any broker; return the response.
 
         Raises:
-            ClientError: There is no response. `retriable` says whether to try again.
+            ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
         exchange = self._brokers.exchange_with_any(raw_request(request))
@@ -196,7 +196,7 @@ class Connection:
     ) -> T:
         """Send a request of the protocol library to a coordinator; return the response.
 
-        After an error code that says that it is not the coordinator, call `forget_coordinator`
+        After an error code that means that it is not the coordinator, call `forget_coordinator`
         and try again.
 
         Args:
@@ -246,7 +246,7 @@ class Connection:
         """Request the metadata of topics as `describe` does, and do not wait for them.
 
         Returns:
-            What has the topics, or what `describe` raises.
+            The metadata of the topics, or the error that `describe` raises.
         """
         return self._start(self._describe(metadata_request(topics)))
 
@@ -296,7 +296,7 @@ class Connection:
         return known.leaders
 
     def refresh(self, topic: str) -> None:
-        """Have the next question about a topic's leaders ask the cluster."""
+        """Let the next look-up of a topic's leaders send a request to the cluster."""
         self._stale.add(topic)
 
     def leader(self, topic: str, partition: int) -> PartitionLeader:
@@ -318,7 +318,7 @@ class Connection:
         return leader
 
     def coordinator(self, key: str, *, transaction: bool = False) -> int:
-        """Return the node of a coordinator; retries while there is none yet.
+        """Return the node of a coordinator; retry while there is none yet.
 
         Args:
             key: The group id, or the transactional id.

@@ -24,7 +24,7 @@ _MOVED: Final = frozenset(
     {int(ErrorCode.not_coordinator), int(ErrorCode.coordinator_not_available)}
 )
 _BACKOFF_S: Final = 0.02
-"""After a commit the coordinator writes markers for some milliseconds, and the first request of
+"""After a commit the coordinator writes markers for a few milliseconds, and the first request of
 the next transaction waits for them; the Java client pauses as long."""
 
 
@@ -43,7 +43,7 @@ class CoordinatorKey(NamedTuple):
         return f"{'transactional id' if self.transaction else 'group'} {self.name}"
 
 
-def ask(
+def send_with_retries(
     connection: Connection,
     key: CoordinatorKey,
     request: Any,
@@ -64,7 +64,7 @@ def ask(
             the request: it may still be carried out later.
 
     Raises:
-        WriteError: The coordinator refuses it, as `write_error` says.
+        WriteError: The coordinator refuses it; see `write_error`.
         ClientError: It is denied, or there was no success in time.
     """
     retries = Retries(connection.settings._replace(backoff_s=_BACKOFF_S))

@@ -27,7 +27,7 @@ class PartitionLeader(NamedTuple):
 
     Attributes:
         node: Its node id; -1 while there is none.
-        epoch: Its leader epoch; -1 where the cluster gives none.
+        epoch: Its leader epoch; -1 if the cluster returns none.
     """
 
     node: int
@@ -40,7 +40,7 @@ class TopicLeaders(NamedTuple):
     Attributes:
         name: Its name.
         code: An error code, or 0.
-        topic_id: Its id; zero where the cluster gives none.
+        topic_id: Its id; zero if the cluster returns none.
         leaders: By partition.
     """
 
@@ -84,8 +84,8 @@ def _read_topic(topic: MetadataResponseTopic) -> TopicLeaders:
 def merged(old: TopicLeaders | None, new: TopicLeaders) -> TopicLeaders:
     """Return new metadata, with the old leader where a broker is behind (KIP-320).
 
-    Brokers learn of a new leader one after the other, so a broker may still name the leader before;
-    its epoch says so.
+    Brokers learn of a new leader at different times, so a broker may still name the previous
+    leader; its epoch shows that.
     """
     if old is None or old.topic_id != new.topic_id:
         return new

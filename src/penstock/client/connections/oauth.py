@@ -27,7 +27,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         """Return a token.
 
         Raises:
-            LoginError: There is none.
+            LoginError: There is no token.
         """
         loop = asyncio.get_running_loop()
         try:

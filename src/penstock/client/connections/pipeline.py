@@ -4,14 +4,14 @@ For each partition up to five batches are on their way at a time (a broker remem
 of a producer), and for all of them together a number of bytes. Small batches wait for those of
 other partitions: one request has a batch of each partition of its leader. A batch is sent again,
 with the same sequence number, after an error that is retriable and after a connection was lost: a
-broker that has it already says so, and does not store it twice.
+broker that already has it reports that, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
 partition then waits until all of them are answered, pauses, looks up its leader, and begins again
 with the first, alone; after a success there are five again.
 
-All of it runs in the caller's thread: what was answered in the meantime is looked at with the next
-call.
+All of it runs in the caller's thread: responses that arrived in the meantime are processed with
+the next call.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 
     from penstock.client.connections.connection import Connection, PendingResponse
     from penstock.client.protocol.produce import ProduceResult
-    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
+    from penstock.client.protocol.produced_batches import BatchSource
+    from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 CHANNEL: Final = "produce"
-"""Its requests have connections of their own: a coordinator's answers do not wait for them."""
+"""Its requests have separate connections: responses of coordinators do not wait for them."""
 IN_FLIGHT_MAX: Final = 5
 _GROWTH: Final = 2
 _SENT_FROM_BYTES: Final = 64 * 1024
@@ -69,7 +70,7 @@ _REFUSED: Final[Mapping[int, str]] = {
 }
 
 
-class _Request:
+class _SentRequest:
     """A request that was sent, and its response for each partition."""
 
     def __init__(self, pending: PendingResponse) -> None:
@@ -83,15 +84,15 @@ class _Request:
         """Wait for the response.
 
         Raises:
-            ClientError: There is none.
+            ClientError: There is no response.
         """
         self._pending.wait()
 
-    def answer(self, to: _Partition) -> ProduceResult:
-        """Wait for the response; return what it says of a partition.
+    def answer(self, to: _PartitionQueue) -> ProduceResult:
+        """Wait for the response; return its result for a partition.
 
         Raises:
-            ClientError: There is none.
+            ClientError: There is no response.
             WireError: It cannot be read.
         """
         if self._answers is None:
@@ -109,10 +110,10 @@ class _Batch:
         self.size = sum(map(len, parts))
         self.source = source
         self.deadline = math.inf
-        self.request: _Request | None = None
+        self.request: _SentRequest | None = None
 
 
-class _Partition:
+class _PartitionQueue:
     """Batches on their way to one partition."""
 
     __slots__ = (
@@ -189,7 +190,7 @@ class Pipeline:
         self._sent_from_bytes = sent_from_bytes
         self._clock = clock
         self._sleep = sleep
-        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._partitions: dict[tuple[str, int], _PartitionQueue] = {}
         self._bytes = self._unsent = 0
         self._error: ClientError | None = None
         self._producer: ProducerIdAndEpoch | None = None
@@ -217,7 +218,7 @@ class Pipeline:
 
         Raises:
             UnwritableBatch: No broker would accept it.
-            RefusedBatchError: The broker refuses this batch, or an earlier one.
+            RefusedBatchError: The broker refuses this batch, or an earlier batch.
             WriteError: The producer was fenced, or the transaction is lost.
             ClientError: A batch could not be stored in time, or it is denied.
         """
@@ -225,7 +226,7 @@ class Pipeline:
         assert self._producer is not None
         to = self._partitions.get((topic, partition))
         if to is None:
-            to = _Partition(topic, partition, self._connection.settings.backoff_s)
+            to = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
             self._partitions[topic, partition] = to
         count = record_count(batch, source)
         produced = as_produced(
@@ -259,7 +260,7 @@ class Pipeline:
             self._wait()
 
     def abandon(self) -> None:
-        """Send nothing more, and wait until batches on their way are answered or lost."""
+        """Send no more batches, and wait until those that were sent are answered or lost."""
         for to in self._partitions.values():
             to.waiting.clear()
             to.failed.clear()
@@ -277,7 +278,7 @@ class Pipeline:
             raise self._error
 
     def _wait(self) -> None:
-        """Wait until something changes; raise what has failed."""
+        """Wait until something changes; raise the first failure."""
         busy = [to for to in self._partitions.values() if to.sent or to.waiting]
         changed = [to for to in busy if self._advance(to)]
         if changed:
@@ -292,8 +293,8 @@ class Pipeline:
         if pause > 0:
             self._sleep(pause)
 
-    def _advance(self, to: _Partition) -> bool:
-        """Take the answers that are there and send what may be sent; return whether any was."""
+    def _advance(self, to: _PartitionQueue) -> bool:
+        """Take the answers that have arrived and send more; return whether there was an answer."""
         changed = False
         while to.sent and _is_answered(to.sent[0]):
             self._settle(to)
@@ -304,7 +305,7 @@ class Pipeline:
             changed = True
         return changed
 
-    def _send(self, to: _Partition) -> bool:
+    def _send(self, to: _PartitionQueue) -> bool:
         """Send the next batch; return False if no broker can take it now."""
         until = self._clock() + self._timeout_s
         to.waiting[0].deadline = min(to.waiting[0].deadline, until)
@@ -318,7 +319,7 @@ class Pipeline:
         }
         batches = {place: batch.parts for place, batch in together.items()}
         timeout_s = self._connection.settings.request_timeout_s
-        request = _Request(
+        request = _SentRequest(
             self._connection.begin(
                 node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
             )
@@ -329,7 +330,7 @@ class Pipeline:
             self._unsent -= batch.size
         return True
 
-    def _sent_with(self, to: _Partition, node: int) -> list[_Partition]:
+    def _sent_with(self, to: _PartitionQueue, node: int) -> list[_PartitionQueue]:
         """Return the partitions of a leader whose next batches go into one request."""
         found, size, now = [to], to.waiting[0].size, self._clock()
         for partition in self._partitions.values():
@@ -341,13 +342,13 @@ class Pipeline:
                 size += more
         return found
 
-    def _is_led_by(self, partition: _Partition, node: int) -> bool:
+    def _is_led_by(self, partition: _PartitionQueue, node: int) -> bool:
         try:
             return self._connection.leader(partition.topic, partition.number).node == node
         except ClientError:  # it has its turn
             return False
 
-    def _settle(self, to: _Partition) -> None:
+    def _settle(self, to: _PartitionQueue) -> None:
         """Wait for the answer of the first batch of a partition, and act on it."""
         batch = to.sent[0]
         error = self._outcome(to, batch)
@@ -367,7 +368,7 @@ class Pipeline:
             cause, to.cause = to.cause, None
             self._later(to, cause)
 
-    def _outcome(self, to: _Partition, batch: _Batch) -> ClientError | None:
+    def _outcome(self, to: _PartitionQueue, batch: _Batch) -> ClientError | None:
         """Wait for the answer of a batch; return None where it is stored."""
         assert batch.request is not None
         try:
@@ -376,13 +377,13 @@ class Pipeline:
             return lost
         return None if answer.code in _STORED else self._error_of(to, batch, answer)
 
-    def _stored(self, to: _Partition, batch: _Batch) -> None:
+    def _stored(self, to: _PartitionQueue, batch: _Batch) -> None:
         self._bytes -= batch.size
         to.window = IN_FLIGHT_MAX
         to.pause_s = self._connection.settings.backoff_s
 
-    def _later(self, to: _Partition, error: ClientError) -> None:
-        """Have a partition begin again with its first batch after a pause."""
+    def _later(self, to: _PartitionQueue, error: ClientError) -> None:
+        """Let a partition begin again with its first batch after a pause."""
         now = self._clock()
         first = to.waiting[0]
         if not error.retriable:
@@ -403,27 +404,27 @@ class Pipeline:
         self._error = error
         raise error
 
-    def _error_of(self, to: _Partition, batch: _Batch, answer: ProduceResult) -> ClientError:
+    def _error_of(self, to: _PartitionQueue, batch: _Batch, answer: ProduceResult) -> ClientError:
         """Return the error for a response; after a retriable error the batch is sent again."""
         code = answer.code
         if code == _OUT_OF_ORDER and to.failed:
             # Only because the batch before was not stored: both are sent again.
             return response_error(int(ErrorCode.network_exception), str(to))
-        said = f" ({answer.text})" if answer.text else ""
+        text = f" ({answer.text})" if answer.text else ""
         if code in FENCED:
             return FencedError(
                 f"{to}: {describe(code)}: another writer of the same task has taken over"
             )
         if code in ABORTABLE:
-            return AbortedError(f"{to}: {describe(code)}{said}")
+            return AbortedError(f"{to}: {describe(code)}{text}")
         if code in _REFUSED:
             return RefusedBatchError(
                 f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
-                f"{describe(code)}{said}",
+                f"{describe(code)}{text}",
                 BatchRefusal(to.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
-            return response_error(code, f"{to}{said}")
+            return response_error(code, f"{to}{text}")
         return write_error(code, str(to))
 
 

@@ -30,7 +30,7 @@ class Settings(NamedTuple):
         idle_timeout_s: `connections.max.idle.ms`.
         backoff_s: `retry.backoff.ms`: the pause before the first retry.
         max_backoff_s: `retry.backoff.max.ms`: the longest pause before a retry.
-        fetch_max_bytes: `fetch.max.bytes`: what a response holds, unless one batch is larger;
+        fetch_max_bytes: `fetch.max.bytes`: the size of a response, unless a batch is larger;
             here 4 MiB, since two responses are in memory at a time.
         fetch_max_wait_ms: `fetch.max.wait.ms`.
     """

@@ -4,11 +4,11 @@ The versions are the newest of Kafka 2.8, which 4.3 serves too, so none is negot
 InitProducerId 4, AddPartitionsToTxn 3, AddOffsetsToTxn 3, TxnOffsetCommit 3, EndTxn 3.
 
 They are those of transactions 1. A broker with `transaction.version=2` (KIP-890) serves them:
-a client chooses by the version of its requests. What transactions 2 add is an epoch that grows
+a client chooses by the version of its requests. Transactions 2 add an epoch that grows
 with each transaction, so that a request that was delayed on its way, and repeated in the meantime,
 cannot act on the next transaction: end it, or commit an older position in it. Such a request
 had no response; after a transaction with such a request, and after each abort, the writer has
-its epoch raised (`new_producer` with `after`, KIP-360), and brokers refuse whatever comes later.
+its epoch raised (`new_producer` with `after`, KIP-360), and brokers refuse all later requests.
 Brokers from 3.6 on check besides that a partition belongs to the transaction. Two round trips a
 transaction are the price.
 """
@@ -38,11 +38,11 @@ from kio.schema.txn_offset_commit.v3.response import TxnOffsetCommitResponse
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.errors import ClientError
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -128,7 +128,7 @@ class TransactionCoordinator:
         """Commit the offset of a source partition in the transaction (KIP-98, KIP-447).
 
         No generation of the group is sent, which coordinators accept of a group without members:
-        what keeps others from committing here is the epoch of the transactional id.
+        other writers cannot commit here because of the epoch of the transactional id.
 
         Args:
             producer: From `new_producer`.
@@ -212,7 +212,7 @@ class TransactionCoordinator:
         def lost() -> None:
             self.is_unsure = True
 
-        return ask(self._connection, key, request, response, codes, on_lost=lost)
+        return send_with_retries(self._connection, key, request, response, codes, on_lost=lost)
 
 
 def _code(response: InitProducerIdResponse | AddOffsetsToTxnResponse | EndTxnResponse) -> list[int]:

@@ -1,7 +1,7 @@
 """Fetch (API key 1), versions 12 and 13, for one partition, without a session.
 
 Version 12 (Kafka 2.7) has the rack (KIP-392) and leader epochs (KIP-320); version 13 (Kafka 3.1)
-names the topic by its id, so that a topic that was created again is not taken for the topic before
+names the topic by its id, so that a topic that was created again is not mistaken for the old topic
 (KIP-516). The records are not copied out of the response.
 """
 
@@ -52,7 +52,7 @@ class Fetched(NamedTuple):
         last_stable_offset: Or -1.
         aborted: The transactions that were aborted, of those that touch the records.
         preferred_replica: The node to fetch from instead (KIP-392), or -1.
-        records: Batches one after the other; the last may be incomplete.
+        records: Batches in sequence; the last may be incomplete.
     """
 
     throttle_s: float

@@ -78,7 +78,7 @@ def write_request(
 
 
 def read_response(response: RawResponse) -> dict[tuple[str, int], ProduceResult]:
-    """Return what a response says of the batches of its request, by topic and partition.
+    """Return the results of a response for the batches of its request, by topic and partition.
 
     Raises:
         WireError: It cannot be read.
@@ -108,7 +108,7 @@ def answer_of(
     """Return the answer about a topic and partition.
 
     Raises:
-        WireError: There is none.
+        WireError: There is no result.
     """
     found = answers.get(place)
     if found is None:
@@ -117,9 +117,9 @@ def answer_of(
 
 
 def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...], int]:
-    """Read the message of a partition, the positions of its records with errors, and what follows.
+    """Read the message of a partition, the positions of its records with errors, and the rest.
 
-    Where the partition has no message, it is that of the first record that has.
+    If the partition has no message, it is that of the first record with a message.
     """
     first, records = "", []
     errors, position = read_long_length(frame, position, flexible=True)

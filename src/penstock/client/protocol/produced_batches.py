@@ -30,7 +30,7 @@ _INT32: Final = Struct(">i")
 
 
 class UnwritableBatch(MalformedError):  # noqa: N818 - a fact about the batch
-    """A batch that no broker would accept. The message says where it was, and why."""
+    """A batch that no broker would accept. The message has its origin and the reason."""
 
 
 class BatchSource(NamedTuple):
@@ -50,26 +50,14 @@ class BatchSource(NamedTuple):
         return f"{self.topic}, partition {self.partition}, offset {self.offset}"
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """A producer as a broker knows it (KIP-98).
-
-    Attributes:
-        producer_id: Its id.
-        epoch: The epoch of the id: only the producer with the largest epoch can write.
-    """
-
-    producer_id: int
-    epoch: int
-
-
 def record_count(batch: bytes | memoryview, source: BatchSource) -> int:
     """Return how many records a batch has, after checking that it can be written.
 
     The checksum is checked here, because it is computed again: damage would not be seen afterwards.
 
     Args:
-        batch: A whole batch.
-        source: Where it was, for errors.
+        batch: A complete batch.
+        source: Its origin, for errors.
 
     Raises:
         UnwritableBatch: It is not exactly one batch of magic 2, it is damaged, it has gaps, or

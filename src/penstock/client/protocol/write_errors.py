@@ -3,7 +3,7 @@
 After `FencedError` another writer of the same task is at work: this writer ends, and must not begin
 again. After `AbortedError`, `UnknownOutcomeError` and errors that are `retriable` the task may be
 tried again: it continues at its committed position. After all others
-a change is needed first; the message says which.
+a change is needed first; the message names it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class AbortedError(WriteError):
 class UnknownOutcomeError(WriteError):
     """It is not known whether the transaction was committed.
 
-    The task may be tried again: its committed position says whether it was.
+    The task may be tried again: its committed position shows whether it was.
     """
 
 
@@ -89,7 +89,7 @@ class BatchRefusal(NamedTuple):
 
 
 class RefusedBatchError(WriteError):
-    """A broker refuses a batch because of its content. The message says where it was read.
+    """A broker refuses a batch because of its content. The message has its origin.
 
     Attributes:
         refusal: Which batch, and why; None where no broker refused it.

@@ -1,7 +1,7 @@
 """Which batches of a fetch response belong to a range of offsets, and to a reader.
 
-Left out are control batches, batches of aborted transactions, batches without records, and what
-lies outside the range. A batch with some records in the range comes whole; it says which, and is
+Left out are control batches, batches of aborted transactions, batches without records, and batches
+outside the range. A batch with some records in the range is complete; it marks them, and is
 cut to them when it is read.
 """
 
@@ -82,8 +82,8 @@ def read_fetched_batch(
 
     Args:
         fetched: The batch.
-        max_decompressed_bytes: The maximum size of the decompressed records, of the whole batch.
-        max_records: The maximum number of records, of the whole batch.
+        max_decompressed_bytes: The maximum size of the decompressed records, of the complete batch.
+        max_records: The maximum number of records, of the complete batch.
 
     Raises:
         UnreadableRecords: It cannot be read, or is too large.
@@ -100,7 +100,7 @@ class Selection(NamedTuple):
     Attributes:
         batches: In order.
         position: The offset to continue at.
-        leader_epoch: Of the last batch, whether it belongs or not; -1 if there is none.
+        leader_epoch: Of the last batch, also if it is left out; -1 if there is none.
         largest: The size of the largest batch in bytes.
     """
 
@@ -116,9 +116,9 @@ def select(
     """Select the batches of a response.
 
     Args:
-        records: Batches one after the other; the last may be incomplete.
-        position: The first offset that is wanted.
-        end: The offset after the last that is wanted.
+        records: Batches in sequence; the last may be incomplete.
+        position: The first requested offset.
+        end: The offset after the last requested offset.
         aborted: The transactions that were aborted; None to read them, too.
 
     Raises:

@@ -13,10 +13,10 @@ _MARGIN: Final = 1.1
 
 
 class FetchSizes:
-    """The sizes of one range's fetches, from what its batches took until now."""
+    """The sizes of one range's fetches, derived from its batches until now."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Take the limit of a response; a larger batch is sent even so."""
+        """Set the limit of a response; a larger batch is sent nevertheless."""
         self._max_bytes = max_bytes
         self._bytes = 0
         self._offsets = 0
@@ -29,7 +29,7 @@ class FetchSizes:
         Args:
             size: Its records in bytes.
             offsets: How many offsets it moved the position by.
-            selection: What was in it.
+            selection: Its batches.
         """
         self._bytes += size
         self._offsets += offsets

@@ -143,7 +143,7 @@ class RangeReader:
             offsets: What to read.
             on_lost: Called with offsets of the range that the log does not have any more; may
                 raise, which ends the reading.
-            committed: Leave out what transactions aborted, and stay below the last stable
+            committed: Leave out records of aborted transactions, and stay below the last stable
                 offset; otherwise everything but control batches is read.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
@@ -330,8 +330,8 @@ class RangeReader:
     def _skip_gap(self, limit: int) -> None:
         """Go to the limit: compaction removed all between.
 
-        A broker reads its limit before its log, so what the log does not have below the limit is
-        not there; unless it is in a tier, which may be slow.
+        A broker reads its limit before its log, so a record that is missing in the log below the
+        limit does not exist; unless it is in a tier, which may be slow.
         """
         if local_log_start(self._cluster, self._leader(), self._partition) > self._position:
             raise NotReadableYetError(

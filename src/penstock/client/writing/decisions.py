@@ -1,10 +1,10 @@
-"""The decision of a job to commit: a small text, which is committed in a transaction of its own.
+"""The decision of a job to commit: a small text, which is committed in a separate transaction.
 
-A job writes in batches, each by many tasks with transactions of their own, which are prepared and
-left open (`penstock.client.writing.prepared`). When all are, the job's driver decides, and then
+A job writes in batches, each by many tasks with separate transactions, which are prepared and
+left open (`penstock.client.writing.prepared`). When all are prepared, the job's driver decides, and
 commits them. The decision names them, so after a crash two cases can be distinguished:
-without a decision nothing of the batch was committed, and it is written again; with it, what it
-names is committed, and nothing is written again.
+without a decision no part of the batch was committed, and it is written again; with it, the
+transactions that it names are committed, and nothing is written again.
 
 There is one run of a job at a time: a run claims the job before its first task writes. It fences
 the run before, which can decide nothing from then on, even if it was only slow.
@@ -48,7 +48,7 @@ class TakenOverError(FencedError):
 
 
 class TooManyTasksError(WriteError):
-    """The decision does not fit what brokers keep with an offset."""
+    """The decision is larger than the text that brokers keep with an offset."""
 
 
 class BatchId(NamedTuple):
@@ -99,7 +99,7 @@ class Decisions:
     def transactional_id(self, partition: int, attempt: int) -> str:
         """Return the id of the transactions of an attempt at a task.
 
-        Attempts of a task have ids of their own: a second attempt, of speculation, does not fence
+        Attempts of a task have different ids: a second attempt, of speculation, does not fence
         the first.
 
         Args:

@@ -12,9 +12,9 @@ from kio.static.primitive import i32Timedelta
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import write_error
 from penstock.client.writing.writer import Promise, Writer
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
@@ -38,12 +38,12 @@ class IdempotentWriter(Writer):
         claim: Claim | None = None,
         places: PlaceRecords | None = None,
     ) -> None:
-        """Get a producer id, and read where the task goes on.
+        """Get a producer id, and read where the task continues.
 
         Args:
-            connection: To the cluster.
-            task: What is worked on.
-            limits: How much, and how long.
+            connection: The connection to the cluster.
+            task: The task.
+            limits: The limits of sizes and times.
             claim: Of the run: only where it starts is used, since nothing fences others.
             places: Where the position is written besides, before it is committed.
 

@@ -23,13 +23,13 @@ def open_writer(
     claim: Claim | None = None,
     places: PlaceRecords | None = None,
 ) -> Writer:
-    """Return the writer of a task; `position` says where the task goes on.
+    """Return the writer of a task; its `position` is where the task continues.
 
     Args:
-        connection: To the cluster.
-        task: What is worked on. Older writers of it are fenced, if there are transactions.
-        transactions: Whether the cluster has transactions. `promise` says what follows.
-        limits: How much, and how long.
+        connection: The connection to the cluster.
+        task: The task. Older writers of it are fenced, if there are transactions.
+        transactions: Whether the cluster has transactions; see `promise`.
+        limits: The limits of sizes and times.
         claim: Of this run of the job, where there may be another.
         places: Where positions are written besides, to last longer than committed offsets.
 

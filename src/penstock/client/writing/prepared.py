@@ -1,6 +1,6 @@
 """Transactions in two phases: many writers prepare, one decides, and all are committed or none.
 
-A writer leaves its transaction open when all that it wrote is stored, and returns what names it:
+A writer leaves its transaction open when all its batches are stored, and returns its identity:
 the transactional id, and the producer that began it. With these, any process can end the
 transaction: brokers need only the id, the producer and its epoch (KIP-98).
 Brokers abort a transaction that no writer ends when its time is over.
@@ -17,11 +17,11 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
 from kio.schema.types import TransactionalId
 
-from penstock.client.connections.coordinators import CoordinatorKey, ask
+from penstock.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
-from penstock.client.protocol.produced_batches import ProducerIdAndEpoch
 from penstock.client.protocol.write_errors import AbortedError, FencedError
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +157,7 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
             transactional_ids=(TransactionalId(transaction.transactional_id),)
         )
         key = CoordinatorKey(transaction.transactional_id, transaction=True)
-        (state,) = ask(
+        (state,) = send_with_retries(
             connection, key, request, DescribeTransactionsResponse, _codes
         ).transaction_states
         is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, PositionTask
-    from penstock.client.protocol.produced_batches import BatchSource, ProducerIdAndEpoch
+    from penstock.client.protocol.produced_batches import BatchSource
     from penstock.client.writing.writer import WriterLimits
+    from penstock.wire.producer_ids import ProducerIdAndEpoch
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]
 
@@ -40,12 +41,12 @@ class TransactionalWriter(Writer):
         places: PlaceRecords | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Fence all older writers of the task, then read where it goes on.
+        """Fence all older writers of the task, then read where it continues.
 
         Args:
-            connection: To the cluster.
-            task: What is worked on.
-            limits: How much, and how long.
+            connection: The connection to the cluster.
+            task: The task.
+            limits: The limits of sizes and times.
             claim: Of the run; None where the job has one run only.
             places: Where the position is written besides, in the same transaction.
             clock: Returns seconds that never go back.
@@ -168,7 +169,7 @@ class TransactionalWriter(Writer):
         self._began = None
 
     def _fenced(self, error: FencedError) -> NoReturn:
-        """Raise what has happened: brokers fence a producer, too, whose time is over."""
+        """Raise the actual error: brokers also fence a producer whose transaction has timed out."""
         timeout_s = self._limits.transaction_timeout_s
         if self._began is not None and self._clock() - self._began >= timeout_s:
             raise AbortedError(

@@ -3,15 +3,15 @@
 ::
 
     with open_writer(connection, task, limits, transactions=True) as writer:
-        start = writer.position  # where to go on; None for the beginning
+        start = writer.position  # where to continue; None for the beginning
         for chunk in ...:
             for batch in chunk:
                 writer.write("orders-clean", 3, batch, source)
             writer.commit(Position(chunk.end))
 
-With transactions, what `commit` writes and the position become visible together, or neither: a
-task that is tried again, by the same process or another, goes on exactly where the last commit
-was. There is one writer of a task at a time: the writer that was opened last. Spark tries a task
+With transactions, the records and the position of a `commit` become visible together, or neither: a
+task that is tried again, by the same process or another, continues exactly at the last commit.
+There is one writer of a task at a time: the writer that was opened last. Spark tries a task
 again that was fenced; so that two runs of a job do not fence each other by turns, each claims its
 tasks (`penstock.client.positions.Claim`), and the older run ends.
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Promise(Enum):
-    """The guarantees for records, whatever fails; the values are texts for users."""
+    """The guarantees for records in case of failures; the values are texts for users."""
 
     EXACTLY_ONCE = "each record is written once (for readers with isolation.level=read_committed)"
     AT_LEAST_ONCE = (
@@ -64,7 +64,7 @@ class Writer(ABC):
 
     promise: Promise
     position: Position | None
-    """Where the task goes on; None where nothing has been committed."""
+    """The position where the task continues; None before the first commit."""
 
     @abstractmethod
     def write(

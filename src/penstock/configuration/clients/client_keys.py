@@ -34,9 +34,9 @@ class ClientKey(NamedTuple):
     """A key.
 
     Attributes:
-        name: Without `upstream.`.
-        read: Reads a value; a ValueError says what would be right.
-        effect: What it does here.
+        name: The name without `upstream.`.
+        read: Reads a value; a ValueError names the valid values.
+        effect: Its effect here.
         librdkafka: librdkafka's name of it; empty where it has none, or where the value is
             translated together with others.
         bounds: librdkafka's smallest and largest value, where Java allows more.

@@ -27,7 +27,7 @@ LOGIN_OF_LIBRDKAFKA: Final = (
 def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Translate a Java client's properties to librdkafka's.
 
-    Tokens of OAUTHBEARER are no property: librdkafka gets them by a callback.
+    Tokens of OAUTHBEARER are not a property: librdkafka gets them by a callback.
 
     Args:
         properties: The keys after `upstream.`; those of librdkafka stay as they are.

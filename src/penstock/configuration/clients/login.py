@@ -46,7 +46,7 @@ def read_login(properties: Mapping[str, str], where: str) -> Login | None:
         where: The file and `upstream.`, for errors.
 
     Raises:
-        ConfigurationError: The mechanism is not known, or one of its keys is missing. The
+        ConfigurationError: The mechanism is unknown, or one of its keys is missing. The
             text shows no value of `sasl.jaas.config`.
     """
     jaas = properties.get("sasl.jaas.config", "").strip()

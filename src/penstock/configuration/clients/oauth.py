@@ -49,7 +49,7 @@ _USED_FOR: Final = 0.8
 
 
 class OAuth(NamedTuple):
-    """Where tokens come from, and what requests for them contain.
+    """The source of tokens, and the content of requests for them.
 
     Attributes:
         url: `https:`, `http:` or `file:`; empty for unsecured tokens.

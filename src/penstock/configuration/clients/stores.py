@@ -31,7 +31,7 @@ def location_of(properties: Mapping[str, str], folder: Path, store: str, where: 
         properties: The keys after the prefix.
         folder: Where relative locations start.
         store: `truststore` or `keystore`.
-        where: The file, if it is known, and what the keys begin with, for errors.
+        where: The file, if it is known, and the prefix of the keys, for errors.
 
     Raises:
         ConfigurationError: It is a store of Java.
@@ -55,7 +55,7 @@ def location_of(properties: Mapping[str, str], folder: Path, store: str, where: 
 
 
 def with_contents(properties: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Return the properties with the contents of stores in place of their locations.
+    """Return the properties with the contents of stores instead of their locations.
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
@@ -100,7 +100,7 @@ def _kind_of(path: Path) -> str:
         with path.open("rb") as store:
             first = store.read(4)
     except OSError:
-        return "PEM"  # whoever reads it says so
+        return "PEM"  # its reader reports the error
     if first in _JKS:
         return "JKS"
     return "PKCS12" if first.startswith(_DER) else "PEM"

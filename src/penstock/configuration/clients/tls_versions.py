@@ -20,7 +20,7 @@ _OF_1_3: Final = re.compile(r"TLS_(?!\w*_WITH_)\w+")
 def limit_versions(
     context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str = ""
 ) -> None:
-    """Let a context speak what a configuration allows, and nothing else.
+    """Let a context accept only the protocol versions of a configuration.
 
     Args:
         context: Is changed.

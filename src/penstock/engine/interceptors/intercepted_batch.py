@@ -16,7 +16,7 @@ from penstock.engine.modes.diverting import (
 )
 from penstock.engine.modes.quarantine import write_letters
 from penstock.engine.stored_columns import StoredColumns
-from penstock.engine.verdict import ACCEPTED, UNDECIDED, Verdict, refused, replaced
+from penstock.engine.verdict import ACCEPTED, UNDECIDED, PolicyVerdict, refused, replaced
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.errors import UnreadableRecords
@@ -41,7 +41,7 @@ def intercept_and_judge(
     quarantined_before: Sequence[int] = (),
     on_intercepted: Callable[[], None],
     max_bytes: int,
-) -> Verdict:
+) -> PolicyVerdict:
     """Run a topic's interceptors and its other policies over one batch.
 
     Args:
@@ -49,9 +49,9 @@ def intercept_and_judge(
         partition: The partition's number.
         topic_id: The topic's id.
         batch: As the client sent it.
-        dropped_before: Positions of records that were dropped when the same batch came
-            before: they are dropped again, whatever the interceptors would do now.
-        quarantined_before: Those among them that became dead letters then, or were to.
+        dropped_before: Positions of records that were dropped when the same batch was sent
+            before: they are dropped again, even if the interceptors have changed.
+        quarantined_before: Those among them that became, or should have become, dead letters.
         on_intercepted: Called when the interceptors are through and judging begins.
         max_bytes: A new batch that is larger is refused.
 
@@ -109,7 +109,7 @@ def drop_again(
     max_bytes: int,
     quarantined_before: Collection[int] = (),
     place: Place | None = None,
-) -> Verdict:
+) -> PolicyVerdict:
     """Drop records of a batch whose topic has no policies any more.
 
     Args:
@@ -154,7 +154,7 @@ def _rebuilt(
     values: Sequence[bytes | None],
     dropped: Sequence[int],
     max_bytes: int,
-) -> Verdict:
+) -> PolicyVerdict:
     data = rebuild(batch, positions, keys, values)
     if len(data) > max_bytes:
         return too_large(len(data), max_bytes)

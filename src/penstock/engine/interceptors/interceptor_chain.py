@@ -1,7 +1,7 @@
 """KIP-905: records mapped, dropped or observed by a chain of interceptors.
 
-Each sees what its predecessor made of key and value, and the original headers. Dropping
-ends the chain for a record; anything else that is raised, and a result that is none, is a
+Each gets the key and value of its predecessor, and the original headers. Dropping a record
+ends the chain for it; any other exception, and a result of another type, is a
 failure of the record.
 """
 
@@ -19,7 +19,7 @@ from penstock.engine.verdict import (
     UNDECIDED,
     FailureCause,
     Outcome,
-    Verdict,
+    PolicyVerdict,
     bounded,
     cause_of,
     dropped,
@@ -52,9 +52,9 @@ class Interceptor(NamedTuple):
         name: Its class, as the configuration names it.
         pattern: Found anywhere in the names of the topics it is for.
         process: Its `process_record`; None where it has only the other.
-        failed_code: What a record that it fails on is answered with.
-        process_batch: The method that is called in place of it; None where it has none.
-        prepare_batch: Called before either, once for some records; None where it has none.
+        failed_code: The error code for records on which it fails.
+        process_batch: The method that is called instead of it, or None.
+        prepare_batch: Called before either, once for several records; or None.
         drops_records: Whether it may drop records.
     """
 
@@ -67,7 +67,7 @@ class Interceptor(NamedTuple):
     drops_records: bool = True
 
     @property
-    def skipped(self) -> Verdict:
+    def skipped(self) -> PolicyVerdict:
         """The verdict about a record for which it raises the skip exception."""
         if self.drops_records:
             return dropped(self.name)
@@ -95,7 +95,7 @@ class InterceptedRecords(NamedTuple):
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    verdicts: list[tuple[int, Verdict]]
+    verdicts: list[tuple[int, PolicyVerdict]]
     changed: bool
 
     def records(self, records: RecordColumns) -> Columns:
@@ -135,7 +135,7 @@ def intercept(
         return _run(stages[0], topic, partition, records, until_failure=until_failure)
     left = records
     positions: Sequence[int] = range(records.count)
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     changed = False
     for stage in stages:
         if not left.count:
@@ -196,8 +196,8 @@ def _prepare(
     records: RecordColumns,
     *,
     until_failure: bool,
-) -> list[tuple[int, Verdict]]:
-    """Have an interceptor prepare; return the verdicts where it cannot."""
+) -> list[tuple[int, PolicyVerdict]]:
+    """Prepare an interceptor for records; return verdicts if that fails."""
     if interceptor.prepare_batch is None:
         return []
     prepare: Any = interceptor.prepare_batch
@@ -213,7 +213,7 @@ def _prepare(
 
 
 def _kept(
-    count: int, verdicts: Sequence[tuple[int, Verdict]], *, until_failure: bool
+    count: int, verdicts: Sequence[tuple[int, PolicyVerdict]], *, until_failure: bool
 ) -> Sequence[int]:
     """Return the positions for the next stage; with `until_failure`, those before a failure."""
     taken = {index for index, _ in verdicts}
@@ -241,7 +241,7 @@ def _by_record(
 ) -> InterceptedRecords:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     changed = False
     several = _Several(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
@@ -275,7 +275,7 @@ def _by_record(
 
 
 class _Several:
-    """Several interceptors as one; `current` is the one that is at work, or was last."""
+    """Several interceptors as one; `current` is the interceptor that runs, or ran last."""
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self._interceptors = interceptors
@@ -346,7 +346,7 @@ def _applied(
         keys, values = _unchanged(records.keys), _unchanged(records.values)
         return InterceptedRecords(keys, values, [], changed=False)
     new_keys, new_values = list(records.keys), list(records.values)
-    verdicts: list[tuple[int, Verdict]] = []
+    verdicts: list[tuple[int, PolicyVerdict]] = []
     skipped = interceptor.skipped
     changed = False
     for position in sorted(results):
@@ -370,7 +370,7 @@ def _applied(
 
 
 def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
-    """Return key and value of a result of `process_batch`, or why there are none."""
+    """Return key and value of a result of `process_batch`, or an error message."""
     if isinstance(result, BaseException):
         return result
     if isinstance(result, type) and issubclass(
@@ -414,7 +414,7 @@ def _check(key: Any, value: Any) -> None:
         )
 
 
-def failure(name: str, code: int, error: BaseException) -> Verdict:
+def failure(name: str, code: int, error: BaseException) -> PolicyVerdict:
     """Return the verdict after an interceptor raised anything but a skip."""
     if isinstance(error, RetriableException):
         return postponed(name, error)
@@ -422,9 +422,11 @@ def failure(name: str, code: int, error: BaseException) -> Verdict:
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 
 
-def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
+def unable(
+    name: str, code: int, why: str, *, cause: FailureCause, detail: str = ""
+) -> PolicyVerdict:
     """Return the verdict where interceptors have no result."""
-    return Verdict(
+    return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=code,
         message=bounded(f"{FAILED_MESSAGE}: {why}"),

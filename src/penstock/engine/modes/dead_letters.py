@@ -17,7 +17,7 @@ from penstock.engine.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
 
     Headers = Sequence[tuple[str, bytes | None]]
@@ -77,7 +77,7 @@ def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
 
     Args:
         headers: Of the dead letter.
-        here: What counts where a header is missing, or holds no such number.
+        here: The values of headers that are missing, or are not valid numbers.
     """
     found = dict(headers)
     topic = found.get(TOPIC)
@@ -102,8 +102,8 @@ def read_replays(headers: Sequence[Header]) -> int:
 class Attempts(NamedTuple):
     """How often dead letters are judged again.
 
-    In a place where they are parked they have as many attempts again; and what is accepted there
-    returns, whatever its number.
+    In a parking topic they have as many attempts again; and a record that is accepted there
+    returns, regardless of its number.
 
     Attributes:
         maximum: A record that has failed so often is parked.
@@ -149,7 +149,7 @@ class ReasonHeaders:
         self._known: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
 
     def headers(
-        self, verdict: Verdict, origin: Origin, *, replays: int
+        self, verdict: PolicyVerdict, origin: Origin, *, replays: int
     ) -> list[tuple[str, bytes | None]]:
         """Return the headers that a dead letter has besides its own.
 
@@ -166,7 +166,7 @@ class ReasonHeaders:
         ]
 
     def of_record(
-        self, verdict: Verdict, headers: Sequence[Header], here: Origin
+        self, verdict: PolicyVerdict, headers: Sequence[Header], here: Origin
     ) -> list[tuple[str, bytes | None]]:
         """Return the headers that a stored record gets as a dead letter, besides its own.
 
@@ -180,7 +180,7 @@ class ReasonHeaders:
         origin = read_origin(headers, here) if is_dead_letter(headers) else here
         return self.headers(verdict, origin, replays=read_replays(headers))
 
-    def of_place(self, verdict: Verdict, topic: str, partition: int, offset: int) -> Headers:
+    def of_place(self, verdict: PolicyVerdict, topic: str, partition: int, offset: int) -> Headers:
         """Return those of the headers that say where a record was, and why it became a letter."""
         return (
             (TOPIC, topic.encode()),
@@ -189,7 +189,7 @@ class ReasonHeaders:
             *self._of(verdict),
         )
 
-    def _of(self, verdict: Verdict) -> tuple[tuple[str, bytes | None], ...]:
+    def _of(self, verdict: PolicyVerdict) -> tuple[tuple[str, bytes | None], ...]:
         key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
         found = self._known.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""A producer's batch whose policies do not refuse it: what becomes of its bad records instead.
+"""Replaces the refusal of a producer's batch: marks or quarantines its bad records.
 
 Policies judge by mode, the strictest first (`penstock.mode`); those of a mode judge
 the records that no stricter one objected to. So the strictest mode of the policies that object to a
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.chain import Chain
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.batch import RecordBatch
     from penstock.records.stored import KeysAndValues
 
@@ -60,7 +60,7 @@ class Objected(NamedTuple):
     """
 
     mode: str
-    refusal: Verdict
+    refusal: PolicyVerdict
     errors: Sequence[RecordError]
 
 
@@ -70,7 +70,7 @@ def judge_by_mode(
     topic_id: UUID,
     records: RecordColumns,
     positions: Sequence[int],
-) -> tuple[Verdict, Sequence[Objected]]:
+) -> tuple[PolicyVerdict, Sequence[Objected]]:
     """Judge records by the policies of each mode.
 
     Args:
@@ -102,8 +102,8 @@ def judge_by_mode(
     return ACCEPTED, found
 
 
-def _of_all(verdict: Verdict, positions: Sequence[int]) -> Sequence[RecordError]:
-    """Return the errors of all records of a batch that is refused as a whole (KIP-686)."""
+def _of_all(verdict: PolicyVerdict, positions: Sequence[int]) -> Sequence[RecordError]:
+    """Return errors for all records of a batch that is refused completely (KIP-686)."""
     size = len((verdict.message or "").encode())
     with_text = TEXTS_MAX_BYTES // size if size else len(positions)
     return [
@@ -114,7 +114,7 @@ def _of_all(verdict: Verdict, positions: Sequence[int]) -> Sequence[RecordError]
 
 def judge_and_divert(
     chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, *, max_bytes: int
-) -> Verdict:
+) -> PolicyVerdict:
     """Judge a batch of a topic without interceptors, some of whose policies do not refuse.
 
     Args:
@@ -154,7 +154,7 @@ def blame_again(
 ) -> dict[int, Blame]:
     """Return why records become dead letters that did when the same batch came before.
 
-    Whatever policies say now, they stay what they were: the others may be stored already.
+    Later verdicts do not change them, because the other records may already be stored.
 
     Args:
         chain: The topic's policies.
@@ -175,7 +175,7 @@ def blame_again(
 
 
 def decided_before(positions: Sequence[int]) -> dict[int, Blame]:
-    """Return why records become dead letters, where nobody is left to say it."""
+    """Return the reasons of records that became dead letters, without their first verdict."""
     return dict.fromkeys(positions, Blame("", _DECIDED_BEFORE))
 
 
@@ -187,14 +187,14 @@ def divert(
     rest: Rest,
     *,
     max_bytes: int,
-) -> Verdict | None:
+) -> PolicyVerdict | None:
     """Return the verdict about a batch with bad records that is not refused.
 
     Args:
         chain: The topic's policies.
         partition: The partition's number.
         batch: As the client sent it.
-        found: What policies object to.
+        found: The objections of policies.
         rest: The records that they judged.
         max_bytes: A new batch that is larger is refused.
 
@@ -250,7 +250,7 @@ def _stored(
     return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
 
 
-def too_large(size: int, max_bytes: int) -> Verdict:
+def too_large(size: int, max_bytes: int) -> PolicyVerdict:
     """Refuse a batch that no request could have had."""
     return refused(
         MESSAGE_TOO_LARGE,

@@ -1,7 +1,7 @@
 """The headers of records that are stored although a policy objects (`penstock.mode=mark`).
 
-Their names are those of Kafka's dead letters (KIP-1191) behind a prefix of their own, so that
-nobody takes a marked record for a dead letter. All values are texts in UTF-8.
+They have the names of Kafka's dead letter headers (KIP-1191) with another prefix, so that
+a marked record is not mistaken for a dead letter. All values are texts in UTF-8.
 """
 
 from __future__ import annotations

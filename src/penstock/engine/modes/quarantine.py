@@ -1,10 +1,10 @@
 """The dead letters of a producer's batch: its bad records, with an id that stays the same.
 
-An idempotent producer's record is known by its producer's id, epoch and sequence number: these
-come again with it, whatever gateway receives it, so they are its dead letter's id, together with
+An idempotent producer's record is identified by its producer's id, epoch and sequence number. They
+are the same when it is sent again, to any gateway. So they are the id of its dead letter, with
 topic, partition and timestamp. Nothing identifies a record of another producer: if it is retried,
-brokers store it again, and so it becomes another dead letter, with an id of its own. An id by its
-content would take two records for one that are only equal.
+brokers store it again, and it becomes another dead letter, with another id. An id that is made of
+the content would not distinguish two equal records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.engine.modes.dead_letters import (
     read_replays,
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
-from penstock.engine.verdict import Outcome, Verdict
+from penstock.engine.verdict import Outcome, PolicyVerdict
 from penstock.error_codes import INVALID_RECORD
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
@@ -101,8 +101,8 @@ def write_letters(
         batch: As the client sent it.
         blamed: Why, by position.
         place: Where it was going.
-        clock: Returns seconds since the epoch; letters have that time, since retention would soon
-            remove old ones.
+        clock: Returns seconds since the epoch, for the timestamps of letters: with the
+            timestamps of old records, retention would soon remove them.
     """
     now = int(clock() * 1000)
     positions = sorted(blamed)
@@ -145,7 +145,9 @@ def _headers(
         same = known.get(why)
         if same is None:
             policy, message, code = why
-            verdict = Verdict(outcome=Outcome.REFUSED, code=code, message=message, policy=policy)
+            verdict = PolicyVerdict(
+                outcome=Outcome.REFUSED, code=code, message=message, policy=policy
+            )
             same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
             known[why] = same
         if returned is not None:

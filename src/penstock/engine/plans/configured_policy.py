@@ -23,8 +23,8 @@ class ConfiguredPolicy(NamedTuple):
         key: The key of the file that names the class.
         file: The configuration file.
         configs: What `configure()` receives.
-        own: The keys that are set for it alone, and that nothing but `configure()` reads.
-        topic_configs: The topic level keys that its class declares, where they are its own.
+        own: The keys of this policy alone, which only `configure()` reads.
+        topic_configs: The topic level keys that its class declares, if it gets them as own keys.
         is_named: Whether it has a name.
     """
 
@@ -45,7 +45,7 @@ class ConfiguredPolicy(NamedTuple):
 
     @property
     def own_prefix(self) -> str:
-        """The prefix of its own keys in the file."""
+        """The prefix of its keys in the file."""
         return f"policies.{self.name}." if self.is_named else ""
 
     @classmethod

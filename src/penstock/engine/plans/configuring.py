@@ -30,14 +30,14 @@ _INTERFACES: Final = {
 }
 _BUILT_IN: Final = "penstock.policies."
 _OF_KEYS: Final = re.compile(r"[\w.-]")
-"""Characters that cannot follow a whole key."""
+"""Characters that cannot follow a complete key."""
 
 
 def configure(instance: Any, of: ConfiguredPolicy) -> None:
     """Configure an instance, as its interface has it.
 
     KIP-729 has no `configure()`, and that of KIP-905 takes no arguments. That of a named policy
-    gets its configs whatever its interface, if it takes an argument.
+    gets its configs with any interface, if it takes an argument.
 
     Raises:
         ConfigurationError: It fails, or cannot take the keys that are set for it.

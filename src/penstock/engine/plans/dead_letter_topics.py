@@ -34,8 +34,8 @@ class DeadLetterTopics:
         """Find out whether there may be any.
 
         Args:
-            defaults: What the file sets for topics.
-            policy_modes: The modes of named policies that have one of their own, by name.
+            defaults: The topic level keys of the file.
+            policy_modes: The modes of named policies that have their own mode, by name.
         """
         self._defaults = defaults
         self._policy_modes = policy_modes
@@ -44,7 +44,7 @@ class DeadLetterTopics:
         """Whether some topic's bad records go to a dead letter topic."""
 
     def holds(self, topic: str) -> bool:
-        """Return whether a topic is the dead letter topic of another one."""
+        """Return whether a topic is the dead letter topic of another topic."""
         if not self.are_possible:
             return False
         default = TOPIC_KEYS[DEAD_LETTER_TOPIC].default or ""
@@ -68,7 +68,7 @@ class DeadLetterTopics:
         return self._quarantines(settings) and dead_letter_topic(source, settings) == topic
 
     def _is_of_others(self, name: str) -> bool:
-        """Return whether a topic is named for the dead letters of another one, not only its own."""
+        """Return whether a topic is named as the dead letter topic of another topic."""
         return any(
             line.key == DEAD_LETTER_TOPIC and line.value.strip() == name and line.glob != name
             for line in self._defaults
@@ -87,7 +87,7 @@ class DeadLetterTopics:
         return by_policy or value_of(MODE, settings) == QUARANTINE
 
     def obstacle(self, topic: str, settings: Mapping[str, str]) -> str:
-        """Say why bad records of a topic cannot go to its dead letter topic; empty if they can."""
+        """Return why bad records cannot go to a topic's dead letter topic; empty if they can."""
         if not self._quarantines(settings) or self.holds(topic):
             return ""
         name = dead_letter_topic(topic, settings)

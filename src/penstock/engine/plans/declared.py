@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def declared_here(
     class_name: str, file: Path, class_path: Sequence[Path]
 ) -> tuple[TopicConfig, ...]:
-    """Return what a class declares; it is imported here, as it is where policies run.
+    """Return the keys that a class declares; import it in this process, as workers do.
 
     Args:
         class_name: As the file names it.
@@ -34,7 +34,7 @@ def declared_here(
         class_path: Where the class is looked for first.
 
     Returns:
-        What it declares; nothing where it cannot be imported: whoever loads it says why.
+        The keys; none if it cannot be imported, because the process that loads it reports that.
 
     Raises:
         ConfigurationError: What it declares is not usable.
@@ -52,15 +52,15 @@ def declared_here(
 
 
 def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyClass]:
-    """Return what classes say of themselves; they are imported here, as where policies run.
+    """Return descriptions of classes; import them in this process, as workers do.
 
     Args:
         classes: Class names by the key of the file that names them.
         file: The configuration file.
 
     Raises:
-        ConfigurationError: A class cannot be imported, is no policy of records, or declares what is
-            not usable.
+        ConfigurationError: A class cannot be imported, is not a policy of records, or its
+            declarations are not usable.
     """
     _add_to_path(file.parent)
     found: dict[str, PolicyClass] = {}

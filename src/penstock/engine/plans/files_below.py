@@ -13,13 +13,13 @@ CODE: Final = frozenset({".py", ".pyc", ".so"})
 DATA: Final = frozenset(
     {".json", ".avsc", ".proto", ".yaml", ".yml", ".txt", ".csv", ".tsv", ".toml", ".ini", ".xml"}
 )
-"""What classes read: from beside them, or from the folder of the configuration file."""
+"""The files that classes read: next to them, or in the folder of the configuration file."""
 FILES_MAX: Final = 20_000
 _OF_ENVIRONMENTS: Final = "pyvenv.cfg"
 
 
 class NotKnownError(Exception):
-    """It is not known what decides. The text completes "because"."""
+    """The outcome cannot be known in advance. The text completes "because"."""
 
 
 def files_below(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 60.0
 _PACKAGE: Final = "penstock"
 INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-"""Folders of what is installed: its versions count."""
+"""Folders of installed packages: their versions are compared."""
 _READ_ELSEWHERE: Final = ("registry", "key_from")
 """Attributes by which a class has a built-in policy read a registry, a file or a variable."""
 
@@ -55,7 +55,7 @@ def imported_files(
         installed, all of them; and the files that attributes of the classes name.
 
     Raises:
-        NotKnownError: The process ended without an answer, or a class reads what is not a file.
+        NotKnownError: The process ended without a result, or a class reads more than files.
     """
     request = json.dumps([dict(classes), str(file), [str(path) for path in class_path]])
     try:
@@ -71,7 +71,7 @@ def imported_files(
 
 
 def _import(request: str, answer: Path, imports: Imports | None) -> None:
-    """Have a process import the classes; what it starts ends with it, as with a worker.
+    """Import the classes in another process; what it starts ends with it, as with a worker.
 
     Raises:
         OSError: There are no more processes.

@@ -61,7 +61,7 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
 
 
 def describe(error: BaseException) -> str:
-    """Return the exception and its location, for whoever fixes the configuration."""
+    """Return the exception and its location, to help correct the configuration."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -89,9 +89,9 @@ def frames_of(error: BaseException) -> str:
 
 
 class ClassPath:
-    """Modules that are found in some folders first and seen by nobody else (KIP-940).
+    """Modules that are searched in some folders first, and are private to one policy (KIP-940).
 
-    What is imported through it gets an `__import__` of its own, so imports inside functions
+    An imported module gets a special `__import__`, so imports inside functions
     go the same way long after loading. Modules whose top package the folders do not hold
     come from the process's own modules, as with a Java class loader that is child first.
     """
@@ -154,7 +154,7 @@ class ClassPath:
 
 
 class _Finder:
-    """Finds top level modules in the folders, and gives them our builtins."""
+    """Finds top level modules in the folders, and sets their builtins."""
 
     def __init__(self, folders: Sequence[str], namespace: Mapping[str, Any]) -> None:
         self._folders = folders

@@ -1,4 +1,4 @@
-"""A digest of what decides which records a gateway stores.
+"""A digest of everything that decides which records a gateway stores.
 
 Two gateways with equal digests decide the same about each batch, as far as Penstock can see: what
 policies read by themselves, from other files or a network, is not in it.
@@ -56,7 +56,7 @@ _FOLDERS: Final = ("folder", "class.path")
 _REGISTRY: Final = "schema.registry.url"
 _READ_FROM: Final = ".key.from"
 _BETWEEN: Final = re.compile("([,=:])")
-"""What stands between paths in a value."""
+"""Separators of paths in a value."""
 _SCHEMAS: Final = frozenset({".json", ".avsc", ".proto", ".yaml", ".yml"})
 _BYTES_MAX: Final = 256 * 2**20
 _OWN: Final = "penstock"
@@ -66,13 +66,13 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class OutcomeDigest:
     """The digest of a configuration and its classes.
 
-    It is computed before and after workers read the same files, so that it is of what they read.
+    It is computed before and after workers read the same files, to be sure that they match.
     """
 
     def __init__(
         self, configuration: Configuration, plan: Plan, imports: Imports | None = None
     ) -> None:
-        """Find out what decides; files are read, and classes imported in another process.
+        """Compute the digest; read files, and import classes in another process.
 
         Args:
             configuration: The configuration.
@@ -80,7 +80,7 @@ class OutcomeDigest:
             imports: Can end that process.
 
         Raises:
-            NotKnownError: It is not known what decides.
+            NotKnownError: The outcome cannot be known in advance.
         """
         self._configuration = configuration
         self._files = dict(_files(configuration, plan, imports))
@@ -147,7 +147,7 @@ def _variables(words: set[str]) -> list[tuple[str, str]]:
 
 
 def _modules_of(of: Distribution) -> str:
-    """Return the digests of the modules of what is installed; a version may be installed again."""
+    """Return the digests of installed modules; a version may be installed again."""
     listed = (of.read_text("RECORD") or "").splitlines()
     modules = sorted(line for line in listed if ".py," in line)
     return hashlib.sha256("\n".join(modules).encode(errors="replace")).hexdigest()
@@ -227,7 +227,7 @@ def _keys(properties: Mapping[str, str]) -> Sequence[tuple[str, str]]:
 
 
 def _without_folders(key: str, value: str) -> str:
-    """Return a value without the folders of whole paths: the content is in the digest."""
+    """Return a value without the folders of paths: the digest has the content."""
     whole = _without_folder(key, value)
     if whole != value:
         return whole

@@ -1,4 +1,4 @@
-"""Whether a policy has a method of its own that judges, or only those of its interface."""
+"""Whether a policy overrides a method that judges, or only inherits those of its interface."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def check_overriding(instance: Any, names: Sequence[str]) -> None:
 
     Args:
         instance: The policy, configured.
-        names: The methods that judge; one of them is enough.
+        names: The methods that judge; the policy needs one of them.
 
     Raises:
-        TypeError: It has none of its own. The text names the method that was probably meant.
+        TypeError: It overrides none. The text names the method that was probably meant.
     """
     if all(_is_of_interface(instance, name) for name in names):
         raise TypeError(f"overrides no {_listed(names)}" + hint_of(type(instance), names))
@@ -48,7 +48,7 @@ def hint_of(cls: type, names: Sequence[str]) -> str:
 
 
 def _is_of_interface(instance: Any, name: str) -> bool:
-    """Return whether a method is inherited from an interface, or missing beside one that is."""
+    """Return whether a method is inherited from an interface, or missing next to such a method."""
     if name in getattr(instance, "__dict__", ()):
         return False
     owner = next((base for base in type(instance).__mro__ if name in vars(base)), None)

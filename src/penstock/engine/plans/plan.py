@@ -128,7 +128,7 @@ class Plan:
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
 
-        Until then no topic has one.
+        Until then no topic has this class.
 
         Args:
             patterns: Class or name, and topic pattern (`re.search`), of each interceptor, in the
@@ -152,8 +152,8 @@ class Plan:
     def intercepts(self, topic: str) -> bool:
         """Return whether records of a topic may not be stored though the client gets success.
 
-        It may have interceptors (a named one counts where its pattern is found in the topic's
-        name, unless no key of a topic's own may name it, and one that is only observed counts,
+        It may have interceptors (a named interceptor counts if its pattern is found in the topic's
+        name, unless no key on a topic may name it, and an interceptor that is only observed counts,
         too), or the file puts its bad records in quarantine.
         """
         return bool(self._patterns or self.may_quarantine) and self._may_be_intercepted(topic)
@@ -179,7 +179,7 @@ class Plan:
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """The topic globs that the file names, and `*` where policies hold for every topic."""
+        """The topic globs of the file, and `*` if policies apply to every topic."""
         everywhere: Iterable[str] = ("*",) if self._validators else ()
         return tuple(dict.fromkeys([*(default.glob for default in self._defaults), *everywhere]))
 
@@ -212,7 +212,7 @@ class Plan:
         return {INTERCEPTORS: "interceptor", RECORDS: "batch"}.get(interface, "record")
 
     def unknown_policy(self, value: str) -> str | None:
-        """Say which name in a topic's `penstock.policies` is of no policy; None where all are."""
+        """Return an error about a name in `penstock.policies` that no policy has, or None."""
         return unknown_name(value, tuple(self._named_policies))
 
     def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
@@ -260,16 +260,16 @@ class Plan:
     def allows_dead_letters(self, name: str) -> bool:
         """Return whether a topic's own setting may name this dead letter topic.
 
-        The gateway writes there with its own principal: whoever may alter a topic's configs may not
-        have it write to any topic.
+        The gateway writes there with its own principal: a user who may alter a topic's configs must
+        not be able to make it write to any topic.
         """
         of_file = map(str.strip, self._defaults.values(DEAD_LETTER_TOPIC))
         return TOPIC_VARIABLE in name or name.strip() in of_file
 
     def missing_reader(self, key: str) -> str | None:
-        """Return the key of the file that has to name what reads a topic level key, and does not.
+        """Return the key of the file that must name the reader of a topic level key, and does not.
 
-        None where the topic level key has its reader, or where Penstock itself reads it.
+        None if the topic level key has its reader, or if Penstock reads it.
         """
         row = TOPIC_KEYS.get(key) or self._declared.get(key)
         if row is None or row.reader is None or self.names[row.reader]:
@@ -311,8 +311,8 @@ class Plan:
     def observes_topic(self, topic: str) -> bool:
         """Return whether the file has the policies of KIP-108 and KIP-133 only observe a topic.
 
-        What is set on the topic itself does not count: whoever may create or alter the topic
-        would switch off the policies that judge just that.
+        Values on the topic do not count: otherwise a user who may create or alter the topic
+        could disable the policies that judge these requests.
         """
         return value_of(MODE, self.settings(topic)) == OBSERVE
 
@@ -368,7 +368,7 @@ class Plan:
         return self._dead_letters.are_possible
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
-        """Say what the topic's own settings ask for that this configuration does not give."""
+        """Return which of the topic's settings this configuration does not support."""
         if batch is not None and not self.allows_class(batch):
             return (
                 f"{RECORDS_POLICY}: {batch} is neither named in the configuration file nor "
@@ -387,7 +387,7 @@ class Plan:
 
 
 def allows_topic_settings(configuration: Configuration) -> bool:
-    """Whether topics may have settings of their own, set through Kafka's admin tools.
+    """Whether topics may have settings, set through Kafka's admin tools.
 
     They may where there is something that a setting could switch on, unless
     `topic.settings.topic` is empty; and where the file names that topic.

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class TopicDefaults:
-    """The lines `topics.<glob>.<key>`, and those that hold for every topic.
+    """The lines `topics.<glob>.<key>`, and the lines for all topics.
 
-    The longest glob that matches wins; of equally long ones the first in the alphabet.
+    The longest glob that matches wins; of equally long globs, the alphabetically first.
     """
 
     def __init__(self, defaults: Iterable[TopicDefault]) -> None:

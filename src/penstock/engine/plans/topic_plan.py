@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _OF_DEAD_LETTERS: Final = frozenset({DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS})
-"""Keys that say what becomes of a dead letter, not which records become one."""
+"""Keys that affect dead letters, but not which records become dead letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +41,14 @@ class TopicPlan:
         validation_setting: The topic's `record.validation.policy`; empty where another key has
             switched the validation policy on.
         unusable: Why nothing can judge the topic; empty where all is well.
-        settings: The topic level keys that hold for the topic, set on it or by the file, as
-            text: whoever acts on a key in the gateway, a worker or Spark finds it here.
+        settings: The topic level keys of the topic, set on it or by the file, as
+            text, for the code in the gateway, a worker or Spark that uses them.
         validation_configs: The keys that the validation policy declares, with their defaults.
         named: The named policies, but for interceptors.
         named_interceptors: The named interceptors that the topic has, also those whose pattern
             is not found in its name; `interceptors` has the others.
         mode: What a gateway does with a record that a policy objects to (`penstock.mode`).
-            Spark judges all the same.
+            Spark ignores it.
         policy_modes: The modes of policies that have their own, by class or name; not of
             interceptors, which go by the topic's.
         holds_dead_letters: Whether it is the dead letter topic of another topic. Then policies
@@ -71,12 +71,12 @@ class TopicPlan:
     holds_dead_letters: bool = False
 
     def mode_of(self, policy: str) -> str:
-        """Return the mode of one policy that is no interceptor."""
+        """Return the mode of a policy other than an interceptor."""
         return self.policy_modes.get(policy, self.mode)
 
     @cached_property
     def judging_modes(self) -> tuple[str, ...]:
-        """The modes of the policies that are no interceptors, the strictest first."""
+        """The modes of the policies except interceptors, the strictest first."""
         found = {self.mode_of(policy) for policy in self._judging}
         return tuple(mode for mode in MODES if mode in found)
 
@@ -99,7 +99,7 @@ class TopicPlan:
     def losses(self) -> TopicPlan | None:
         """The policies that decide which records are dropped while their client gets a success.
 
-        Two plans that lose the same records, as far as their keys say, have equal ones; None if
+        Two plans that lose the same records, according to their keys, have equal values; None if
         none are lost.
         """
         judged = self.waited_for
@@ -138,7 +138,7 @@ class TopicPlan:
 
     @cached_property
     def observed(self) -> TopicPlan | None:
-        """The policies that only observe; None where there are none."""
+        """The policies that only observe, or None."""
         return self._in_modes((OBSERVE,))
 
     def enforced(self) -> TopicPlan:

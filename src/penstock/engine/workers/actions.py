@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.jobs import JudgingJob
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.processes.worker import Worker
@@ -34,7 +34,7 @@ class Send(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Skip all attempts up to a number, except the one that the worker has begun."""
+    """Skip all attempts up to a number, except the attempt that the worker has begun."""
 
     worker: Worker
     attempt: int
@@ -53,10 +53,10 @@ class Close(NamedTuple):
 
 
 class ReturnVerdict(NamedTuple):
-    """Return the verdict to whoever submitted the job."""
+    """Return the verdict to the submitter of the job."""
 
     job: JudgingJob
-    verdict: Verdict
+    verdict: PolicyVerdict
 
 
 class Suspend(NamedTuple):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import ClientContext
 
 _NO_TIMEOUT_MS: Final = 2**31 - 1
@@ -23,7 +23,7 @@ class BatchToJudge(NamedTuple):
         partition: The partition's number.
         topic_id: The topic's id.
         version: The version of the Produce request.
-        data: The record batch; nobody may change it until there is a verdict.
+        data: The record batch; it must not change until there is a verdict.
         timeout_ms: The request's timeout; 30 s if it is not above 0.
         dropped_before: Positions of the records that interceptors dropped from an earlier attempt;
             they are dropped again.
@@ -46,5 +46,5 @@ class BatchToJudge(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Submit = Callable[[BatchToJudge, Callable[[Verdict], None]], None]
+    Submit = Callable[[BatchToJudge, Callable[[PolicyVerdict], None]], None]
     """Submits a batch; the second argument is called once with its verdict."""

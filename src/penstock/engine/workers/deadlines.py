@@ -1,4 +1,4 @@
-"""A timer wheel: due entries are found without a look at the others."""
+"""A timer wheel: finds due entries without reading the others."""
 
 from __future__ import annotations
 

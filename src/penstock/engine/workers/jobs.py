@@ -1,7 +1,7 @@
-"""Jobs of the workers, each one partition's batch or a request about a topic, and their queues.
+"""Jobs of the workers, each the batch of a partition or a request about a topic, and their queues.
 
 The partitions of a topic are spread over as many queues as there are workers; a partition that
-blocks its worker gets a queue of its own. A queue is served by one worker at a time, so that
+blocks its worker gets a separate queue. A queue is served by one worker at a time, so that
 its jobs stay in order; clients take turns (`penstock.engine.workers.turns`).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _GONE: Final = object()
-"""The client that stands for all that are gone."""
+"""Replaces all clients that have disconnected."""
 
 WorkerT = TypeVar("WorkerT")
 """A worker that serves a queue."""
@@ -55,14 +55,14 @@ class JudgingJob:
 
     Attributes:
         topic_partition: Topic and partition.
-        client: Whose request it is; clients take turns.
-        policies: The names of all classes that look at it, for texts.
+        client: The client of the request; clients take turns.
+        policies: The names of all classes that judge it, for texts.
         interceptors: The names of those that are interceptors, for texts.
         payload: The content for the worker; opaque to the schedule.
         done: Called with the verdict by the supervisor.
         size: Bytes.
-        deadline: When its client gives it up.
-        state: Where it is.
+        deadline: When its client times out.
+        state: Its state.
         attempt: The unique number of its last attempt.
         queue: The queue where it waits, or from which it was sent.
         sent_at: The time of its last attempt.
@@ -112,7 +112,7 @@ class JobQueue(Generic[WorkerT]):
 
     No operation takes longer because more jobs wait, except `split` and `leave` (clients) and
     `cancel` (removed jobs). The jobs of clients that are gone wait as those of a single
-    client: otherwise each that comes, sends and goes would have a share of its own.
+    client: otherwise each of these clients would have a share.
 
     Attributes:
         slot: The slot of the worker that normally serves it; None for the queue of a partition.
@@ -202,7 +202,7 @@ class JobQueue(Generic[WorkerT]):
     def settle(self, job: JudgingJob, took_s: float) -> None:
         """Count how long a job took, which decides when its client is next.
 
-        It need not be called where both that and what was expected are less than `LEAST_S`.
+        Not necessary if the job took, and was expected to take, less than `LEAST_S`.
         """
         self._turns.settle(self._account(job), job.expected_s, took_s)
 
@@ -218,7 +218,7 @@ class JobQueue(Generic[WorkerT]):
         if not jobs:
             del turn.waiting[key]
             if not turn.waiting:
-                turn.waited_in_vain = bool(turn.expected_s)
+                turn.timed_out = bool(turn.expected_s)
                 self._turns.leave(turn)
 
     def split(self, topic_partition: TopicPartition, into: JobQueue[WorkerT]) -> None:

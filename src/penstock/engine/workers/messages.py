@@ -6,8 +6,8 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
   to be dropped, the client as JSON if a policy takes it, the record bytes), JUDGE_ADMIN
   (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
-  EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; behind them the new batch
-  where there is one, JSON where the batch is not accepted)
+  EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; then the new batch
+  if there is one, or JSON if the batch is not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
 """
@@ -29,8 +29,8 @@ from penstock.engine.verdict import (
     Diverted,
     FailureCause,
     Outcome,
+    PolicyVerdict,
     RecordError,
-    Verdict,
     replaced,
 )
 from penstock.policy import ClientContext
@@ -54,7 +54,7 @@ _CLIENTS_CACHED: Final = 64
 RECORD_ERRORS_MAX: Final = 10_000
 """The maximum number of record errors in a response; its message has their true number."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sIII")
-_VERDICT: Final = Struct(">IBQIB")  # length, kind, attempt, microseconds, what follows
+_VERDICT: Final = Struct(">IBQIB")  # length, kind, attempt, microseconds, kind of the rest
 _VERDICT_BODY: Final = Struct(">QIB")
 _MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
@@ -151,10 +151,10 @@ def client(context: ClientContext) -> bytes:
 
 
 def read_client(data: bytes) -> ClientContext:
-    """Decode what `client` encoded, or nobody.
+    """Decode the result of `client`; return None for no client.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is invalid.
     """
     return ClientContext(*json.loads(data)) if data else ClientContext()
 
@@ -259,7 +259,7 @@ def retire(name: str, topic: str) -> bytes:
 
 
 def load_topics(plans: Iterable[TopicPlan]) -> bytes:
-    """Ask a worker to load topics when it has nothing else to do."""
+    """Request that a worker loads topics when it is idle."""
     return message(LOAD_TOPICS, json.dumps([plan.encoded.decode() for plan in plans]).encode())
 
 
@@ -332,7 +332,7 @@ def read_positions(data: bytes | memoryview) -> Sequence[int]:
     """Read what `positions` wrote.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is invalid.
     """
     return array(_POSITION, bytes(data))
 
@@ -385,7 +385,7 @@ def read_ready(body: bytes) -> Ready:
     )
 
 
-def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
+def verdict(attempt: int, decided: PolicyVerdict, took_s: float = 0.0) -> bytes:
     """Frame a verdict, and how long it took."""
     took = min(int(took_s * 1e6), _MICROSECONDS_MAX)
     if decided is ACCEPTED:
@@ -405,7 +405,7 @@ def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
     return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
 
 
-def _plain_verdict(decided: Verdict) -> dict[str, Any]:
+def _plain_verdict(decided: PolicyVerdict) -> dict[str, Any]:
     """Return a verdict that stores nothing as JSON has it."""
     return {
         "outcome": decided.outcome.value,
@@ -436,12 +436,12 @@ def _read_record_errors(rows: Iterable[Sequence[Any]]) -> tuple[RecordError, ...
     return tuple(errors)
 
 
-def _of_plain(fields: dict[str, Any]) -> Verdict:
+def _of_plain(fields: dict[str, Any]) -> PolicyVerdict:
     fields["outcome"] = Outcome(fields["outcome"])
     cause = fields["cause"]
     fields["cause"] = None if cause is None else FailureCause(cause)
     fields["record_errors"] = _read_record_errors(fields["record_errors"])
-    return Verdict(**fields)
+    return PolicyVerdict(**fields)
 
 
 def _diverted(diverted: Iterable[Diverted]) -> bytes:
@@ -455,7 +455,7 @@ def _read_diverted(data: bytes) -> tuple[Diverted, ...]:
     return tuple(Diverted(_of_plain(of), int(count)) for of, count in json.loads(data))
 
 
-def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
+def read_verdict(body: bytes) -> tuple[int, PolicyVerdict, float]:
     """Read the body of a VERDICT: attempt, verdict, and how many seconds it took.
 
     Raises:

@@ -21,7 +21,7 @@ class WorkerEnd(Enum):
     STALLED = "stalled"
     """It had batches and began none, and was killed: it was stopped, or swapped out."""
     MEMORY = "memory"
-    """A policy had no memory left, or native code panicked; it judges nothing more."""
+    """A policy had no memory left, or native code panicked; the process judges no more batches."""
     NOT_STARTED = "not_started"
     """The process could not be started."""
     NOT_LOADED = "not_loaded"

@@ -1,9 +1,9 @@
 """The pool of worker processes: started, loaded with policies, replaced, within a limit.
 
-There are as many workers as the configuration says, each in its slot. Extra ones, up to the
-same number, help while some are blocked. One process more waits, started but without
-policies, so that a replacement is there at once. A process counts from the moment in which it
-is decided to start it until it is known to be dead.
+There are as many workers as configured, each in its slot. Extra workers, up to the
+same number, help while some are blocked. One more process waits, started but without
+policies, to replace a worker at once. A process counts from the decision
+to start it until it is known to be dead.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class WorkerPool:
         self._act(Kill(worker))
 
     def close(self, worker: Worker) -> None:
-        """Have a process close its policies and exit; it counts until it is known to be dead."""
+        """Let a process close its policies and exit; it counts until it is known to be dead."""
         worker.become(WorkerState.CLOSING)
         self.leave(worker)
         self._act(Close(worker))

@@ -13,7 +13,7 @@ import tempfile
 from typing import IO, Final, NamedTuple
 
 JUDGING, INTERCEPTING, DONE, PREPARING = 0, 1, 2, 3
-"""Phases of an attempt. All but `DONE` have deadlines of their own."""
+"""Phases of an attempt. All but `DONE` have separate deadlines."""
 
 _BYTES: Final = 24
 _HAND, _SKIPPED, _LOADING = 0, 1, 2
@@ -48,7 +48,7 @@ class SharedProgress:
         self._words[_HAND] = attempt << _PHASE_BITS | phase
 
     def load(self, number: int) -> None:
-        """Write that a topic is being loaded, under a number of its own; 0 for none."""
+        """Write that a topic is being loaded, with its number; 0 if none is."""
         self._words[_LOADING] = number
 
     @property

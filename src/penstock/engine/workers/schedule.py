@@ -1,4 +1,4 @@
-"""Decides which worker judges which batch, its deadline, and what follows a worker's death.
+"""Decides which worker judges which batch, its deadline, and how to react to a worker's death.
 
 Input: jobs, the observed progress of workers, and the time. Output: actions. Nothing here waits,
 and nothing here is a process or a socket.
@@ -7,19 +7,19 @@ and nothing here is a process or a socket.
   about an outdated attempt is ignored.
 - A partition is in one queue, and a queue is served by one worker at a time: its jobs are
   judged in order. Normally each queue is served by the worker of its slot.
-- A worker that is busy with one batch for `BLOCKED_AFTER_S` is blocked. What it was sent after
-  that batch is recalled, the batch's partition gets a queue of its own, which stays with that
-  worker, and all other queues go to other workers, which are started if need be.
+- A worker that is busy with one batch for `BLOCKED_AFTER_S` is blocked. Later batches
+  that were sent to it are recalled, the batch's partition gets a separate queue, which stays with
+  that worker, and all other queues go to other workers, which are started if necessary.
 - Clients take turns in each queue, by the time that their batches take (`turns.py`). A worker
   that has more than `AHEAD_S` of work gets nothing in advance, so a client of quick batches waits
   for about one slow batch of others.
 - A worker that has batches and begins none, for as long as a policy may take, is replaced: it is
   stopped or swapped out. Another worker judges its batches.
-- A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
-  nobody's.
-- An answer is final only where a policy had begun the batch and ended its process, or ran into
-  its deadline, or where workers were lost with the batch every time. Whatever else goes wrong
-  costs time, and at last an answer after which clients try again.
+- A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch without a
+  client.
+- An answer is final only if a policy had begun the batch and ended its process, or exceeded
+  its deadline, or if workers were lost with the batch every time. Any other problem
+  costs time, and in the end results in an answer after which clients retry.
 
 Rules for the next editor: nothing done for a verdict or in a tick may take longer because more
 jobs wait; every job is answered exactly once.
@@ -52,7 +52,7 @@ from penstock.engine.workers.turns import LEAST_S
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.actions import Action
     from penstock.engine.workers.jobs import JudgingJob, TopicPartition
 
@@ -217,7 +217,7 @@ class Schedule:
         self._gone.discard(client)
 
     def verdict(
-        self, worker: Worker, attempt: int, verdict: Verdict, now: float, took_s: float = 0.0
+        self, worker: Worker, attempt: int, verdict: PolicyVerdict, now: float, took_s: float = 0.0
     ) -> None:
         """Handle a verdict about an attempt.
 
@@ -263,7 +263,7 @@ class Schedule:
         """Return whether the batch that blocked a worker is done."""
         return worker.state is WorkerState.BLOCKED and attempt >= worker.current.attempt
 
-    def _answer(self, job: JudgingJob, verdict: Verdict) -> None:
+    def _answer(self, job: JudgingJob, verdict: PolicyVerdict) -> None:
         job.become(_ANSWERED)
         self.outstanding -= 1
         self._act(ReturnVerdict(job, verdict))
@@ -275,7 +275,7 @@ class Schedule:
             job.queue = queue
             queue.requeue(job)
             self._deadlines.add(job, job.deadline)
-            # What comes later is not sent before it.
+            # Later jobs are not sent before it.
             worker.queues.remove(queue)
             worker.queues.insert(0, queue)
             worker.drains = True
@@ -498,7 +498,7 @@ class Schedule:
         Args:
             worker: Whose process it was.
             current: The attempt that it had begun last.
-            why: What is known, for the log.
+            why: The reason, for the log.
             now: The time.
             by_another: Whether another process, or the kernel, has killed it: the attempt that it
                 had begun is lost, but not to blame.
@@ -609,7 +609,7 @@ class Schedule:
         self._answer(job, verdict)
 
     def _expire(self, job: JudgingJob) -> None:
-        """Answer a job whose client gives up, or whose attempts are used up."""
+        """Answer a job whose client times out, or whose attempts are used up."""
         if not job.overdue:
             if job.state is JobState.BEGUN:
                 job.abandoned = True
@@ -692,7 +692,7 @@ class Schedule:
             self._recall_stale(worker, now)
 
     def _recall_stale(self, worker: Worker, now: float) -> None:
-        """Let other workers have what has waited behind a batch for long."""
+        """Let other workers serve the jobs that have waited behind a batch for long."""
         behind = (job for job in worker.sent.values() if job.state is JobState.SENT)
         first = next(behind, None)
         if first is not None and now - first.sent_at > STALE_S:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class SharedValues:
-    """Keeps values by name, and sends new ones to the workers."""
+    """Keeps values by name, and sends new values to the workers."""
 
     def __init__(self) -> None:
         self._values = SharedStore()
         self._listeners: set[Callable[[Values, object], None]] = set()
 
     def listen(self, listener: Callable[[Values, object], None]) -> None:
-        """Have a listener called with values that are new, and with who has shared them."""
+        """Call a listener with each new value, and the worker that shared it."""
         self._listeners.add(listener)
 
     def leave(self, listener: Callable[[Values, object], None]) -> None:
@@ -32,7 +32,7 @@ class SharedValues:
 
         Args:
             values: Names and values.
-            by: Who has shared them, and knows them.
+            by: The worker that has shared them, and knows them.
         """
         new = [(name, value) for name, value in values if self._values.get(name) != value]
         for name, value in new:

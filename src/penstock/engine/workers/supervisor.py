@@ -1,7 +1,7 @@
 """Executes the actions of the schedule on worker processes, and reports events back to it.
 
-Nothing is decided here. Errors are isolated: one in a worker, or in the callback of a verdict, is
-logged and ends nothing else.
+Nothing is decided here. Errors are isolated: an error in a worker, or in the callback of a verdict,
+is logged and ends nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.processes.worker import Worker
@@ -48,7 +48,7 @@ _IDLE_TICK_S = 0.05
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 CLOSE_MAX_S = 30.0
-"""Whoever ends the gateway waits: Kubernetes for so long, systemd for longer."""
+"""The time to end in which a gateway is not killed: by Kubernetes, which waits shortest."""
 _SHARE_OF_TIMEOUT = 0.75
 _TIMEOUT_MS = 30_000
 """The share of the request timeout in which a batch is judged; the rest is the broker's."""
@@ -73,11 +73,11 @@ class Supervisor:
         Args:
             configuration: Names the policies.
             names: Which of them are loaded, by key; those of records unless given.
-            size: How many workers; `policy.workers` unless given.
-            spare: Whether one more process waits, so that a replacement is there at once.
-            child: Makes the end of a process.
+            size: How many workers; `policy.workers` by default.
+            spare: Whether one more process waits, to replace a worker at once.
+            child: Makes the parent's side of a process.
             observer: Gets the events of workers.
-            shared: What policies share, if other supervisors' workers have it as well.
+            shared: The values that policies share, if other supervisors' workers have them as well.
         """
         self._shared = shared or SharedValues()
         self._observer = observer
@@ -100,7 +100,7 @@ class Supervisor:
         self.loads_topics = False
         self.drops_records = False
         self._takes_client: frozenset[str] = frozenset()
-        # Of a class of KIP-686 that the file does not name, a worker says it once it is loaded.
+        # For a class of KIP-686 that the file does not name, a worker reports it after loading.
         self._known_records_classes = set(loaded.get(RECORDS_POLICY, ()))
         self._topics_message = b""
         self._make_child = child
@@ -147,7 +147,7 @@ class Supervisor:
             raise
         self._serving = True
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         """Submit a batch for judging.
 
         Args:
@@ -155,7 +155,7 @@ class Supervisor:
             done: Called once with the verdict from the event loop, perhaps before this returns.
         """
         plan, data, sender = batch.plan, batch.data, batch.sender
-        by = messages.client(sender) if sender and self.asks_for_client(plan) else b""
+        by = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
             timed_out_batch = batch_of(plan.topic, batch.partition, data, by)
             if self._timed_out.is_suspended(timed_out_batch):
@@ -184,7 +184,7 @@ class Supervisor:
         )
         self._submit(job, now)
 
-    def asks_for_client(self, plan: TopicPlan) -> bool:
+    def needs_client(self, plan: TopicPlan) -> bool:
         """Return whether a policy of a topic takes a context, or may, for all that is known.
 
         Args:
@@ -196,7 +196,7 @@ class Supervisor:
         return bool(self._takes_client) and not self._takes_client.isdisjoint(plan.policies)
 
     def submit_admin(
-        self, request: messages.AdminRequest, names: str, done: Callable[[Verdict], None]
+        self, request: messages.AdminRequest, names: str, done: Callable[[PolicyVerdict], None]
     ) -> None:
         """Submit a request about a topic; `done` is called once, with the verdict.
 
@@ -239,9 +239,9 @@ class Supervisor:
             self._children[worker].write([messages.retire(name, topic)])
 
     def load_topics(self, plans: Sequence[TopicPlan]) -> None:
-        """Have the validation policy load topics, in each worker while it has no batches.
+        """Let the validation policy load topics, in each worker while it has no batches.
 
-        Workers that replace others do the same; extra ones, which are there because others are
+        Workers that replace others do the same; extra workers, which run because others are
         busy, do not. Nothing waits for it. A policy that ends its process by it, or hangs, does
         not load topics again.
         """
@@ -256,7 +256,7 @@ class Supervisor:
             self._children[worker].write([self._topics_message])
 
     async def close(self, *, drain_s: float = 0.0, close_s: float = CLOSE_MAX_S) -> None:
-        """Let the workers finish what they have, for at most `drain_s`, then end them.
+        """Let the workers finish their jobs, for at most `drain_s`, then end them.
 
         Args:
             drain_s: How long submitted batches may take.
@@ -367,7 +367,7 @@ class Supervisor:
             if name is not None and self._instances.free(job.topic_partition[0], name):
                 self._retire(job.topic_partition[0], name)
 
-    def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: Verdict) -> None:
+    def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: PolicyVerdict) -> None:
         taken = self._clock.now()
         judged_s = job.judged_s
         if judged_s is None:  # the worker was killed, or died, or never had it
@@ -428,7 +428,7 @@ class Supervisor:
         await child.read_output()
 
     def _stop_loading(self, reason: str) -> None:
-        """Have no other worker do what has ended one."""
+        """Keep other workers from doing what has ended a worker."""
         if self._topics_message and self._serving:
             log.warning("topics not loaded", reason=reason)
         self._topics_message = b""
@@ -486,13 +486,15 @@ class Supervisor:
         self._shared.put(values, worker)
 
     def _share(self, values: Sequence[tuple[str, bytes]], by: object) -> None:
-        """Tell the workers what others have learned; one that loads has its message already."""
+        """Send shared values to the other workers; a loading worker already has them."""
         framed = messages.shared(values)
         for worker, child in self._children.items():
             if worker is not by and WorkerState.SPARE < worker.state < WorkerState.CLOSING:
                 child.share(framed)
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+    def on_verdicts(
+        self, worker: Worker, verdicts: Sequence[tuple[int, PolicyVerdict, float]]
+    ) -> None:
         """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict
         for attempt, verdict, took_s in verdicts:

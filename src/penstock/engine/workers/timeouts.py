@@ -25,9 +25,9 @@ Batch = tuple[str, int, int, int, bytes]
 
 
 def batch_of(topic: str, partition: int, data: bytes | memoryview, sender: bytes) -> Batch:
-    """Return what identifies a batch: its checksum, computed by its sender, and where it goes.
+    """Return the identity of a batch: its checksum, computed by its sender, and its partition.
 
-    The sender counts where policies ask for it: the same bytes of somebody else are another batch.
+    It includes the sender if policies use it: the same bytes of another client are another batch.
     """
     by = blake2b(sender, digest_size=16).digest() if sender else b""
     return topic, partition, len(data), checksum(data), by

@@ -23,8 +23,8 @@ class TopicLoading:
         """Load nothing yet.
 
         Args:
-            policies: Those that judge the topics.
-            on_loading: Called with a number of its own before each topic, and with 0 after it.
+            policies: The policies that judge the topics.
+            on_loading: Called with a different number before each topic, and with 0 after it.
         """
         self._policies = policies
         self._on_loading = on_loading
@@ -46,11 +46,11 @@ class TopicLoading:
     def load_next(self) -> TopicsLoaded | None:
         """Load one topic.
 
-        Where what the policy asks is away, it is not asked for the other topics either: their
-        first batches ask.
+        If what the policy requests is unavailable, it is not requested for the other topics: their
+        first batches request it.
 
         Returns:
-            After the last one, what has become of all of them.
+            The outcome for all topics, after the last topic; None before.
         """
         plan = self._left.popleft()
         self._number += 1

@@ -1,20 +1,20 @@
-"""Whose turn it is: clients get the same time of a worker, not the same number of batches.
+"""The order of clients: they get equal time of a worker, not equal numbers of batches.
 
 Weighted fair queueing (Demers, Keshav and Shenker, 1989) with equal weights. Each client has an
-account, in seconds of virtual time; next is the client whose next batch would be done first, by
-that account. Virtual time goes as much slower than a worker's as there are clients. Who comes to
-wait starts at that time at the earliest: nobody saves up turns by being away, and nobody pays for
-time that no other client wanted. So a client of quick batches waits for about one batch of the
-slow ones, however many clients send these.
+account, in seconds of virtual time. The next client is the client whose next batch would be done
+first by that account. Virtual time is slower than a worker's time by the number of clients. A
+client that begins to wait starts at that time or later: absent clients do not save up turns, and
+clients do not pay for time that no other client needed. So a client of quick batches waits for
+about one batch of the slow clients, however many clients send slow batches.
 
-How long a batch takes is known when it is judged. Until then it counts as long as the client's
-batches have taken of late; then the difference is made up for. A client that is new counts as the
-new ones before it: otherwise those that send one slow batch and leave would be next always, however
-many they are. Each batch counts `LEAST_S` at least:
-clients of small batches take turns one by one, and no account is kept of those that need not wait.
+How long a batch takes is known after it was judged. Until then the average of the client's recent
+batches is counted, and the difference is corrected later. For a new client, the average of recent
+new clients is counted: otherwise clients that send one slow batch and disconnect would always be
+next. Each batch counts at least `LEAST_S`: clients of small batches take turns batch by batch, and
+there is no account for clients that need not wait.
 
-Where so many clients always have more that a slow batch would be next only after its deadline, its
-client is next when it sends it again: it would never be otherwise.
+If clients keep so many batches waiting that a slow batch would be next only after its deadline, its
+client is next when it retries: otherwise it would never be.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 LEAST_S: Final = 0.001
 """The least cost of a batch."""
 _NEW_MAX_S: Final = 0.05
-"""The most that the first batch of a new client counts until it is judged. More would only have it
-wait: whoever is known to be quick is before it anyway."""
+"""The most that the first batch of a new client counts until it is judged. A larger value would
+only delay the client, because clients with quick batches are before it anyway."""
 _KEPT_MIN: Final = 64
 _BEFORE_ALL: Final = -1.0
 
@@ -40,26 +40,26 @@ class Turn:
 
     Attributes:
         start: When its next batch would begin, in virtual time.
-        expected_s: How long its batches have taken of late; 0 if less than `LEAST_S`.
-        is_new: Whether none of its batches has been counted, so that this is a guess.
-        number: Of its entry in the order; 0 while nothing of it waits.
-        waited_in_vain: Whether its last job was given up before its turn came.
-        waiting: Its waiting jobs by partition, or another key where it stands for several clients.
+        expected_s: The average time of its recent batches; 0 if less than `LEAST_S`.
+        is_new: Whether none of its batches has been counted, so that this is an estimate.
+        number: The number of its entry in the order; 0 while it has no waiting jobs.
+        timed_out: Whether its last job timed out before its turn came.
+        waiting: Its waiting jobs by partition, or by client if it replaces several clients.
     """
 
-    __slots__ = ("expected_s", "is_new", "number", "start", "waited_in_vain", "waiting")
+    __slots__ = ("expected_s", "is_new", "number", "start", "timed_out", "waiting")
 
     def __init__(self, start: float, expected_s: float) -> None:
         self.start = start
         self.expected_s = expected_s
         self.is_new = True
         self.number = 0
-        self.waited_in_vain = False
+        self.timed_out = False
         self.waiting: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
 
 
 class ClientTurns:
-    """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
+    """The clients of a queue. An operation takes O(log n) in their number, amortized."""
 
     __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",
                  "_waiting")  # fmt: skip
@@ -87,18 +87,18 @@ class ClientTurns:
         return turn
 
     def enter(self, turn: Turn) -> None:
-        """Have a client wait."""
+        """Let a client wait."""
         self._waiting += 1
-        earliest = self._time - turn.expected_s if turn.waited_in_vain else self._time
+        earliest = self._time - turn.expected_s if turn.timed_out else self._time
         turn.start = max(turn.start, earliest)
         self._insert(turn)
 
     def enter_first(self, turn: Turn, expected_s: float) -> None:
-        """Have a client wait before all others, since it got a job back that has counted.
+        """Let a client wait before all others, because it got a job back that has been counted.
 
         Args:
             turn: Its place; it may be waiting.
-            expected_s: What was expected of the job.
+            expected_s: The expected time of the job.
         """
         if not turn.number:
             self._waiting += 1
@@ -121,7 +121,7 @@ class ClientTurns:
     def begin(self, turn: Turn) -> None:
         """Count a job that a client begins; it waits on if there is more."""
         counts_s = turn.expected_s or LEAST_S
-        turn.waited_in_vain = False
+        turn.timed_out = False
         turn.start += counts_s
         self._time += counts_s / (self._waiting or 1)
         if turn.number:
@@ -155,7 +155,7 @@ class ClientTurns:
             self._insert(turn)
 
     def leave(self, turn: Turn) -> None:
-        """Have a client wait no more."""
+        """Let a client wait no more."""
         turn.number = 0
         self._waiting -= 1
 
@@ -179,13 +179,13 @@ class ClientTurns:
         self._by_client = {
             client: turn
             for client, turn in self._by_client.items()
-            if turn.number or turn.start > self._time or turn.waited_in_vain
+            if turn.number or turn.start > self._time or turn.timed_out
         }
         self._forget_at = max(_KEPT_MIN, 2 * len(self._by_client))
 
 
 def _of_late(before_s: float, took_s: float) -> float:
-    """Return how long batches have taken of late, with another one; 0 for less than `LEAST_S`."""
+    """Return the average time of recent batches, with a new batch; 0 if less than `LEAST_S`."""
     expected_s = (before_s + took_s) / 2 if before_s else took_s
     return expected_s if expected_s > LEAST_S else 0.0
 

@@ -3,7 +3,7 @@
 Behaviour, if a policy is set or a topic level key is used: the request is first sent with
 `validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
 precede those of policies. Penstock's topic level keys are left out, except where any broker would
-report an error, whatever the key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
+report an error for any key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
 request; it does not get the keys that AlterConfigs resets by omission (KAFKA-14195). The accepted
 resources are altered, and their topic level keys stored last. A resource is altered completely or
 not at all. All other requests are forwarded unchanged.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 INCREMENTAL: Final = 44
 _TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
@@ -85,7 +85,7 @@ class _Resource(NamedTuple):
         return self.given.resource_type, self.given.resource_name
 
 
-async def alter_configs(context: RequestContext) -> bytes:
+async def alter_configs(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     return await _AlterConfigs(context, await context.body()).respond()
 
@@ -93,7 +93,7 @@ async def alter_configs(context: RequestContext) -> bytes:
 class _AlterConfigs:
     """The handling of a request."""
 
-    def __init__(self, context: RequestContext, body: Any) -> None:
+    def __init__(self, context: HandlerContext, body: Any) -> None:
         self._context = context
         self._request = context.request
         self._body = body

@@ -27,10 +27,10 @@ from penstock.wire.requests.described_configs import TOPIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 
-async def create_partitions(context: RequestContext) -> bytes:
+async def create_partitions(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     settings, policies = context.gateway.topic_configs, context.gateway.policies
     body, steps = await context.body(), context.steps()
@@ -86,7 +86,7 @@ async def create_partitions(context: RequestContext) -> bytes:
     )
 
 
-async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+async def _configs(context: HandlerContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the configs that were set on topics, as far as the client may see them."""
     steps = context.steps()
     resources = [

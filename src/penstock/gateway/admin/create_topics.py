@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 log = structlog.get_logger()
 
@@ -92,7 +92,7 @@ class _RequestedTopic(NamedTuple):
         return {config.name: config.value for config in self.given.configs}
 
 
-async def create_topics(context: RequestContext) -> bytes:
+async def create_topics(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     body = await context.body()
     topics = context.steps(SLICE).over(body.topics)
@@ -110,7 +110,7 @@ class _CreateTopics:
     """The handling of a request."""
 
     def __init__(
-        self, context: RequestContext, body: Any, requested: list[_RequestedTopic]
+        self, context: HandlerContext, body: Any, requested: list[_RequestedTopic]
     ) -> None:
         self._context = context
         self._body = body
@@ -228,7 +228,7 @@ class _CreateTopics:
             if refusal is not None:
                 return refusal
         if not sound or self._context.gateway.policies.topics.create_topic is None:
-            return None  # without a policy, nobody has to know the counts
+            return None  # without a policy, the counts are not needed
         try:
             creation = await self._creation(topic, result)
         except MetadataUnavailableError as error:
@@ -303,7 +303,7 @@ class _CreateTopics:
                 else:
                     await settings.store.withdraw(creation)
             except CompactedTopicError as error:
-                settings.store.leave(creation)  # they are effective all the same
+                settings.store.leave(creation)  # they are effective nevertheless
                 log.error("settings are still stored for a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
@@ -388,7 +388,7 @@ class _CreateTopics:
         ]
 
 
-async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
+async def _read(context: HandlerContext, topic: Any) -> _RequestedTopic:
     """Separate Penstock's topic level keys from a topic, except those that are invalid anyway."""
     steps = context.steps()
     own: dict[str, str | None] = {}

@@ -16,10 +16,10 @@ from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 
-async def delete_records(context: RequestContext) -> bytes:
+async def delete_records(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     settings, body = context.gateway.topic_configs, await context.body()
     steps = context.steps()

@@ -21,7 +21,7 @@ from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 log = structlog.get_logger()
 
@@ -29,7 +29,7 @@ _IDS_FROM: Final = 6
 _MESSAGES_FROM: Final = 5
 
 
-async def delete_topics(context: RequestContext) -> bytes:
+async def delete_topics(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     settings, steps = context.gateway.topic_configs, context.steps()
     if not settings.are_stored:
@@ -82,7 +82,7 @@ class _RequestedTopics:
         kept: The others.
     """
 
-    def __init__(self, context: RequestContext, body: Any) -> None:
+    def __init__(self, context: HandlerContext, body: Any) -> None:
         self._context = context
         self._body = body
         self._has_ids = context.request.version >= _IDS_FROM
@@ -102,7 +102,7 @@ class _RequestedTopics:
             (self.refused if is_own else self.kept).append(topic)
 
 
-async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
+async def _id_of_settings_topic(context: HandlerContext, body: Any) -> UUID | None:
     name = context.gateway.topic_configs.topic
     if name is None or all(topic.topic_id is None for topic in body.topics):
         return None
@@ -110,7 +110,7 @@ async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | No
 
 
 async def _forget(
-    context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
+    context: HandlerContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
 ) -> None:
     """Delete the configs of deleted topics, and close their policy instances."""
     settings = context.gateway.topic_configs
@@ -130,7 +130,7 @@ async def _forget(
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 
-def _refusal(context: RequestContext, requested: Any) -> Any:
+def _refusal(context: HandlerContext, requested: Any) -> Any:
     types, version = context.request.response_types, context.request.version
     fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
     if version >= _IDS_FROM:

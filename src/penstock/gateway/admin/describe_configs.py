@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.gateway.context.exchange import Buffers
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
     from penstock.wire.requests.described_configs import Keys, Requested
 
 _WRITTEN_MAX: Final = 100
 
 
-async def describe_configs(context: RequestContext) -> bytes | Buffers:
+async def describe_configs(context: HandlerContext) -> bytes | Buffers:
     """Return the response to a request."""
     request = context.request
     requested = await context.in_turns(
@@ -55,7 +55,7 @@ class _Ours:
     """Describes the topic level keys of topics, as often as each is named."""
 
     def __init__(
-        self, context: RequestContext, requested: Requested, ids: Mapping[str, UUID]
+        self, context: HandlerContext, requested: Requested, ids: Mapping[str, UUID]
     ) -> None:
         self._context = context
         self._requested = requested
@@ -89,7 +89,7 @@ class _Ours:
 
 
 def _config(
-    context: RequestContext, requested: Requested, topic: str, name: str, own: Mapping[str, str]
+    context: HandlerContext, requested: Requested, topic: str, name: str, own: Mapping[str, str]
 ) -> Any:
     """Describe a key."""
     types = context.request.response_types

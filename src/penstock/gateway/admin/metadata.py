@@ -37,15 +37,15 @@ from penstock.wire.requests import topics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 _CHOICE_FROM: Final = 4
-"""The first version in which a client says whether topics may be created."""
+"""The first version in which a client can forbid the creation of topics."""
 _OWN_VERSION: Final = 12
 _TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
 
 
-async def metadata(context: RequestContext) -> bytes:
+async def metadata(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     body = await context.body()
     version = context.request.version
@@ -61,9 +61,9 @@ async def metadata(context: RequestContext) -> bytes:
 
 
 async def _with_creations(
-    context: RequestContext, frame: bytes, unknown: Sequence[topics.UnknownTopic]
+    context: HandlerContext, frame: bytes, unknown: Sequence[topics.UnknownTopic]
 ) -> bytes:
-    """Have the topics created that the policy accepts; return the response with its refusals."""
+    """Create the topics that the policy accepts; return the response with its refusals."""
     refusals = {topic.name: await _refusal(context, topic.name) for topic in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:  # the cluster creates them
@@ -74,10 +74,10 @@ async def _with_creations(
     return bytes(changed)
 
 
-async def _without_creation(context: RequestContext, body: Any) -> bytes:
+async def _without_creation(context: HandlerContext, body: Any) -> bytes:
     """Send the client's request without automatic creation; return the response.
 
-    Before version 4 that cannot be said: the response has version 12.
+    Before version 4 a client cannot forbid it: the response has version 12.
     """
     request = context.request
     if request.version >= _CHOICE_FROM:
@@ -86,7 +86,7 @@ async def _without_creation(context: RequestContext, body: Any) -> bytes:
     return await context.send_metadata([topic.name for topic in body.topics])
 
 
-async def _in_old_version(context: RequestContext, frame: bytes) -> bytes:
+async def _in_old_version(context: HandlerContext, frame: bytes) -> bytes:
     learn = context.gateway.addresses.learn_for_clients
     api_key, kind = context.request.api_key, context.request.response_type
     parts = await context.in_turns(replace_in_slices(frame, api_key, _OWN_VERSION, learn))
@@ -94,7 +94,7 @@ async def _in_old_version(context: RequestContext, frame: bytes) -> bytes:
     return await context.response(await context.in_turns(as_version(body, kind)))
 
 
-async def _refusal(context: RequestContext, topic: str) -> PolicyRefusal | None:
+async def _refusal(context: HandlerContext, topic: str) -> PolicyRefusal | None:
     checks = PolicyChecks(context)
     try:
         if topic in INTERNAL_TOPICS:
@@ -106,7 +106,7 @@ async def _refusal(context: RequestContext, topic: str) -> PolicyRefusal | None:
     return created if isinstance(created, PolicyRefusal) else await checks.creation(created)
 
 
-async def _as_created(context: RequestContext, topic: str) -> TopicCreation | PolicyRefusal:
+async def _as_created(context: HandlerContext, topic: str) -> TopicCreation | PolicyRefusal:
     """Return a topic as the cluster would create it automatically for the client."""
     request = CreateTopicsRequest(
         topics=(
@@ -129,7 +129,7 @@ async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Po
     return TopicCreation(topic, *counts, None, {})
 
 
-def _code(context: RequestContext, refusal: PolicyRefusal | None) -> int:
+def _code(context: HandlerContext, refusal: PolicyRefusal | None) -> int:
     if refusal is None:
         return UNKNOWN_TOPIC_OR_PARTITION
     if refusal.code == TOPIC_AUTHORIZATION_FAILED:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from penstock.cluster.metadata import MissingTopic
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class PolicyChecks:
     Where they only observe (`penstock.mode`), they judge in the background, and nothing is refused.
     """
 
-    def __init__(self, context: RequestContext) -> None:
+    def __init__(self, context: HandlerContext) -> None:
         self._gateway = context.gateway
         self._principal = context.principal
         self._client_id = context.request.client_id
@@ -141,10 +141,10 @@ class PolicyChecks:
         self,
         what: str,
         policy: str,
-        judge: Callable[[AdminContext], Awaitable[Verdict]],
+        judge: Callable[[AdminContext], Awaitable[PolicyVerdict]],
         resource: tuple[str, str] | None = None,
     ) -> None:
-        """Have something judged beside; nothing waits for it."""
+        """Judge a request that only is observed; nothing waits for it."""
         policies = self._policies
         if policies.begin_observing(policy):
             self._gateway.run(self._judge_in_background(policies, what, policy, judge, resource))
@@ -154,7 +154,7 @@ class PolicyChecks:
         policies: TopicPolicies,
         what: str,
         policy: str,
-        judge: Callable[[AdminContext], Awaitable[Verdict]],
+        judge: Callable[[AdminContext], Awaitable[PolicyVerdict]],
         resource: tuple[str, str] | None,
     ) -> None:
         try:
@@ -183,7 +183,7 @@ class PolicyChecks:
         return AdminContext(self._principal, self._client_id, topics)
 
     def _refusal(
-        self, what: str, verdict: Verdict, resource: tuple[str, str] | None = None
+        self, what: str, verdict: PolicyVerdict, resource: tuple[str, str] | None = None
     ) -> PolicyRefusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
             return None
@@ -193,7 +193,7 @@ class PolicyChecks:
     def _report(
         self,
         what: str,
-        verdict: Verdict,
+        verdict: PolicyVerdict,
         resource: tuple[str, str] | None,
         *,
         is_observed: bool = False,

@@ -23,14 +23,14 @@ from penstock.wire.errors import NONE, POLICY_VIOLATION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 
 _NAMES_MAX: Final = 20
 """So many topics a message names."""
 
 
-async def streams_group_heartbeat(context: RequestContext) -> bytes:
+async def streams_group_heartbeat(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     topology = (await context.body()).topology
     if topology is None:
@@ -38,8 +38,8 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
     steps = context.steps()
     internal = {topic.name: topic async for topic in steps.over(_internal(topology))}
     read = {name async for name in steps.over(_sources(topology))}
-    asked_for = await context.find_topics(read | internal.keys())
-    found = {topic.name: topic async for topic in steps.over(asked_for) if topic.code == NONE}
+    topics = await context.find_topics(read | internal.keys())
+    found = {topic.name: topic async for topic in steps.over(topics) if topic.code == NONE}
     given = [int(topic.partitions) for topic in internal.values()]
     absent = sorted(read - found.keys() - internal.keys())
     undecided = [
@@ -97,7 +97,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _refused(context: RequestContext, refusal: PolicyRefusal) -> bytes:
+async def _refused(context: HandlerContext, refusal: PolicyRefusal) -> bytes:
     body = await context.body()
     return await context.response(
         context.request.response_type(

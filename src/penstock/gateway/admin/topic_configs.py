@@ -9,8 +9,8 @@ Guarantees:
 - A change gets its response when it has been read back here. Other gateways apply it as soon as
   they have read it.
 - If a gateway dies during a creation, its configs remain in the log. They apply to the topic if it
-  was created. Another gateway, or this one after a restart, stores them under its id, or deletes
-  them.
+  was created. Another gateway, or this gateway after a restart, stores them under its id, or
+  deletes them.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ LEFT_AFTER_S: Final = 120.0
 """A creation of this gateway with an unknown outcome is settled after this time: by then a
 controller has processed or dropped the request."""
 MISSED_TIMES: Final = 3
-"""A topic is deleted if it does not exist in so many successive sweeps, since a broker may lag."""
+"""A topic is deleted if it is missing in so many successive sweeps, since a broker may lag."""
 SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
 _CHANGED_KEPT_S: Final = 60.0
-"""A topic's id is not believed for longer than that, whatever has changed."""
+"""A topic's id is cached for this time at most, whatever has changed."""
 
 
 class TopicConfigs:

@@ -1,4 +1,4 @@
-"""Runs the policies for topics and configs (KIP-108, KIP-133), in a worker of their own.
+"""Runs the policies for topics and configs (KIP-108, KIP-133), in a separate worker.
 
 One process has the only instances, so the state of a policy covers all requests, and requests do
 not wait for the judging of records. It is killed at the deadline and replaced, like any worker.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import AdminRequest
     from penstock.gateway.metrics.counts import GatewayCounts
 
@@ -89,7 +89,7 @@ class TopicPolicies:
 
     @property
     def pool(self) -> Supervisor | None:
-        """The pool that runs them; None if there are none."""
+        """The pool that runs them, or None."""
         return self._pool
 
     @property
@@ -99,7 +99,7 @@ class TopicPolicies:
 
     async def creation(
         self, creation: TopicCreation, context: AdminContext, *, is_observed: bool = False
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the creation of a topic.
 
         Args:
@@ -109,17 +109,17 @@ class TopicPolicies:
         """
         if self.create_topic is None:
             return ACCEPTED
-        question = JudgeTopicCreation(creation, context)
-        return await self._judge(question, self.create_topic, is_observed=is_observed)
+        request = JudgeTopicCreation(creation, context)
+        return await self._judge(request, self.create_topic, is_observed=is_observed)
 
     async def alteration(
         self, alteration: ConfigAlteration, context: AdminContext, *, is_observed: bool = False
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge the alteration of configs; see `creation`."""
         if self.alter_config is None:
             return ACCEPTED
-        question = JudgeConfigAlteration(alteration, context)
-        return await self._judge(question, self.alter_config, is_observed=is_observed)
+        request = JudgeConfigAlteration(alteration, context)
+        return await self._judge(request, self.alter_config, is_observed=is_observed)
 
     def begin_observing(self, policy: str) -> bool:
         """Return whether there is room to judge another request in the background."""
@@ -140,30 +140,30 @@ class TopicPolicies:
 
     async def cannot_use(self, records_policy: str) -> str | None:
         """Return why a KIP-686 class cannot be used; None if it can be."""
-        question = TryRecordsPolicy(records_policy)
+        request = TryRecordsPolicy(records_policy)
         event = "a topic names a class that cannot be used"
         # The reason may name files of this machine.
-        return await self._reason_against(question, records_policy, event, shows_refusal=False)
+        return await self._reason_against(request, records_policy, event, shows_refusal=False)
 
     async def cannot_judge_by(self, validation_policy: str) -> str | None:
         """Return why no topic can have this `record.validation.policy`; None if a topic can."""
         if self._validation is None:
             return None
-        question = TryValidationPolicy(self._validation, validation_policy)
+        request = TryValidationPolicy(self._validation, validation_policy)
         event = "a topic has a record.validation.policy that cannot be used"
-        return await self._reason_against(question, self._validation, event)
+        return await self._reason_against(request, self._validation, event)
 
     async def cannot_judge(self, topic: str, names: Sequence[str]) -> str | None:
         """Return why named policies cannot judge a topic; None if they can."""
         if not names or self._pool is None:
             return None
-        question = TryNamedPolicies(topic, names)
+        request = TryNamedPolicies(topic, names)
         event = "a topic names policies that cannot judge it"
-        return await self._reason_against(question, ", ".join(names), event, topic=topic)
+        return await self._reason_against(request, ", ".join(names), event, topic=topic)
 
     async def _reason_against(
         self,
-        question: AdminRequest,
+        request: AdminRequest,
         policy: str,
         event: str,
         *,
@@ -173,13 +173,13 @@ class TopicPolicies:
         """Return why a policy cannot be used, for the client; None if it can be.
 
         Args:
-            question: What is tried.
+            request: The request to the worker.
             policy: The name of the policy.
             event: The event of the log, where the reason is only logged.
             shows_refusal: Whether the client gets the message of a refusal.
             about: What the event is about.
         """
-        verdict = await self._submit(question, policy)
+        verdict = await self._submit(request, policy)
         if verdict.outcome is Outcome.ACCEPTED:
             return None
         if verdict.outcome is Outcome.REFUSED and shows_refusal:
@@ -187,8 +187,10 @@ class TopicPolicies:
         log.warning(event, **about, policy=policy, reason=verdict.detail or verdict.message)
         return "the gateway's log says why"
 
-    async def _judge(self, question: AdminRequest, policy: str, *, is_observed: bool) -> Verdict:
-        verdict = await self._submit(question, policy)
+    async def _judge(
+        self, request: AdminRequest, policy: str, *, is_observed: bool
+    ) -> PolicyVerdict:
+        verdict = await self._submit(request, policy)
         if is_observed and verdict.cause is FailureCause.NOT_JUDGED:
             self.not_observed(policy)
         elif self._counts is not None:
@@ -196,13 +198,13 @@ class TopicPolicies:
             count(policy, verdict)
         return verdict
 
-    async def _submit(self, question: AdminRequest, names: str) -> Verdict:
+    async def _submit(self, request: AdminRequest, names: str) -> PolicyVerdict:
         assert self._pool is not None
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
 
-        def done(verdict: Verdict) -> None:
+        def done(verdict: PolicyVerdict) -> None:
             if not future.done():
                 future.set_result(verdict)
 
-        self._pool.submit_admin(question, names, done)
+        self._pool.submit_admin(request, names, done)
         return await future

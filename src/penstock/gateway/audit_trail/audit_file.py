@@ -1,8 +1,8 @@
 """`audit.file`: a line for each refusal, appended. Rotation is left to others (`logrotate`).
 
 A file that was renamed or removed is opened again before the next line, as `WatchedFileHandler` of
-Python's logging does it. A line that could not be written whole is completed later, in this file,
-or written again from its beginning in the next.
+Python's logging does it. An incomplete line is completed later, in this file, or written again
+from its beginning in the next file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AuditFile:
             file: The configuration file, for errors.
 
         Raises:
-            ConfigurationError: It cannot be opened, or is none.
+            ConfigurationError: It cannot be opened, or is not a file.
         """
         self.name = str(path)
         self._path = path
@@ -90,10 +90,10 @@ class AuditFile:
             self._warn(error.strerror or str(error))
 
     def close(self) -> None:
-        """Have the system store the written records, and close the file."""
+        """Sync the written records to the disk, and close the file."""
         if self._file < 0:
             return
-        # Whatever close(2) returns, the number is free then, and may be another file's.
+        # With any result of close(2), the number is free then, and may be another file's.
         file, self._file = self._file, -1
         for end in (os.fsync, os.close):
             try:
@@ -105,7 +105,7 @@ class AuditFile:
         """Open the file again if another file, or none, has its name now."""
         try:
             found = self._path.stat()
-            # After a failed open there is no file, whoever has its number now.
+            # After a failed open there is no file, even if another file has its number now.
             is_same = self._file >= 0 and (found.st_dev, found.st_ino) == self._identity
         except FileNotFoundError:
             is_same = False
@@ -120,7 +120,7 @@ class AuditFile:
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(f"{self._path} is not a file")
             if found.st_size and os.pread(opened, 1, found.st_size - 1) != b"\n":
-                os.write(opened, b"\n")  # whoever wrote the line before did not come to its end
+                os.write(opened, b"\n")  # the previous line was not completed
         except BaseException:
             os.close(opened)
             raise

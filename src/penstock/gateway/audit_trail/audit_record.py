@@ -1,6 +1,6 @@
-"""A refusal as one line of JSON, without anything of the records but their number.
+"""A refusal as a line of JSON, with the number of its records but not their content.
 
-`docs/audit-record.schema.json` describes it; `docs/monitoring.md` says what the fields mean.
+`docs/audit-record.schema.json` describes it; `docs/monitoring.md` explains the fields.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.engine.verdict import bounded
 
 if TYPE_CHECKING:
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.refusal_log import Refused
 
 REASONS_MAX: Final = 5
@@ -79,8 +79,8 @@ def _name(text: str | None) -> str | None:
     return bounded(text, NAME_MAX_BYTES)
 
 
-def _reasons(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the first records to blame, or the reason for the whole."""
+def _reasons(verdict: PolicyVerdict) -> list[dict[str, Any]]:
+    """Return the errors of the first bad records, or the error of the complete batch."""
     if not verdict.record_errors:
         return [_reason(None, verdict.policy, verdict.message)]
     first = verdict.record_errors[:REASONS_MAX]

@@ -42,7 +42,7 @@ _REJECTED: Final = frozenset(
         KafkaError.INVALID_MSG,
     }
 )
-"""Errors that a retry would get again. A broker reports them for the whole batch of a record."""
+"""Errors that a retry cannot correct. A broker reports them for the complete batch of a record."""
 
 
 class AuditTopicError(UnavailableError):
@@ -98,7 +98,7 @@ class AuditTopic:
             raise self._denied("Write is not allowed")
         configs = configs_of(admin, self.name, timeout_s)
         if configs is None:
-            return  # created by somebody else, who is authorized to check it
+            return  # created by a client, who is authorized to check it
         policy = configs["cleanup.policy"]
         if "compact" in policy:
             raise ConfigurationError(
@@ -199,7 +199,7 @@ class AuditTopic:
             self._not_sent(error, record, alone=alone)
 
     def _not_sent(self, error: KafkaError, record: bytes, *, alone: bool) -> None:
-        """Send a record again, or give it up if it is the record that brokers do not take."""
+        """Send a record again; drop it if brokers refuse it."""
         if error.code() not in _REJECTED:
             self._replace_if_fatal(error)
             self._send_later(record, error.str())

@@ -68,7 +68,7 @@ class Sink(Protocol):
 
 
 class AuditTrail:
-    """Writes refusals in a thread of its own.
+    """Writes refusals in a separate thread.
 
     Attributes:
         written: How many are written: in the file, or acknowledged by all replicas in sync.
@@ -140,7 +140,7 @@ class AuditTrail:
         self._leave_out()
 
     def reopen(self) -> None:
-        """Have the file opened again if it was renamed (`logrotate`)."""
+        """Open the file again if it was renamed (`logrotate`)."""
         with self._changed:
             self._reopens = True
             self._wake()

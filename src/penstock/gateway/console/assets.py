@@ -12,8 +12,8 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content-Security-Policy: nothing inline, nothing from elsewhere, and no script makes HTML of a
-text: what clients send, as their ids, is never more than text."""
+"""Content-Security-Policy: nothing inline, nothing from other hosts, and no script makes HTML of a
+text: input of clients, such as their ids, always remains text."""
 HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
@@ -46,7 +46,7 @@ PUBLIC: Final = (
 
 _LOG_OUT: Final = b'action="logout" hidden', b'action="logout"'
 _WRONG: Final = b"<!-- wrong -->"
-_SAID_OF_IT: Final = b'<p class="bad" role="alert">This is not the token.</p>'
+_WRONG_TOKEN: Final = b'<p class="bad" role="alert">This is not the token.</p>'
 
 
 def asset(name: str, status: int = 200) -> HttpResponse:
@@ -64,4 +64,4 @@ def page(*, can_log_out: bool) -> HttpResponse:
 def login(*, was_wrong: bool = False) -> HttpResponse:
     """Return the page to log in."""
     found = asset(LOGIN, 401)
-    return found._replace(body=found.body.replace(_WRONG, _SAID_OF_IT)) if was_wrong else found
+    return found._replace(body=found.body.replace(_WRONG, _WRONG_TOKEN)) if was_wrong else found

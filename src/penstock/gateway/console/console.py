@@ -36,7 +36,7 @@ CHANGED_MAX: Final = 100
 WRONG_LOGIN_S: Final = 1.0
 """So long a wrong token takes, over the few connections that there are."""
 WRONG_LOGINS_MAX: Final = 8
-"""While so many wait, no other token is looked at: connections are left for probes."""
+"""While so many wait, no other token is checked: connections are left for probes."""
 _ROWS_AT_ONCE: Final = 50
 _FIGURES_EVERY: Final = 2
 """Samples between two events of figures."""
@@ -138,7 +138,7 @@ class Console:
     # Responses
 
     def paths(self, access: Access) -> Mapping[str, Handler]:
-        """Return what makes the answers to GET, by path."""
+        """Return the handlers of GET, by path."""
         return {
             "/": partial(self._page, access),
             **({"/login": _login_page} if access.needs_token else {}),
@@ -149,7 +149,7 @@ class Console:
         }
 
     def posts(self, access: Access) -> Mapping[str, Handler]:
-        """Return what makes the answers to POST, by path; there is nothing but to log in."""
+        """Return the handlers of POST, by path: only the login."""
         if not access.needs_token:
             return {}
         return {"/login": partial(self._login, access), "/logout": partial(_logout, access)}

@@ -1,4 +1,4 @@
-"""Makes rates and latencies of some seconds from counts since the start."""
+"""Makes rates and latencies of a few seconds from counts since the start."""
 
 from __future__ import annotations
 

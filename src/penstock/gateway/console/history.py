@@ -1,7 +1,7 @@
 """The figures of the last hour, in a bounded number of points, and those of the last seconds.
 
 `sample` reads the counters once a second; nothing is kept for each request or record. A point is
-kept as the text of which it is a part whenever somebody begins to look.
+kept as JSON text, which is sent when a page is opened.
 """
 
 from __future__ import annotations

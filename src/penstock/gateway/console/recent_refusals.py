@@ -1,7 +1,7 @@
 """Recent refusals, also those that were only observed: a row for each reason, with its count.
 
-`put` is called for every refusal, so it does no more than find its row and count. What comes from
-outside (names, client ids, messages) is bounded in length, and there are no more rows than
+`put` is called for every refusal, so it only finds its row and counts. Input of clients
+(names, client ids, messages) is bounded in length, and there are no more rows than
 `ROWS_MAX`: a new reason takes the row of the least recently seen reason. Where new reasons
 come faster than `NEW_MAX` at a time, as they do where a message has a number in it, the others
 are counted together.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 API_VERSION: Final = 1
 """Of what `/api/` returns: see docs/monitoring.md."""
 TOPICS_MAX: Final = 200
-"""As many topics have their counts in the state: those of which most is not stored."""
+"""The most topics with counts in the state: those with the most records that are not stored."""
 _STARTED: Final = time.time()
 _OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
 
@@ -41,7 +41,7 @@ class ShownGateway(gauges.Measured, Inspected, Protocol):
 
 
 def about(gateway: ShownGateway) -> dict[str, Any]:
-    """Return what does not change while a gateway runs."""
+    """Return the part that does not change while a gateway runs."""
     of = gateway.configuration
     return {
         "host": _host(),
@@ -96,7 +96,7 @@ async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], n
 
 
 def topics(counted: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Return the counts of topics, those first of which most is, or would be, not stored."""
+    """Return the counts of topics, those first with the most records that are not stored."""
 
     def lost(topic: str) -> int:
         return sum(

@@ -21,16 +21,16 @@ SUBSCRIBERS_MAX: Final = 16
 QUEUE_MAX: Final = 40
 """Ten seconds of messages."""
 QUEUE_MAX_BYTES: Final = 2 * 2**20
-"""And so many bytes, if it is more than one message: those with a hundred long texts are large."""
+"""The most bytes, if it is more than one message: messages with a hundred long texts are large."""
 HEARTBEAT_S: Final = 15.0
-"""After so long without a message a comment is sent, which shows that the client is there."""
+"""After so long without a message a comment is sent, to detect whether the client is connected."""
 CONTENT_TYPE: Final = "text/event-stream"
 _HEARTBEAT: Final = b": \n\n"
 _RETRY: Final = b"retry: 3000\n\n"
 
 
 def as_text(data: Any) -> str:
-    """Return a line of JSON, in ASCII only: nothing in it can be taken for the end of a line."""
+    """Return a line of JSON, in ASCII only: no character in it can end the line."""
     return json.dumps(data, separators=(",", ":"))
 
 
@@ -64,7 +64,7 @@ class Subscriber:
         self._there.set()
 
     async def next(self) -> bytes:
-        """Wait for messages; return all that are there, or a comment if there are none."""
+        """Wait for messages; return all that have arrived, or a comment if there are none."""
         try:
             async with asyncio.timeout(HEARTBEAT_S):
                 await self._there.wait()

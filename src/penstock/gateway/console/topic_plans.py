@@ -38,11 +38,11 @@ TOPICS_MAX: Final = 1000
 FRESH_S: Final = 5.0
 """Younger plans are not made again."""
 _AT_ONCE: Final = 20
-"""How many topics are looked at before everything else has its turn."""
+"""How many topics are read before other work has its turn."""
 
 
 class Planned(Protocol):
-    """A gateway, as far as its plans are looked at."""
+    """The part of a gateway that its plans are read from."""
 
     @property
     def policies(self) -> PolicySet:

@@ -116,7 +116,7 @@ class Exchange:
 
     @property
     def policies(self) -> PolicySet | None:
-        """The policies that judge the request; None if there are none."""
+        """The policies that judge the request, or None."""
         return None
 
     @property
@@ -158,7 +158,7 @@ class Streamed(Exchange):
 
     Attributes:
         pieces: The bytes that have been received and not forwarded.
-        is_streamed: Whether it is forwarded without being looked at.
+        is_streamed: Whether it is forwarded without being read.
     """
 
     __slots__ = ("is_streamed", "pieces")
@@ -221,14 +221,14 @@ class Held(Exchange):
         raise NotImplementedError
 
     def run_handler(self) -> None:
-        """Run the handler: all requests before this one have been sent (if `is_exclusive`)."""
+        """Run the handler: all requests before this request have been sent (if `is_exclusive`)."""
         raise NotImplementedError
 
     def decide(self, *, is_next: bool) -> bool:
         """Decide about the request for the broker, in the order of the requests (if `is_judged`).
 
         Args:
-            is_next: Whether all requests before this one have been sent to the broker.
+            is_next: Whether all requests before this request have been sent to the broker.
 
         Returns:
             Whether it is decided; if not, the method is called again later.
@@ -283,7 +283,7 @@ class ConnectionContext(Protocol):
 
     @property
     def supports_leader_epochs(self) -> bool:
-        """Whether the broker says where leaders' epochs end, if it supports DescribeProducers."""
+        """Whether the broker, if it supports DescribeProducers, returns the ends of epochs."""
 
     def send_request(
         self,
@@ -307,7 +307,7 @@ class ConnectionContext(Protocol):
         """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
 
     def advance(self) -> None:
-        """Continue with the requests: the state of a held one has changed."""
+        """Continue with the requests: the state of a held request has changed."""
 
     def fail(self) -> None:
         """Close the connection."""

@@ -81,11 +81,11 @@ class GatewayContext(Protocol):
 
     @property
     def turns(self) -> Turns:
-        """Does in slices what takes long."""
+        """Does long work in slices."""
 
     @property
     def counts(self) -> GatewayCounts | None:
-        """Counts what happens; None if nobody reads it."""
+        """The counts; None if nothing reads them."""
 
     @property
     def lane(self) -> KnownTopics | None:
@@ -97,7 +97,7 @@ class GatewayContext(Protocol):
 
     @property
     def decompressed_batch_max_records(self) -> int:
-        """No more records of one batch are believed in, whatever its header says."""
+        """The most records of a batch: a header with more is refused."""
 
     @property
     def requires_sasl(self) -> bool:

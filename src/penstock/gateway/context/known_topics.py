@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 KNOWN_MAX: Final = 1000
 _AT_ONCE: Final = 100
-"""How many topics are looked at before requests have their turn again."""
+"""How many topics are read before requests have their turn again."""
 
 
 async def validated_topics(
@@ -33,8 +33,8 @@ async def validated_topics(
 ) -> list[TopicPlan]:
     """Return the plans of topics that a validation policy judges, `KNOWN_MAX` at most.
 
-    First those that the file names without a wildcard, then those with configs of their own, then
-    the other topics of the cluster. Where the cluster does not respond, those of the file alone.
+    First the topics that the file names without a wildcard, then topics with configs, then
+    the other topics of the cluster. If the cluster does not respond, only those of the file.
 
     Args:
         plan: The policies.
@@ -48,7 +48,7 @@ async def validated_topics(
         log.warning("the cluster's topics are not known", reason=str(error))
         existing = []
     configured = [name for name in existing if topic_configs.names(name)][:KNOWN_MAX]
-    # What is set on a topic is kept by its id.
+    # The settings on a topic are kept by its id.
     ids = await asyncio.to_thread(cluster.ids, configured)
     found: list[TopicPlan] = []
     for count, name in enumerate(_each_once(named, configured, existing)):
@@ -65,11 +65,11 @@ async def validated_topics(
 async def leaders_of(
     cluster: ClusterMetadata, wants: Callable[[str], bool], most: int
 ) -> dict[tuple[str, int], int]:
-    """Return the epochs of leaders of topics' partitions, as far as the cluster says them.
+    """Return the epochs of leaders of topics' partitions, as far as the cluster returns them.
 
     Args:
         cluster: Has the names of the topics, and the leaders.
-        wants: Whether a topic is one of them.
+        wants: Returns whether a topic is required.
         most: The most partitions.
     """
     try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plans.plan import Plan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge, Submit
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches
@@ -24,7 +24,7 @@ class PolicySet(NamedTuple):
 
     Attributes:
         plan: The policies of each topic.
-        submit: Has a batch judged, inline or by the workers.
+        submit: Submits a batch for judgement, inline or by the workers.
         whole_request: Whether all partitions of a request are refused if one is.
         topics: The policies for topics and configs (KIP-108, KIP-133).
         retain: Closes the KIP-686 instances of a topic except for some classes; see
@@ -54,7 +54,7 @@ class PolicySet(NamedTuple):
 
 
 def submit_or_drop_again(
-    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
+    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
 ) -> None:
     """Submit a batch, or drop its records again if no policy is left to judge it."""
     chosen = submit if batch.plan.policies else drop_again
@@ -67,7 +67,7 @@ def without_response(client: Hashable) -> Hashable:
 
 
 def submit_or_accept(
-    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[Verdict], None]
+    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
 ) -> None:
     """Accept a batch inline, or submit it.
 

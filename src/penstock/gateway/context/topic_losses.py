@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMES_MAX: Final = 200
 """The most topics that are named one by one: patterns are compared with each topic's name."""
 _AT_ONCE: Final = 100
-"""How many topics are looked at before requests have their turn again."""
+"""How many topics are read before requests have their turn again."""
 _EVERY_TOPIC: Final = ""
 
 
@@ -39,7 +39,7 @@ def losses(
     """Return a value that differs if a topic may lose other records.
 
     The arguments are those of `plans_of`. The value counts how many ids lose the same: a topic that
-    is created again may have the keys of the one before it. It is empty if no id can lose records,
+    is created again may have the keys of the old topic. It is empty if no id can lose records,
     with or without keys.
     """
     without, *found = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored))

@@ -19,7 +19,7 @@ _TOPIC_BYTES: Final = 500
 
 
 class TopicNames:
-    """The cache of one connection: the cluster's ACLs decide what its client may see.
+    """The cache of a connection: the cluster's ACLs decide which topics its client may see.
 
     Attributes:
         held_bytes: The estimated memory of the cache.

@@ -1,6 +1,6 @@
 """Turns of the event loop: work that takes long is done in slices, one in each turn of the loop.
 
-All connections together have one slice at a time. So whatever they make the gateway do, others wait
+All connections share one slice at a time. So however much work they cause, others wait
 for one slice at most.
 """
 
@@ -55,7 +55,7 @@ class Steps:
             await self._turns.run(_nothing())
 
     async def over(self, values: Iterable[T]) -> AsyncIterator[T]:
-        """Pass on values, each of which is a step."""
+        """Yield values again, each of which is a step."""
         for value in values:
             await self.step()
             yield value
@@ -131,7 +131,7 @@ class Turns:
         return Steps(self, size)
 
     def _take_turn_soon(self) -> None:
-        """Have one turn come, not two: work that ends may begin other work."""
+        """Schedule a single turn: work that ends may begin other work."""
         if self._waiting and not self._is_next:
             self._is_next = True
             self._call_soon(self._take_turn)

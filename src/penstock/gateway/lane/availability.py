@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.native import NativeMissingError, find_native
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
-"""An environment variable: 0 for Python, 1 for native or nothing; empty for what is installed."""
+"""An environment variable: 0 for Python, 1 to require native; empty to use native if installed."""
 
 
 def find_lane() -> Any | None:
@@ -39,7 +39,7 @@ def is_lane_required() -> bool:
 
 
 def describe_lane() -> str:
-    """Return what forwards connections, as `penstock --version` and the log show it.
+    """Return the implementation that forwards connections, for `penstock --version` and the log.
 
     Raises:
         NativeMissingError: As `find_lane`.

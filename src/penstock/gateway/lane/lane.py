@@ -54,7 +54,7 @@ class Figures(NamedTuple):
         held_bytes: The bytes that are held.
         missing_bytes: The bytes of the current request that have not been received yet.
         unanswered: The number of requests without a response.
-        is_blocked: Whether one side does not take what it is sent.
+        is_blocked: Whether one side does not read.
         last_active: When bytes were received last, by the monotonic clock.
     """
 
@@ -70,10 +70,10 @@ class GivenBack(NamedTuple):
 
     Attributes:
         between: The state between the bytes.
-        to_broker: What is still to be sent to the broker.
-        to_client: What is still to be sent to the client.
-        from_client: What was received of the client, and is to be processed.
-        from_broker: What was received of the broker, and is to be processed.
+        to_broker: Bytes that are not yet sent to the broker.
+        to_client: Bytes that are not yet sent to the client.
+        from_client: Bytes that were received from the client, and are not yet processed.
+        from_broker: Bytes that were received from the broker, and are not yet processed.
         client_failed: Whether the client's connection has failed.
         broker_failed: Whether the broker's connection has failed.
         forwarded: How many requests were forwarded.
@@ -148,7 +148,7 @@ class Lane(KnownTopics):
             _take_back(owner)
 
     def forget(self, name: str | None) -> None:
-        """Forget what judges a topic, or all of them. Python finds it out by the next batches."""
+        """Forget the policies of a topic, or of all topics: Python finds them again."""
         self._topics.forget(name)
 
     def look_again(self) -> None:
@@ -163,7 +163,7 @@ class Lane(KnownTopics):
         judged: Iterable[tuple[TopicPlan, TopicData]],
         names: TopicNames,
     ) -> None:
-        """Remember the topics of a request, and what judges them, until `forget`."""
+        """Remember the topics of a request, and their policies, until `forget`."""
         if self._reads_produce:
             self._topics.passed(topics, judged, names)
 
@@ -181,10 +181,10 @@ class Lane(KnownTopics):
         Args:
             owner: Its owner until now, and after that.
             session: Its session.
-            client: The client's socket; nobody may read it or write to it until it is taken back.
+            client: The client's socket; do not read it or write to it until it is taken back.
             broker: The broker's socket.
-            from_client: What was received of the client just now.
-            from_broker: What was received of the broker just now.
+            from_client: Bytes that were just received from the client.
+            from_broker: Bytes that were just received from the broker.
 
         Returns:
             Its number here; None if it has to stay. Then nothing has changed.
@@ -217,7 +217,7 @@ class Lane(KnownTopics):
         return number
 
     def make_room(self) -> None:
-        """Give back a connection, the first that is here, if a new one needs its descriptors."""
+        """Take the first connection back to Python, if a new connection needs its descriptors."""
         if self._owners and self._is_full():
             _take_back(next(iter(self._owners.values())))
 

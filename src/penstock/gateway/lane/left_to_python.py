@@ -1,4 +1,4 @@
-"""Says how many topics native threads leave to Python because their producers have state."""
+"""Logs how many topics native threads leave to Python because their producers have state."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.gateway.sessions.routes import Route
 
 _LAST_VERSION: Final = 31
-"""No API has more versions than this by far; later ones of those that have no end are Python's."""
+"""No API has more versions than this by far; later versions without a limit are left to Python."""
 
 
 class Action(IntEnum):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TableTopics(KnownTopics):
-    """Topics that nobody judges, and those whose policies are judged natively.
+    """Topics without policies, and topics whose policies are native.
 
     Attributes:
         table: The native table.
@@ -32,7 +32,7 @@ class TableTopics(KnownTopics):
         Args:
             native: The native module.
             gateway: The gateway.
-            rows: What happens to requests.
+            rows: The treatment of requests.
         """
         self.table = native.Table(list(rows))
         self._new_judge = native.Judge
@@ -46,9 +46,9 @@ class TableTopics(KnownTopics):
     ) -> None:
         """Remember topics; those that are judged only if that can be done natively.
 
-        And none of which a batch has to be retried before later batches. Where topics have settings
-        of their own, their names are remembered for as long as the connection knows which topics
-        these are.
+        Topics are left out that have a batch to be retried before later batches. If topics have
+        settings, their names are remembered for as long as the connection knows the names of their
+        ids.
         """
         postponed = self._gateway.postponed
         are_stored = self._gateway.topic_configs.are_stored

@@ -27,11 +27,11 @@ class KnownTopics(Protocol):
             topics: All of them.
             judged: Those that have policies, which have accepted their batches. Nobody judges the
                 others now.
-            names: What the connection knows of the topics' ids, and until when.
+            names: The names of the topics' ids that the connection knows, and until when.
         """
 
     def forget(self, name: str | None) -> None:
-        """Forget a topic, or all of them: Python has to look at the next batches.
+        """Forget a topic, or all of them: Python has to process the next batches.
 
-        No batch passes natively after that by what was known before. Any thread may call it.
+        After that no batch passes natively by earlier knowledge. Any thread may call it.
         """

@@ -1,4 +1,4 @@
-"""The addresses of brokers, and those that clients get in place of them."""
+"""The addresses of brokers, and the addresses that replace them for clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BrokerPlaces(Protocol):
     """How clients reach brokers."""
 
     def place(self, node: int) -> Address | None:
-        """Return the address of a broker for clients; None if there is none."""
+        """Return the address of a broker for clients, or None."""
 
     def found(self, node: int) -> None:
         """Make ready for a broker, before its address is sent to a client."""
@@ -43,7 +43,7 @@ class BrokerPorts(NamedTuple):
     on_broker: Callable[[int, int], None]
 
     def place(self, node: int) -> Address | None:
-        """Return the address of a broker for clients; None if there is none."""
+        """Return the address of a broker for clients, or None."""
         port = self.ports[0] + node - self.first_id
         return Address(self.advertised_host, port) if port in self.ports else None
 
@@ -75,7 +75,7 @@ class BrokerNames(NamedTuple):
     on_broker: Callable[[int], None]
 
     def place(self, node: int) -> Address | None:
-        """Return the address of a broker for clients; None if there is none."""
+        """Return the address of a broker for clients, or None."""
         return Address(self.name(node), self.port) if node >= 0 else None
 
     def found(self, node: int) -> None:
@@ -125,7 +125,7 @@ class Addresses:
         return list(dict.fromkeys((*self._bootstrap, *self._brokers.values())))
 
     def for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Return the address for clients in place of the address of a broker."""
+        """Return the address for clients that replaces the address of a broker."""
         if not host:  # a response with an error has no node
             return host, port
         return self._places.place(node) or (self._advertised_host, _CLOSED_PORT)

@@ -22,7 +22,7 @@ _DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.ci
 class CertificateNames:
     """The names of the certificate that a listener has in its file now.
 
-    It is shown to a client in memory, which trusts it whoever issued it. Its names count also when
+    It is shown to a client in memory, which trusts any issuer. Its names also count if
     it has expired.
     """
 

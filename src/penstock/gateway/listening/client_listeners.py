@@ -49,8 +49,9 @@ class Listening:
             configuration: The configuration.
             endpoints: Its endpoints.
             limits: The limits of all listeners together.
-            make: Returns the protocol of a connection. Its arguments are what returns the broker,
-                the client's address, and a function to be called when the connection is closed.
+            make: Returns the protocol of a connection. Its arguments are a function that returns
+                the broker, the client's address, and a function to be called when the connection is
+                closed.
         """
         self._configuration = configuration
         self._endpoints = endpoints
@@ -73,7 +74,7 @@ class Listening:
 
         Returns:
             The bootstrap address, with the actual port if the file says 0, and the addresses of
-            brokers. For those that are added later, it listens too.
+            brokers. It also listens for brokers that are added later.
 
         Raises:
             ConfigurationError: A port cannot be bound.

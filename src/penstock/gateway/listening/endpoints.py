@@ -34,7 +34,7 @@ class Endpoints(NamedTuple):
         upstream_tls: The TLS context of connections to the cluster; None without TLS.
         advertised_host: The host name for clients.
         server_names: The names of brokers (`broker.addresses=sni`); None if each has a port.
-        warnings: Faults that are no errors.
+        warnings: Faults that are not errors.
     """
 
     listener_tls: ssl.SSLContext | None
@@ -112,7 +112,7 @@ def _is_ip_address(host: str) -> bool:
 def names_that_are_not_covered(
     certificate: CertificateNames, host: str, names: ServerNames
 ) -> tuple[str, ...]:
-    """Say for which names clients would not accept a listener's certificate."""
+    """Return the names for which clients would not accept a listener's certificate."""
     warnings = []
     host = host.rstrip(".")
     any_broker = names.name(_ANY_NODE)
@@ -141,7 +141,7 @@ def _advertised_host(configuration: Configuration) -> str:
 
 
 def _check_metrics_listener(configuration: Configuration) -> None:
-    """Raise an error if the address is none of this machine, is for Kafka's clients, or is open.
+    """Raise an error if the address is not of this machine, is for Kafka's clients, or is open.
 
     Whether the port is free is not checked: it is not while a gateway runs with this file.
     """

@@ -4,7 +4,7 @@ A header of 16 bytes and an address precede the client's first byte, also that o
 proxy-protocol.txt of HAProxy, section 2.2. The unused parts of it are skipped: the destination,
 the client's other attributes (TLVs).
 
-Whoever reaches the port can write such a header: it is believed, because the configuration says so.
+Any peer that reaches the port can send such a header; it is trusted, as the configuration demands.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ async def read_client(connection: socket.socket) -> Address | None:
     """Read the header at the beginning of a connection, and not a byte more.
 
     Args:
-        connection: A connected, non-blocking socket of which nothing has been read.
+        connection: A connected, non-blocking socket that has not been read.
 
     Returns:
         The client's address; None if the peer speaks for itself, or does not name it.
 
     Raises:
-        ProxyHeaderError: There is no header, or an invalid one.
+        ProxyHeaderError: There is no header, or it is invalid.
         EndedError: There is no byte at all.
         OSError: The connection is broken.
     """
@@ -69,7 +69,7 @@ def read_fixed(data: bytes) -> tuple[int, int, int]:
     """Read the fixed part of a header; return command, family and the length of the rest.
 
     Raises:
-        ProxyHeaderError: It is none.
+        ProxyHeaderError: It is invalid.
     """
     _check_start(data)
     _, version_and_command, family, length = _FIXED.unpack(data)
@@ -102,7 +102,7 @@ def read_address(family: int, data: bytes) -> Address | None:
 
 
 def _check_start(data: bytes) -> None:
-    """Raise an error as soon as it is certain that something is no header."""
+    """Raise an error as soon as it is certain that it is not a header."""
     if SIGNATURE.startswith(data[: len(SIGNATURE)]):
         return
     if _VERSION_1.startswith(data[: len(_VERSION_1)]):

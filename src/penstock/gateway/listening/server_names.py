@@ -35,7 +35,7 @@ class ServerNames:
         return f"broker-{node}.{self._host}"
 
     def attach(self, context: ssl.SSLContext) -> None:
-        """Have the handshakes of a context say which broker is wanted."""
+        """Make the handshakes of a context select a broker."""
         context.sni_callback = self._named
         _log_names_that_cannot_be_read()
 
@@ -46,7 +46,7 @@ class ServerNames:
     def _named(
         self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext
     ) -> int | None:
-        """Handle the name of a handshake; return a TLS alert if it is none of ours."""
+        """Handle the name of a handshake; return a TLS alert if it is unknown."""
         if name is None:
             return None
         label, _, host = name.lower().rstrip(".").partition(".")
@@ -61,7 +61,7 @@ class ServerNames:
 
 
 def _log_names_that_cannot_be_read() -> None:
-    """Have a name that is not ASCII be a line of the log, and not a traceback.
+    """Log a name that is not ASCII, instead of a traceback.
 
     Python ends such a handshake before `sni_callback` is called, and calls only this hook.
     """

@@ -1,10 +1,10 @@
 """Access to the metrics listener.
 
-Without a token it listens on a loopback address, and serves whoever is on this machine. A browser
-on this machine is there too, with pages of strangers in it: such a page may have its own name
-resolved to 127.0.0.1 (DNS rebinding), and would then be of the same origin. So without a token a
-request has to name, in `Host`, an address or a name of this machine. With a token other names are
-served, as load balancers have them: what a stranger's page lacks is the token.
+Without a token it listens on a loopback address, and serves every process of this machine. A
+browser on this machine may have pages of other sites: such a page may have its own name resolved to
+127.0.0.1 (DNS rebinding), and would then be of the same origin. So without a token a request needs
+a `Host` header with an address or a name of this machine. With a token other names are served, as
+load balancers have them, because a page of another site does not have the token.
 
 Nothing is answered for pages of another origin, and nothing allows them to read it (CORS).
 """
@@ -53,10 +53,10 @@ class Access:
         """Make the rules of a listener.
 
         Args:
-            token: What requests have to carry, if anything: as `Authorization: Bearer` (RFC 6750),
+            token: The token that requests need, if any: as `Authorization: Bearer` (RFC 6750),
                 or by a session that has been opened with it.
-            without_token: The paths that are answered all the same.
-            host: Where it listens: a name that is served in any case.
+            without_token: The paths that need no token.
+            host: The name on which it listens, which is always served.
             cookie: The name of the cookie; browsers do not distinguish ports.
             clock: Returns the monotonic time in seconds.
         """

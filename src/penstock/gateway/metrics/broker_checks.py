@@ -1,11 +1,11 @@
-"""Whether brokers can be reached: by clients' connections, and by connections of its own.
+"""Whether brokers can be reached: by clients' connections, and by separate connections.
 
 While clients connect, theirs show it. Where none has for `EVERY_S`, a connection is opened as they
 would be, with TLS if that is configured, and closed again. Nothing is sent over it, so a broker
 that accepts connections and does not answer counts as reached.
 
-A broker that cannot be reached counts as long as the cluster names it: one that was removed, or is
-known to be down, is sent no client. The list of brokers is read again at times while there is such
+An unreachable broker counts as long as the cluster names it: no client is sent to a broker that was
+removed, or is known to be down. The list of brokers is read again at times while there is such
 a broker.
 """
 
@@ -93,7 +93,7 @@ class BrokerChecks:
                 self._reached[node] = Reached(address, why_not, now)
 
     async def run(self) -> None:
-        """Try the brokers of which nothing new is known, again and again."""
+        """Try the brokers without a recent connection, repeatedly."""
         while True:
             known = self._known()
             for node in self._reached.keys() - known.keys():

@@ -1,8 +1,8 @@
 """Counters and histograms that cost little to count in, with a bounded number of series.
 
 The client library of Prometheus takes locks for every increment, and looks labels up under a lock:
-that takes many times as long. All of this runs in one thread, the event loop's, so a cell is a
-plain number in a dictionary.
+that takes many times as long. All of this runs in one thread, that of the event loop, so a cell is
+a plain number in a dictionary.
 
 Labels may depend on the clients, as the name of a topic does. So a metric has at
 most `series_max` series, first come, first served; further series are counted with `OTHER`

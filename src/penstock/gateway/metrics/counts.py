@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.metrics.exposition import Family
 
 Counted = tuple[int, list[int], float]
@@ -108,7 +108,7 @@ class GatewayCounts:
     Attributes:
         client_bytes: The bytes received from clients.
         broker_bytes: The bytes received from brokers.
-        records_max: No more records of one batch are believed in, whatever its header says.
+        records_max: The most records of a batch that are counted, if its header has more.
         lane_errors: Errors of the native threads, which closed a connection or ended a thread.
         collect_more: Called before the counts are read: adds the counts that were made elsewhere.
     """
@@ -227,8 +227,8 @@ class GatewayCounts:
         """Count requests that were forwarded natively.
 
         Args:
-            whole: How long requests took.
-            broker: How long the broker took for those that were held.
+            whole: The time of requests.
+            broker: The time of the broker for held requests.
             accepted: The batches that were judged.
             client_bytes: Bytes received from clients.
             broker_bytes: Bytes received from brokers.
@@ -271,14 +271,14 @@ class GatewayCounts:
     # Verdicts
 
     def accepted(
-        self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict = ACCEPTED
+        self, plan: TopicPlan, data: bytes | memoryview, verdict: PolicyVerdict = ACCEPTED
     ) -> None:
         """Count the records of an accepted batch.
 
         Args:
             plan: The policies that judged it.
             data: The batch, as its client sent it.
-            verdict: On the batch, with what interceptors dropped, and what policies object to.
+            verdict: The verdict on it, with dropped records and objections.
         """
         count = min(record_count(data), self.records_max)
         for part in verdict.diverted:
@@ -295,15 +295,15 @@ class GatewayCounts:
             count = max(0, count - len(made.dropped))
         self._records.add((plan.topic, plan.policy_names, "accepted"), count)
 
-    def refused(self, topic: str, data: bytes | memoryview, verdict: Verdict) -> None:
+    def refused(self, topic: str, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
         """Count the records of a batch that is not stored."""
         count = min(record_count(data), self.records_max)
         is_abandoned = verdict.cause is FailureCause.ABANDONED
         outcome = ABANDONED if is_abandoned else verdict.outcome.value
         self._records.add((topic, verdict.policy, outcome), count)
 
-    def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict) -> None:
-        """Count the records of a batch that is forwarded whatever its verdict (`penstock.mode`).
+    def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
+        """Count the records of a batch that is forwarded with any verdict (`penstock.mode`).
 
         Args:
             plan: The policies that judged it.
@@ -330,11 +330,11 @@ class GatewayCounts:
         count = min(record_count(data), self.records_max)
         self._records.add((plan.topic, plan.policy_names, NOT_OBSERVED), count)
 
-    def topic_judged(self, policy: str, verdict: Verdict) -> None:
+    def topic_judged(self, policy: str, verdict: PolicyVerdict) -> None:
         """Count a verdict about a topic or about configs."""
         self._topic_verdicts.add((policy, verdict.outcome.value))
 
-    def topic_observed(self, policy: str, verdict: Verdict) -> None:
+    def topic_observed(self, policy: str, verdict: PolicyVerdict) -> None:
         """Count a verdict about a topic or configs that changes nothing (`penstock.mode`)."""
         accepted = verdict.outcome is Outcome.ACCEPTED
         outcome = verdict.outcome.value if accepted else would(verdict.outcome)
@@ -363,7 +363,7 @@ class GatewayCounts:
             self._judging.observe(policies, judged_s)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
-        """Count what a policy has counted (`penstock.policy.count_event`)."""
+        """Count an event of a policy (`penstock.policy.count_event`)."""
         self._policy_events.add((event, result), amount)
 
     def ended(self, cause: WorkerEnd) -> None:

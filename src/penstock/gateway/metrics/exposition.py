@@ -1,6 +1,6 @@
 """Prometheus' text format (0.0.4) and OpenMetrics (1.0.0), without long turns of the event loop.
 
-Rendering by the client library takes some milliseconds for a thousand series. In a thread it would
+Rendering by the client library takes a few milliseconds for a thousand series. In a thread it would
 hold up the event loop as well, which waits for the interpreter's lock for up to its switch interval
 of 5 ms. So the text is written on the event loop, in slices with everything else in between.
 """

@@ -71,7 +71,7 @@ class Measured(Protocol):
 
     @property
     def settings_position(self) -> int:
-        """Up to where the settings of topics have been read; 0 if there are none."""
+        """The offset up to which the settings of topics have been read; 0 if there are none."""
 
 
 async def connections(gateway: Measured) -> Gauge:
@@ -292,7 +292,7 @@ def _descriptors() -> Iterator[Gauge]:
 
 
 def of_workers(usage: Usage, lag_s: float) -> Iterator[Gauge]:
-    """Return what takes several looks to know.
+    """Return the values that need several reads.
 
     Args:
         usage: Of the workers.

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server on the event loop; h11 reads the protocol.
 
-Whoever can reach the port can connect, so everything is bounded: the number of connections, the
+Anyone who can reach the port can connect, so everything is bounded: the number of connections, the
 size of a request, the time that it takes, and the time in which an answer is read. A connection
-serves one request, so that nothing behind it can be taken for another request.
+serves one request, so that bytes after it cannot be taken for another request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECTIONS_MAX: Final = 32
-"""At the limit, the oldest connection without a request is closed, or else the new one."""
+"""At the limit, the oldest connection without a request is closed, or else the new connection."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     Attributes:
         method: `GET` or `POST`.
         path: The path, without what follows a question mark.
-        headers: Names in small letters, and values.
+        headers: Names in lower case, and values.
         body: The body; only of a POST.
     """
 
@@ -47,7 +47,7 @@ class Request(NamedTuple):
     body: bytes = b""
 
     def header(self, name: bytes) -> bytes | None:
-        """Return the value of a header that is there once; None otherwise."""
+        """Return the value of a header that occurs once; None otherwise."""
         found = [value for header, value in self.headers if header == name]
         return found[0] if len(found) == 1 else None
 
@@ -62,7 +62,7 @@ class HttpResponse(NamedTuple):
 
 
 class EventStream(NamedTuple):
-    """An answer that goes on until its client goes, or the parts end.
+    """An answer that continues until its client disconnects, or the parts end.
 
     Attributes:
         parts: The parts of the body; closed at the end.
@@ -113,7 +113,7 @@ class HttpServer:
         self._request_s = request_s
         self._answer_s = answer_s
         self._serving: set[asyncio.Task[None]] = set()
-        self._unasked: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._without_request: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         """Those of them whose requests are not there yet, the oldest first."""
         self._server: asyncio.Server | None = None
 
@@ -138,21 +138,22 @@ class HttpServer:
             return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._serving.add(task)
-        self._unasked[task] = writer
+        self._without_request[task] = writer
         task.add_done_callback(self._ended)
 
     def _make_room(self) -> bool:
         """End the oldest connection without a request: idle connections would keep out probes."""
-        oldest = next(iter(self._unasked), None)
+        oldest = next(iter(self._without_request), None)
         if oldest is not None:
             oldest.cancel()
-            self._unasked[oldest].transport.abort()  # a task that has not begun would not do it
+            # A task that has not begun would not do it.
+            self._without_request[oldest].transport.abort()
             self._ended(oldest)
         return oldest is not None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._serving.discard(task)
-        self._unasked.pop(task, None)
+        self._without_request.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX_BYTES)
@@ -161,7 +162,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(self._request_s):
                 request = await self._read(connection, reader)
-            self._unasked.pop(task, None)
+            self._without_request.pop(task, None)
             async with asyncio.timeout(self._answer_s):
                 answer: HttpResponse | EventStream
                 answer = (
@@ -192,7 +193,7 @@ class HttpServer:
         writer: asyncio.StreamWriter,
         answer: EventStream,
     ) -> None:
-        """Send the parts of an answer until they end, or the client closes or says more."""
+        """Send the parts of an answer until they end, or the client closes or sends more."""
         task = asyncio.current_task()
         assert task is not None
         gone = asyncio.ensure_future(reader.read(1))

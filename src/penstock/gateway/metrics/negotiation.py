@@ -40,6 +40,6 @@ async def compressed(answer: HttpResponse, request: Request) -> HttpResponse:
     is_wanted = accepts(request.header(b"accept-encoding"), "gzip")
     if not is_wanted or len(answer.body) < _LEAST_BYTES:
         return answer._replace(headers=headers)
-    # In a thread: zlib lets go of the interpreter, and the event loop goes on.
+    # In a thread: zlib releases the interpreter, and the event loop continues.
     body = await asyncio.to_thread(gzip.compress, answer.body, _LEVEL, mtime=0)
     return answer._replace(body=body, headers=(*headers, ("Content-Encoding", "gzip")))

@@ -28,7 +28,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(pid: int | str) -> Usage | None:
-    """Return what a process uses; None if it has ended, or the system does not report it.
+    """Return the resources that a process uses; None if it has ended, or they are unknown.
 
     Args:
         pid: Its id, or `self`.
@@ -69,7 +69,7 @@ class WorkerUsage:
     def of(self, pids: Iterable[int]) -> Usage:
         """Return the CPU time of all workers that there were, and the memory of those alive.
 
-        A worker that has ended counts with the time that it had when it was last looked at.
+        A worker that has ended counts with the time of the last look.
 
         Args:
             pids: The workers that are alive.

@@ -31,7 +31,7 @@ class Readiness(NamedTuple):
 
 
 class Inspected(Protocol):
-    """A gateway, as far as it is looked at."""
+    """The part of a gateway that readiness depends on."""
 
     @property
     def schedules(self) -> Sequence[Schedule]:
@@ -43,7 +43,7 @@ class Inspected(Protocol):
 
     @property
     def settings_are_missing(self) -> bool:
-        """Whether topics have settings of their own, which are not read yet."""
+        """Whether topics have settings that are not read yet."""
 
     @property
     def state_writes(self) -> Mapping[str, StateWrites]:
@@ -59,7 +59,7 @@ class Inspected(Protocol):
 
 
 def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
-    """Return what a gateway misses."""
+    """Return the reasons why a gateway is not ready."""
     if gateway.is_ending:
         return Readiness(["the gateway is ending"], [])
     missing = list(_about_policies(gateway))
@@ -67,7 +67,7 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
         missing.append("settings: those of topics have not been read yet")
     troubles: list[str] = []
     for writes in filter(lambda state: state.trouble, gateway.state_writes.values()):
-        # What is shared no gateway can write, and topics that need no state are served.
+        # No gateway can write the shared state, and topics that need no state are served.
         (troubles if writes.is_shared else missing).append(writes.trouble)
     unreachable = [
         f"broker {node} at {broker.address} cannot be reached: {broker.why_not}"

@@ -47,7 +47,7 @@ class BadShares:
     def add(self, topic: str, bad: int, count: int) -> float:
         """Count the records of a batch that comes for the first time; return the share by now.
 
-        What is refused for its share counts, too, or every other batch would pass.
+        Records that are refused for their share are counted, too, or every other batch would pass.
 
         Args:
             topic: The topic.

@@ -1,15 +1,15 @@
-"""Stores dead letters in the cluster, by the gateway's own principal, before their batch goes on.
+"""Stores dead letters in the cluster, with the gateway's principal, before their batch is sent.
 
-Directly at the brokers, so that no policy judges them. Letters are stored when all replicas in sync
-have them. What is not stored in time has failed: the client sends its batch again, and its letters
-are written again under the same ids. How much waits is bounded.
+The gateway sends them to the brokers, so no policy judges them. Letters are stored when all
+replicas in sync have them. If they are not stored in time, the client retries its batch, and its
+letters are written again with the same ids. The memory for waiting letters is bounded.
 
-All connections share the requests: while one is on its way to a broker, what else goes there waits
-for the next one (`letter_queue`).
+All connections share the requests: while a request to a broker is pending, letters for that broker
+wait for the next request (`letter_queue`).
 
-A dead letter topic that somebody created may take smaller batches than letters come in: then they
-are written in several. A letter that it does not take at all is no better with a retry: the client
-gets a final error (`LettersRefused`).
+A dead letter topic that a user created may accept only smaller batches than those of letters: then
+they are written in several batches. If it does not accept a letter at all, a retry fails, too: the
+client gets a final error (`LettersRefused`).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ WAITING_MAX_BYTES: Final = 64 * 2**20
 _SLOW_S: Final = 0.05
 """A request that takes longer holds nothing back: brokers wait for replicas, or are silent."""
 _OF_TIME_LEFT: Final = 0.8
-"""How much of its time a request gives brokers to wait for replicas. Then they say which partitions
-have to come again, and that the others are stored."""
+"""The share of a request's time in which brokers wait for replicas. Then they respond which
+partitions must be retried, and that the others are stored."""
 _LOG_EVERY_S: Final = 60.0
 _ERROR: Final = "there was an error"
 _TOO_LARGE: Final[Mapping[int, str]] = {
@@ -66,8 +66,8 @@ _TOO_LARGE: Final[Mapping[int, str]] = {
 _REFUSED: Final = frozenset(
     {INVALID_RECORD, INVALID_TIMESTAMP, POLICY_VIOLATION, UNSUPPORTED_COMPRESSION_TYPE}
 )
-"""The errors for records that this topic never takes, such as those without a key in a compacted
-topic. Other errors are those of the cluster, or of rights, and somebody may repair them."""
+"""The errors for records that this topic never accepts, such as records without a key in a
+compacted topic. Other errors may be repaired: those of the cluster, or of ACLs."""
 
 
 class LettersRefused(str):
@@ -141,7 +141,7 @@ class DeadLetterWriter:
         self._end(letters, letters.why)
 
     def _begin(self, letters: WaitingLetters) -> None:
-        """Have the first batch of letters sent, once it is known where."""
+        """Send the first batch of letters, once its leader is known."""
         if letters.is_over:
             return
         try:
@@ -162,7 +162,7 @@ class DeadLetterWriter:
         self._send_more(node, queue)
 
     async def _begin_later(self, letters: WaitingLetters, pause_s: float = 0.0) -> None:
-        """Have letters sent after a pause, and when their topic's leaders are known."""
+        """Send letters after a pause, and when the leaders of their topic are known."""
         while not letters.is_over:
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -189,7 +189,7 @@ class DeadLetterWriter:
         return None, 0.0
 
     def _send_more(self, node: int, queue: LetterQueue) -> None:
-        """Send what waits for a broker, unless it goes into a later request."""
+        """Send the letters that wait for a broker, unless they go into a later request."""
         channel = queue.begin()
         if channel is not None:
             self._run(self._send(node, queue, channel))
@@ -257,7 +257,7 @@ class DeadLetterWriter:
         letters: WaitingLetters,
         answers: Mapping[Place, ProduceResult],
     ) -> Exception | None:
-        """Return why a batch is not stored, as its broker says."""
+        """Return the broker's error for a batch, or None."""
         try:
             answer = answer_of(answers, place)
         except WireError as error:
@@ -336,7 +336,7 @@ class DeadLetterWriter:
         try:
             letters.done(failure)
         except Exception as error:
-            # Others of the same request still have to be told.
+            # The others of the same request are still notified.
             _unexpected(error)
 
     def _connected(self) -> Connection:

@@ -1,4 +1,4 @@
-"""EndTxn (API key 26), from version 5: commits transactions of which nothing was stored.
+"""EndTxn (API key 26), from version 5: commits transactions without stored records.
 
 With transactions 2 (KIP-890) a partition is added to a transaction when its leader receives the
 first batch. Where interceptors dropped every record, there was no batch, and the coordinator
@@ -6,7 +6,7 @@ answers the commit with 48 INVALID_TXN_STATE, which is fatal for Java's client. 
 clients add the partitions themselves, so these requests, and aborts, pass unchanged.
 
 What a coordinator of Kafka 4 answers (TransactionCoordinator.endTransaction), by its state and the
-epoch of the request: the state's own (e), or the one before it (e-1), as after a lost response or
+epoch of the request: the state's own (e), or the epoch before it (e-1), as after a lost response or
 when the coordinator, or another producer of that transactional id, has ended the transaction:
 
     state           commit, e   commit, e-1   abort, e   abort, e-1
@@ -24,11 +24,11 @@ aborted, and "done" is the answer to an abort of it: to forward the commit as an
 lost records as committed. So DescribeTransactions comes first.
 
 What then ends the empty transaction is InitProducerId with the producer's id and epoch (KIP-360).
-It raises the epoch, as an abort does. But for a transaction that has begun meanwhile it is no
-success (51), it does not take the place of a newer producer (90), and when it comes again it has
-the same answer: a client that lost the response sends its commit again; the coordinator, in Empty
-with the next epoch, answers 90, and the client gets what it should have got before. All other
-answers are the coordinator's. No gateway needs to know what another one dropped.
+It raises the epoch, as an abort does. But it does not succeed for a transaction that has begun
+meanwhile (51), it does not replace a newer producer (90), and its retry has the same answer: a
+client that lost the response sends its commit again; the coordinator, in Empty with the next epoch,
+answers 90, and the client gets the response that it has missed. All other answers are those of the
+coordinator. No gateway needs to know which records another gateway dropped.
 """
 
 from __future__ import annotations
@@ -42,21 +42,17 @@ from kio.static.primitive import i16
 
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 from penstock.wire.requests import transactions
-from penstock.wire.requests.transactions import (
-    COMPLETE,
-    EMPTY,
-    ProducerIdAndEpoch,
-    TransactionState,
-)
+from penstock.wire.requests.transactions import COMPLETE, EMPTY, TransactionState
 
 if TYPE_CHECKING:
-    from penstock.gateway.context.request_context import RequestContext
+    from penstock.gateway.context.handler_context import HandlerContext
 
 _NO_PRODUCER = ProducerIdAndEpoch(-1, -1)
 
 
-async def end_txn(context: RequestContext) -> bytes:
+async def end_txn(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     request = context.request
     response = await context.forward()
@@ -78,7 +74,7 @@ async def end_txn(context: RequestContext) -> bytes:
 
 
 async def _end_empty(
-    context: RequestContext, body: Any, code: int
+    context: HandlerContext, body: Any, code: int
 ) -> tuple[int, ProducerIdAndEpoch]:
     """End a transaction without partitions.
 

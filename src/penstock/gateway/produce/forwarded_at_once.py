@@ -1,7 +1,7 @@
 """Forwards Produce requests where they are received, if no worker has to judge a batch of theirs.
 
-Most requests are small, most records are accepted, and many topics have no policies. Whatever is
-not as plain is left to `ProduceExchange`, which comes to the same decision in more steps: a request
+Most requests are small, most records are accepted, and many topics have no policies. All other
+requests are left to `ProduceExchange`, which comes to the same decision in more steps: a request
 is only forwarded at once if each of its batches is accepted inline, or its topic has no policies,
 or these only observe (`penstock.mode`).
 """
@@ -75,9 +75,9 @@ def _are_accepted(
 def _judged_topics(
     request: ProduceRequest, connection: ConnectionContext
 ) -> list[tuple[TopicPlan, TopicData]] | None:
-    """Return the topics that have policies; None if the request has one that is not known.
+    """Return the topics that have policies; None if the request has an unknown topic.
 
-    Or one of which batches may have to be changed, or have to wait for earlier batches.
+    Or a topic whose batches may have to be changed, or to wait for earlier batches.
     """
     gateway = connection.gateway
     plan = gateway.policies.plan
@@ -95,7 +95,7 @@ def _judged_topics(
 
 
 def is_decided_by_topics(gateway: GatewayContext) -> bool:
-    """Return whether a topic's name or id alone may say what judges its batches, if anything does.
+    """Return whether a topic's name or id alone may decide which policies judge its batches.
 
     Then that is so until the policies, or the configs of a topic, change, and while no batch for
     the topic is postponed, and none of its batches may have to be changed (`_may_be_changed`).
@@ -125,7 +125,7 @@ def _observe_all(
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
-    """Have all observed topics of a request judged; return False if one needs an id first."""
+    """Judge all observed topics of a request; return False if an id must be looked up first."""
     observed = []
     for known, topic in found:
         plan = known.observed
@@ -146,7 +146,7 @@ def observe(
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> None:
-    """Have the batches of an observed topic judged; nobody is to wait for it.
+    """Judge the batches of an observed topic; the request does not wait for it.
 
     Args:
         plan: The topic's policies.
@@ -189,8 +189,8 @@ def _is_possible(connection: ConnectionContext) -> bool:
     policies = gateway.policies
     return not (
         connection.may_change_policies
-        # Nothing of a request may be stored if there is no such topic as one of its topics. And
-        # each batch of a request before it may have to be retried, whatever its topic.
+        # No batch of a request may be stored if one of its topics does not exist. And
+        # every batch of a request before it may have to be retried, in any topic.
         or (
             policies.whole_request
             and (connection.has_undecided or not gateway.topic_configs.are_stored)

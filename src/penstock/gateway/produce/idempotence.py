@@ -11,6 +11,6 @@ class Idempotence(Enum):
     TRANSLATE = "translate"
     """Their sequence numbers are changed, so that the broker sees no hole."""
     STRIP = "strip"
-    """They lose idempotence, but for transactional ones."""
+    """These clients lose idempotence, except for transactional producers."""
     REFUSE = "refuse"
     """A batch that loses a record is refused."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
@@ -116,8 +116,8 @@ class InterceptedBatches:
     def follows_drops(self, topic: str, partitions: Sequence[ProducePartition]) -> bool:
         """Return whether the sequence numbers of batches may have to be changed.
 
-        Records of the topic were dropped before, or it is not decided yet what an earlier batch of
-        the same producer loses; whatever judges the topic by now.
+        Records of the topic were dropped before, or it is undecided which records an earlier batch
+        of the same producer loses, under any policies of the topic now.
         """
         return self._producers.has_topic(topic) or any(map(self._follows_undecided, partitions))
 
@@ -184,7 +184,7 @@ class InterceptedBatches:
             partition.judging = Judging.AWAITED
         return known
 
-    def judged(self, partition: ProducePartition, verdict: Verdict) -> Verdict:
+    def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
         if partition.judging is None:
             if verdict.replacement is None:
@@ -427,7 +427,7 @@ class InterceptedBatches:
         record(partition.key, partition.arrival, partition.epoch, partition.numbers)
 
     def _postpone_all(self) -> None:
-        """Have all batches of the request retried if one of them cannot be sent."""
+        """Answer all batches of the request with a retriable error if one cannot be sent."""
         if not self._request.answered:
             return
         for partition in self._batches:
@@ -436,7 +436,7 @@ class InterceptedBatches:
                 self._withdraw(partition)
 
     def is_stored(self, partition: ProducePartition) -> bool:
-        """Return whether a batch is a retry of one that was stored or acknowledged."""
+        """Return whether a batch is a retry of a batch that was stored or acknowledged."""
         if partition.judging is None or partition.arrival is None:
             return False
         known = partition.decided or self._producers.find(
@@ -458,7 +458,7 @@ class InterceptedBatches:
     def on_early_responses(self) -> Slices[None]:
         """Record the batches that got a response before they were added.
 
-        The batches after one that is retried must not be sent before it.
+        The batches after a batch that is retried must not be sent before it.
 
         Yields:
             After each slice.
@@ -510,7 +510,7 @@ class InterceptedBatches:
         """Mark the batches as sent; those that may not be sent now get their response.
 
         Returns:
-            The batches to send in place of the client's, by position.
+            The batches to send instead of the client's, by position.
         """
         if self._request.policies.whole_request:
             self._send_all_or_none()
@@ -531,7 +531,7 @@ class InterceptedBatches:
         return replaced
 
     def _send_all_or_none(self) -> None:
-        """Send no batch of the request if one of them may not be sent now."""
+        """Send no batch of the request if one of them must not be sent now."""
         self._postpone_all()
         if any(
             self._producers.obstacle(partition.key, partition.epoch, partition.decided)

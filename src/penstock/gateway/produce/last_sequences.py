@@ -36,7 +36,7 @@ def fetch_last_sequences(
         request: The request; if it is cancelled, `on_found` is not called.
         unknown: The producers.
         on_found: Called with their last sequence numbers.
-        doubted: The topics whose leaders are looked at, too.
+        doubted: The topics whose leaders are requested, too.
     """
     connection = request.connection
     offsets: dict[tuple[str, int], LeaderOffset] = {}
@@ -85,7 +85,7 @@ def _epochs(
     doubted: Collection[str],
     offsets: Mapping[tuple[str, int], LeaderOffset],
 ) -> dict[str, dict[int, int]]:
-    """Return the epochs of the leaders that are looked at, by topic and partition."""
+    """Return the epochs of the requested leaders, by topic and partition."""
     epochs: dict[str, dict[int, int]] = {}
     for place, last in found.items():
         topic, partition = place
@@ -124,7 +124,7 @@ def _with_leaders(found: LastSequences, doubted: Collection[str], known: Leaders
         if last.code or place[0] not in doubted
         else last._replace(leader=known[place])
         if place in known
-        # Another broker leads now, whose word may be another one.
+        # Another broker is the leader now, and may respond differently.
         else LastSequence(REQUEST_TIMED_OUT)
         for place, last in found.items()
     }

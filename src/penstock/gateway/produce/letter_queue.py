@@ -1,8 +1,8 @@
 """Dead letters that wait for a broker, and what of them goes into its next request.
 
 A request has one batch for a partition (KIP-98), and a broker handles one request of a connection
-at a time. So what arrives while a request is on its way goes together into the next one, whatever
-connections of clients it comes from. A request that is slow holds nothing back: others go past it
+at a time. So letters that arrive while a request is pending go together into the next request, from
+all connections of clients. A slow request does not delay others: they overtake it
 on other connections, without the partitions that it is about.
 """
 
@@ -78,7 +78,7 @@ class WaitingLetters:
 
 
 class LetterQueue:
-    """What waits for a broker: partitions take turns, and the letters of each are in order."""
+    """The letters that wait for a broker: partitions take turns, and each keeps its order."""
 
     def __init__(self) -> None:
         self._waiting: dict[Place, deque[WaitingLetters]] = {}
@@ -94,7 +94,7 @@ class LetterQueue:
         behind.append(letters)
 
     def begin(self) -> int | None:
-        """Return a channel for a request now; None where what waits goes into a later one."""
+        """Return a channel for a request now; None if the letters go into a later request."""
         if not self._waiting or self._prompt or not self._free:
             return None
         channel = self._free.pop()
@@ -102,11 +102,11 @@ class LetterQueue:
         return channel
 
     def take(self) -> dict[Place, WaitingLetters]:
-        """Return what goes into a request: by partition, letters whose first batch is sent.
+        """Return the content of a request: by partition, letters whose first batch is sent.
 
         Letters that are over are left out.
 
-        `release` is to be called with what is returned.
+        `release` must be called with the result.
         """
         taken: dict[Place, WaitingLetters] = {}
         over: list[Place] = []
@@ -136,11 +136,11 @@ class LetterQueue:
                 self._waiting[place] = behind
 
     def be_slow(self, channel: int) -> None:
-        """Let other channels go past one whose request takes long."""
+        """Let other channels overtake a channel whose request takes long."""
         self._prompt.discard(channel)
 
     def goes_on(self, channel: int) -> bool:
-        """Return whether a channel sends the next request; if another one is prompt, that does."""
+        """Return whether a channel sends the next request; a prompt channel is preferred."""
         if not self._prompt:
             self._prompt.add(channel)
         return channel in self._prompt

@@ -42,9 +42,9 @@ class DeadLetterTopic(NamedTuple):
 
     Attributes:
         name: The dead letter topic.
-        source: The topic that its records were for.
-        partition: The partition of that topic. Letters go to the same one, modulo their topic's
-            number of partitions.
+        source: The original topic of its records.
+        partition: The partition of that topic. Letters go to the same partition, modulo their
+            topic's number of partitions.
         replicas: The replication factor of the dead letter topic, if it is created.
     """
 
@@ -77,20 +77,20 @@ class LetterTopics:
         All letters that wait for a topic share a look-up.
 
         Raises:
-            ClientError: They are not known; `retriable` says whether to try again.
+            ClientError: They are not known; `retriable` is whether to try again.
         """
         looking = self._looking.get(to.name)
         if looking is None:
             looking = asyncio.ensure_future(self._look_up(connection, to))
             self._looking[to.name] = looking
             looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
-        # It goes on for the others when one letter has waited for too long.
+        # It continues for the others when a letter has waited for too long.
         return await asyncio.shield(looking)
 
     def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, PartitionLeader]]) -> None:
         del self._looking[topic]
         if not done.cancelled():
-            done.exception()  # nobody may wait for it any more
+            done.exception()  # it may be that nothing waits for it any more
 
     async def _look_up(
         self, connection: Connection, to: DeadLetterTopic
@@ -141,7 +141,7 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
         value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
-        # Many letters come in one batch, whatever the largest batch of the source may be.
+        # Many letters are in one batch, however large the batches of the source may be.
         limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
         return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
     except (KafkaException, KeyError, TypeError, ValueError):

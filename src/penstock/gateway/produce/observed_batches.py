@@ -1,10 +1,10 @@
 """Judges the batches of observed topics (`penstock.mode`) beside their way to the broker.
 
-Nobody waits for these verdicts: they are counted and logged. The workers are processes of their own
-with the same policies, and give way to all others (nice), so that a policy that hangs here takes no
+No request waits for these verdicts: they are counted and logged. The workers are separate processes
+with the same policies and a lower priority (nice), so that a hanging policy here takes no
 worker from the topics whose records are refused. They start with the first observed batch.
 
-What waits for a verdict is copied and bounded; what finds no room is not judged, and counted as
+Waiting batches are copied, up to a limit; batches beyond the limit are not judged, and counted as
 `not_observed`.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.metrics.counts import GatewayCounts
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 BATCHES_MAX: Final = 1000
 """The most batches that wait for a verdict."""
 SHARE_OF_MEMORY: Final = 8
-"""They hold no more than this part of `queued.max.request.bytes`, beside it."""
+"""They hold no more than this part of `queued.max.request.bytes`, in addition."""
 WAIT_MS: Final = 30_000
 """As a client's request timeout: a batch waits three quarters of it for a worker."""
 _RETRY_S: Final = 30.0
@@ -49,7 +49,7 @@ _LOG_EVERY_S: Final = 60.0
 
 
 class ObservedBatch(NamedTuple):
-    """A batch that is forwarded whatever its verdict.
+    """A batch that is forwarded with any verdict.
 
     Attributes:
         plan: The policies of its topic.
@@ -58,7 +58,7 @@ class ObservedBatch(NamedTuple):
         version: The version of the Produce request.
         client_id: The client id, or None.
         connection: The number of the client's connection.
-        sender: The client, for policies that ask for it, and for what is told of the verdict.
+        sender: The client, for policies that take a context, and for the report of the verdict.
     """
 
     plan: TopicPlan
@@ -71,7 +71,7 @@ class ObservedBatch(NamedTuple):
 
 
 class TimesBeside:
-    """Counts what workers do whose verdicts nobody waits for; a `WorkerObserver`."""
+    """Counts the work of workers whose verdicts no request waits for; a `WorkerObserver`."""
 
     def __init__(self, counts: GatewayCounts) -> None:
         self._counts = counts
@@ -91,7 +91,7 @@ class TimesBeside:
         self._counts.ended(cause)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:
-        """Count what a policy has counted."""
+        """Count the events of a policy."""
         self._counts.policy_event(event, result, amount)
 
 
@@ -173,7 +173,7 @@ class ObservedBatches:
         if self._pool is None and not self._start_pool():
             self._leave_out(batch, data)
             return
-        kept = bytes(data)  # a view would hold the whole request
+        kept = bytes(data)  # a view would keep the complete request in memory
         self.batches += 1
         self.held_bytes += len(kept)
         if self._is_open:
@@ -239,7 +239,7 @@ class ObservedBatches:
                 **({} if is_known else {"exc_info": error}),
             )
 
-    def _judged(self, batch: ObservedBatch, data: bytes, verdict: Verdict) -> None:
+    def _judged(self, batch: ObservedBatch, data: bytes, verdict: PolicyVerdict) -> None:
         self.batches -= 1
         self.held_bytes -= len(data)
         if verdict.cause is FailureCause.NOT_JUDGED:
@@ -247,7 +247,9 @@ class ObservedBatches:
         else:
             self._report(batch, data, verdict)
 
-    def _report(self, batch: ObservedBatch, data: bytes | memoryview, verdict: Verdict) -> None:
+    def _report(
+        self, batch: ObservedBatch, data: bytes | memoryview, verdict: PolicyVerdict
+    ) -> None:
         if self._counts is not None:
             self._counts.observed(batch.plan, data, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:

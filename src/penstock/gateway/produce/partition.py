@@ -1,6 +1,6 @@
 """A topic and a partition of a Produce request, from the request to its response.
 
-The state of the batch of a partition is here, and nowhere else: its producer, its verdict, its
+The state of a partition's batch is only here: its producer, its verdict, its
 replacement, its response. `verdicts` applies a verdict, `intercepted_batches` decides what is sent.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.engine.verdict import PolicyVerdict, Replacement
     from penstock.gateway.produce.dead_letter_writer import LettersRefused
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.producer_state.producers import Arrival
@@ -97,12 +97,12 @@ class ProducePartition:
         arrival: Its producer as in the request, if sequence numbers may have to be changed.
         is_registered: Whether later batches of the producer wait for the decision.
         judging: Whether it is judged; None for a batch that is sent as it is.
-        replacement: What is sent in its place, as policies want it.
+        replacement: The batch that is sent instead, because of policies.
         keeps_numbers: Whether it is sent with its sequence numbers, since nothing is dropped.
-        key: Its producer; only of a batch that has one, and may not be sent as it is.
+        key: Its producer; only for a batch of a producer that may not be sent unchanged.
         numbers: The producer's sequence numbers; as `key`.
-        is_unknown: Whether nothing is known of the producer, so that it has to begin again.
-        decided: What was decided about the batch; None if its numbers are not changed.
+        is_unknown: Whether the producer is unknown, so that it has to begin again.
+        decided: The decision about the batch; None if its numbers are not changed.
         outgoing: The bytes for the broker, as they were decided.
         is_unchanged: Whether the broker gets the client's bytes instead.
     """
@@ -122,7 +122,7 @@ class ProducePartition:
         self._part = part
         self._producer: object = _NOT_READ
         self.response: PartitionResponse | None = None
-        self.verdict: Verdict | None = None
+        self.verdict: PolicyVerdict | None = None
         self.is_retry = False
         self.store_letters: StoreLetters | None = None
         self.refused_letters: LettersRefused | None = None
@@ -161,7 +161,7 @@ class ProducePartition:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the producer, of which there is one."""
+        """The epoch of the producer, if there is a producer."""
         assert self.producer is not None
         return self.producer.epoch
 

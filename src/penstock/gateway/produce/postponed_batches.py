@@ -1,16 +1,16 @@
 """Batches of idempotent producers that have to be retried before later batches.
 
-A broker finds a gap in a producer's sequence numbers, but not before it has stored a batch of that
-producer: it takes any number for the first one. So the batches after one that was answered with a
-retriable error are answered so, too, until that one has come again and got another answer.
+A broker detects a gap in a producer's sequence numbers, but not before it has stored a batch of
+that producer: it accepts any number for the first batch. So after a batch with a retriable error,
+all later batches get a retriable error, until the first batch was retried with another result.
 
-Over a new connection a client first sends the oldest batch that has no answer. So what comes there
-before the batch that was to come again shows that it has got its answer: from another gateway.
+Over a new connection a client first sends the oldest batch without a response. So a later batch
+that arrives there first shows that the earlier batch got its response from another gateway.
 
-Over the same connection a client sends the batches after the first one again only after that one.
-If they come without it, or later ones do, another broker may have been the leader meanwhile, and
-have got the first one through another gateway. So the broker is asked for the producer's last
-sequence number (KIP-664), and the batch that follows is the first that has to come.
+Over the same connection a client retries the batches after the first batch only after that batch.
+If they arrive without it, or later batches do, another broker may have been the leader meanwhile,
+and may have the first batch through another gateway. So the gateway requests the producer's last
+sequence number (KIP-664), and the batch that follows it is the first that has to arrive.
 
 Batches of topics with interceptors are not kept here: see `producer_state`.
 """
@@ -51,9 +51,10 @@ class _First:
     Attributes:
         epoch: Its producer's epoch.
         base_sequence: Its first sequence number.
-        connection: The number of the connection over which it came; later ones are larger.
+        connection: The number of the connection over which it came; later connections have larger
+            numbers.
         following: The sequence number after the last batch that came over the connection.
-        requested_at: When the broker was last asked for the last sequence number.
+        requested_at: When the last sequence number was last requested.
     """
 
     epoch: int
@@ -66,18 +67,18 @@ class _First:
 class PostponedBatches:
     """The first batch of each producer and partition that has to be retried.
 
-    The calls for one producer and partition are in the order of its requests. Where there is no
-    room for another one, the principal that has most makes room: none pushes out those of one that
-    has fewer. Clients that do not authenticate are one principal.
+    The calls for one producer and partition are in the order of its requests. If there is no
+    room for another producer, the principal with the most producers loses one: it cannot displace
+    those of a principal with fewer. Clients that do not authenticate are one principal.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._first: dict[str, TTLCache[ProducerKey, _First]] = {}  # by principal
         self._none: TTLCache[ProducerKey, _First] = TTLCache(0, KEPT_S, clock)
-        # How many of each topic. What is too old is still counted, until the topic is, too.
+        # The number for each topic. Old entries are counted until the topic is counted again.
         self._topics: TTLCache[str, int] = TTLCache(math.inf, KEPT_S, clock)
-        self._count = 0  # of what has not been removed, though some may be too old
+        self._count = 0  # of the entries that are not removed yet, though some may be too old
 
     def __len__(self) -> int:
         return sum(map(len, self._first.values()))
@@ -115,7 +116,7 @@ class PostponedBatches:
         return distance(add(first.base_sequence, 1), batch.base_sequence) >= 0
 
     def may_be_past(self, key: ProducerKey, batch: BatchProducer, connection: int) -> bool:
-        """Return whether to ask the broker if it has stored the first batch meanwhile.
+        """Return whether to request the last sequence number, to see if the first batch is stored.
 
         Args:
             key: The partition and the producer.
@@ -144,7 +145,7 @@ class PostponedBatches:
         if last is None or last.code or last.epoch < first.epoch:
             return
         if last.epoch > first.epoch:
-            self._forget(key)  # the broker refuses what the older epoch still sends
+            self._forget(key)  # the broker refuses later batches of the older epoch
         elif last.sequence >= 0 and distance(first.base_sequence, last.sequence) >= 0:
             first.base_sequence = add(last.sequence, 1)
 
@@ -219,7 +220,7 @@ class PostponedBatches:
 
 
 def _is_past(first: _First, batch: BatchProducer, connection: int) -> bool:
-    """Return whether a batch is the first one, or shows that the producer is past it."""
+    """Return whether a batch is the first batch, or shows that the producer is past it."""
     if first.epoch < batch.epoch or first.connection < connection:
         return True
     return 0 <= distance(batch.base_sequence, first.base_sequence) < max(batch.record_count, 1)

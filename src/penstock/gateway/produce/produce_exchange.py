@@ -3,9 +3,9 @@
 Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
 request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
 responses are merged into the broker's response in the order of the request. A batch that an
-interceptor changed is sent in place of the original (`intercepted_batches`). What only observes
-(`penstock.mode`) is judged beside; in quarantine bad records are left out of their batch as if
-interceptors had dropped them, and dead letters are stored before the rest is sent. Topic ids
+interceptor changed is sent instead of the original (`intercepted_batches`). Policies that only
+observe (`penstock.mode`) judge separately; in quarantine bad records are left out of their batch as
+if interceptors had dropped them, and dead letters are stored before the rest is sent. Topic ids
 (version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
 connection, so the cluster's ACLs apply. A topic that the broker does not know gets the broker's
 error code.
@@ -40,7 +40,7 @@ from penstock.wire.slices import finish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
@@ -65,7 +65,7 @@ class ProducePhase(Enum):
     JUDGING = "judging"
     """Workers judge the batches."""
     JUDGED = "judged"
-    """All verdicts are there."""
+    """All verdicts are known."""
     FETCHING_STATE = "fetching state"
     """The broker sends producers' last sequence numbers that are not known here."""
     STATE_FETCHED = "state fetched"
@@ -175,10 +175,10 @@ class ProduceExchange(Held):
 
     def _on_topics_known(self) -> None:
         assert self._steps is not None
-        self._request.policies = self._request.gateway.policies  # one set for the whole request
+        self._request.policies = self._request.gateway.policies  # one set for the complete request
         self._steps.submission.begin(self._verdict_received)
 
-    def _on_verdict(self, partition: ProducePartition, verdict: Verdict) -> None:
+    def _on_verdict(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         if self._steps is None:  # cancelled
             return
         try:
@@ -284,7 +284,8 @@ class ProduceExchange(Held):
     def _is_order_known(self, *, is_next: bool) -> Slices[bool]:
         """Return whether it is known which batches have to be retried before those of the request.
 
-        Otherwise, when the request is next, the broker is asked which batches it has stored.
+        Otherwise, when the request is next, the broker is queried for the batches that it has
+        stored.
         """
         request = self._request
         if self._is_order_checked or not request.connection.may_support_describe_producers:
@@ -302,9 +303,9 @@ class ProduceExchange(Held):
         return not batches
 
     def _last_sequences_are_known(self, *, is_next: bool) -> Slices[bool]:
-        """Return whether nothing has to be known of the producers of intercepted batches.
+        """Return whether no state of the producers of intercepted batches is missing.
 
-        Otherwise, when the request is next, the broker is asked.
+        Otherwise, when the request is next, the broker is queried.
         """
         if self._phase is not ProducePhase.JUDGED:
             return True
@@ -392,7 +393,7 @@ class ProduceExchange(Held):
     def _merge_response_of(
         self, outgoing: Sequence[bytes | memoryview]
     ) -> Sequence[bytes | memoryview]:
-        """Merge the broker's response, if there will be one, with the local ones."""
+        """Merge the broker's response, if there will be one, with the local responses."""
         if outgoing and self.expects_response:
             self.transform = self._merge
         return outgoing

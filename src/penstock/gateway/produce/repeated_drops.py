@@ -1,7 +1,7 @@
 """Drops records of a retried batch again, where no policy of its topic is left to judge it.
 
-Interceptors may have been taken away since the batch was received first, by a reload or by
-`penstock.mode`. What was decided then stays: the sequence numbers of all batches behind it are
+Interceptors may have been removed since the batch was received first, by a reload or by
+`penstock.mode`. The decision stays: the sequence numbers of all later batches are
 lower by the number of records that were dropped.
 """
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Configuration
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge
 
 log = structlog.get_logger()
 
 
 class RepeatedDrops:
-    """Rebuilds batches without some records, in a thread: it takes long for large ones."""
+    """Rebuilds batches without some records, in a thread: large batches take long."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class RepeatedDrops:
         self._configuration = configuration
         self._run = run
 
-    def submit(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         """Drop records of a batch again; the same parameters as `Supervisor.submit`."""
         self._run(self._drop_again(batch, done))
 
-    async def _drop_again(self, batch: BatchToJudge, done: Callable[[Verdict], None]) -> None:
+    async def _drop_again(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
         plan = batch.plan
         place = Place(plan.topic, batch.partition, plan.dead_letters_have_context)
         limits = self._configuration

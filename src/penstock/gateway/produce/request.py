@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.turns import Work
     from penstock.wire.requests.produce import ProduceRequest
@@ -159,7 +159,7 @@ class ReceivedRequest:
                 yield
         return found
 
-    def refuse(self, partition: ProducePartition, topic: str, verdict: Verdict) -> None:
+    def refuse(self, partition: ProducePartition, topic: str, verdict: PolicyVerdict) -> None:
         """Refuse a batch: respond, count and report it."""
         self.answer(
             partition,
@@ -179,7 +179,7 @@ class ReceivedRequest:
         self,
         partition: ProducePartition,
         topic: str,
-        verdict: Verdict,
+        verdict: PolicyVerdict,
         records: int,
         dead_letter_topic: str | None = None,
     ) -> None:

@@ -1,6 +1,6 @@
 """Decides which batches of a request have to be retried, because an earlier batch has to.
 
-Of topics whose batches are sent as they are. `postponed_batches` has the rule, and what is known
+For topics whose batches are sent unchanged. `postponed_batches` has the rule, and the state
 of each producer. The batches of other topics are kept in order by their sequence numbers:
 `producer_state.producer` decides about them (see `intercepted_batches`).
 """
@@ -53,7 +53,7 @@ class SendOrder:
         self._postponed = request.gateway.postponed
 
     def __bool__(self) -> bool:
-        """Whether some batch of a producer has to be retried; usually there is none."""
+        """Whether a batch of a producer has to be retried; usually there is none."""
         return bool(self._postponed)
 
     @property

@@ -29,7 +29,7 @@ from penstock.wire.requests.produce import PartitionResponse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.producer_state.batch import Batch
@@ -52,14 +52,14 @@ class Submission:
         request: ReceivedRequest,
         lookup: TopicLookup,
         intercepted: InterceptedBatches,
-        on_verdict: Callable[[ProducePartition, Verdict], None],
+        on_verdict: Callable[[ProducePartition, PolicyVerdict], None],
     ) -> None:
         """Take the request's turn among those of its connection.
 
         Args:
             request: The request.
-            lookup: What is known of its topics.
-            intercepted: Those of its batches that may not be sent as they are.
+            lookup: The known facts about its topics.
+            intercepted: Those of its batches that may not be sent unchanged.
             on_verdict: Called with each verdict.
         """
         self._request = request
@@ -73,12 +73,12 @@ class Submission:
             self._delay_others()
 
     def _delay_others(self) -> None:
-        """Keep what follows from the same client from being submitted before this request."""
+        """Keep later requests of the same client from being submitted before this request."""
         self._submitted = asyncio.get_running_loop().create_future()
         self._request.connection.submitting = self._submitted
 
     def let_others_submit(self) -> None:
-        """Let what waits for it be submitted."""
+        """Let waiting requests be submitted."""
         if self._submitted is not None and not self._submitted.done():
             self._submitted.set_result(None)
 
@@ -110,7 +110,7 @@ class Submission:
 
         Args:
             steps: Submits them.
-            before: Submits those of a request before this one: a partition's keep their order.
+            before: Submits those of an earlier request: a partition's keep their order.
             on_submitted: See `begin`.
         """
         try:
@@ -125,7 +125,7 @@ class Submission:
             self._request.fail(error)
 
     def is_last_verdict(self) -> bool:
-        """Count a verdict; return whether it is the last one, and all are submitted."""
+        """Count a verdict; return whether it is the last verdict, and all are submitted."""
         self._missing -= 1
         return not self._missing
 

@@ -1,6 +1,6 @@
 """The third step of a Produce request: its verdicts, and what else may refuse a batch.
 
-A batch that is accepted is refused all the same if too many of its topic's records are bad
+A batch that is accepted is refused nevertheless if too many of its topic's records are bad
 (`penstock.quarantine.max.ratio`), if its client may not write to the topic whose dead letters it
 has, or if policies made it larger than the topic's `max.message.bytes`.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
@@ -46,7 +46,7 @@ class Verdicts:
         self._accepted: list[ProducePartition] = []
         self._with_letters: list[tuple[str, ProducePartition]] = []
 
-    def take(self, partition: ProducePartition, verdict: Verdict) -> None:
+    def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch."""
         plan = partition.topic.plan
         assert plan is not None
@@ -63,8 +63,8 @@ class Verdicts:
             self._accepted.append(partition)
 
     def _within_ratio(
-        self, partition: ProducePartition, plan: TopicPlan, verdict: Verdict
-    ) -> Verdict:
+        self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
+    ) -> PolicyVerdict:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         if verdict.outcome is not Outcome.ACCEPTED or plan.quarantine_max_ratio >= 1:
             return verdict
@@ -82,10 +82,10 @@ class Verdicts:
         )
         return replace(refusal, outcome=Outcome.REFUSED, message=bounded(text))
 
-    # When all of them are there
+    # When all verdicts are known
 
     def check(self) -> None:
-        """Check what policies accepted; `on_done` is called when nothing more can be refused."""
+        """Check batches that policies accepted; call `on_done` once no more can be refused."""
         if self._with_letters:
             self._check_rights()
         else:
@@ -165,7 +165,7 @@ class Verdicts:
             self._request.refuse(partition, name, refused(MESSAGE_TOO_LARGE, text, ""))
 
     def _count_accepted(self) -> None:
-        """Count what policies accepted, and was not refused since.
+        """Count the batches that policies accepted, and that were not refused since.
 
         Report the records in it that policies object to.
         """

@@ -1,7 +1,7 @@
 """Whether clients may write to topics whose bad records the gateway itself stores elsewhere.
 
-Brokers check it for all batches that they receive. Dead letters are written by the gateway's own
-principal, so it asks on the client's connection first.
+Brokers check it for all batches that they receive. Dead letters are written with the gateway's
+principal, so the gateway first sends a request on the client's connection.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ that case the broker is not read either while its response is collected: a clien
 thousand times as much as it has sent itself. Nor is it read during work on its last request.
 
 While nothing on a connection needs Python, native threads have its sockets (`lane`): the transports
-are paused. Whatever else is to happen to the connection takes it back first.
+are paused. Any other work on the connection takes it back first.
 
 A client whose broker, or gateway, is lost before its first response gets a reset (`resets`).
 """
@@ -52,7 +52,7 @@ HALF_CLOSED_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
 _FIRST_TRY: Final = 4
-"""A connection is given to the lane after so many reads. If it is not taken, or comes back soon,
+"""A connection is passed to the lane after so many reads. If it is not taken, or comes back soon,
 it waits longer."""
 _LAST_TRY: Final = 1024
 _WORTH_IT: Final = 8
@@ -279,7 +279,7 @@ class ClientConnection(asyncio.Protocol):
             self._gateway,
             route,
             client=self._client,
-            upstream=_Writer(transport),
+            upstream=_TransportWriter(transport),
             request_max_bytes=self._gateway.request_max_bytes,
             on_done=self.close,
             on_progress=self._progress,
@@ -300,8 +300,8 @@ class ClientConnection(asyncio.Protocol):
     async def _wait_for_request(self) -> None:
         """Wait until the client has sent something.
 
-        Where a connection ends at once, a client may find that it could not connect. franz-go gives
-        up then where it needs a producer id (`isDialNonTimeoutErr`), and not after a reset.
+        If a connection ends at once, a client may find that it could not connect. franz-go gives
+        up in that case if it needs a producer id (`isDialNonTimeoutErr`), and not after a reset.
         """
         if not self._early:
             self.resume("connecting")
@@ -376,7 +376,7 @@ class ClientConnection(asyncio.Protocol):
         return True
 
     def take_back(self) -> None:
-        """Take the connection back from the lane, if it has it, and go on where it was."""
+        """Take the connection back from the lane, if it has it, and continue."""
         number, lane = self._lane_number, self._lane
         session, upstream = self._session, self._upstream
         if number is None or lane is None or session is None or upstream is None:
@@ -703,7 +703,7 @@ def _socket(transport: asyncio.Transport) -> int:
     return number
 
 
-class _Writer:
+class _TransportWriter:
     """Writes to a transport, and does nothing once it is closing."""
 
     __slots__ = ("_transport",)
@@ -720,12 +720,12 @@ class _Writer:
             self._transport.writelines(list(data))
 
 
-class _ClientWriter(_Writer):
+class _ClientWriter(_TransportWriter):
     """Writes to a client; buffered bytes are flushed when the connection is closed.
 
     Attributes:
-        has_written: Whether it has. Until then the connection ends by a reset, if nothing else is
-            said, so also where the gateway is killed.
+        has_written: Whether it has. Until then the connection ends with a reset by default,
+            also if the gateway is killed.
     """
 
     __slots__ = ("has_written",)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.context.request_context import RequestContext
+from penstock.gateway.context.handler_context import HandlerContext
 from penstock.wire import client_requests
 from penstock.wire.errors import WireError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.context.request_context import Handler
+    from penstock.gateway.context.handler_context import Handler
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class HandlerExchange(Held):
         connection.advance()
 
     def run_handler(self) -> None:
-        """Start the handler: all requests before this one have been sent to the broker."""
+        """Start the handler: all requests before this request have been sent to the broker."""
         if self._task is None:
             self._task = self._connection.gateway.run(self._respond())
 
@@ -57,7 +57,7 @@ class HandlerExchange(Held):
         try:
             request = client_requests.read_request(self._frame)
             hold = partial(connection.hold, self)
-            context = RequestContext(request, connection, self.transform, hold)
+            context = HandlerContext(request, connection, self.transform, hold)
             response = await self._handler(context)
         except WireError as error:
             log.warning("closing a connection", api_key=self.api_key, reason=str(error))

@@ -1,13 +1,13 @@
 """A budget for the memory that is held for all clients (`queued.max.request.bytes`, KIP-72).
 
 The budget counts incomplete requests, requests that wait for a verdict or for the broker, responses
-of brokers that are collected because they are read or changed, what handlers hold, the names of
+of brokers that are collected because they are read or changed, memory that handlers hold, names of
 topics that connections remember, and responses that the client has not read. Bytes count when they
-have been received, whatever length was announced.
+have been received, not when a length was announced.
 
 When the total reaches the budget, connections that hold more than a little are paused: neither
-their client is read, nor the broker where what it sends would be held. TCP makes them wait; nothing
-is dropped. So that this comes to an end, one of them is read on, until its request is complete and
+their client is read, nor the broker if its bytes would be held. TCP makes them wait; nothing
+is dropped. To resolve this, one of them is still read, until its request is complete and
 has its response: that frees the memory for the next connection.
 
 Connections that hold little are still read. All of these together have a share beyond the budget.
@@ -40,16 +40,16 @@ READ_BYTES: Final = 256 * 1024
 _COUNTS_BYTES: Final = 16 * 1024
 """A client that holds less is not stuck in the sense of `STUCK_S`."""
 STUCK_S: Final = 30.0
-"""If no paused client could be resumed for this time, one connection is closed: the one that has
+"""If no paused client could be resumed for this time, one connection is closed: that which has
 freed no memory for the longest time. So is the client that is read beyond the budget, if its
 request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
 _COLLECTOR_THRESHOLDS: Final = (1_000, 5, 2_000)
-"""A generation's collection follows so many objects, or collections of the generation before it. So
-one of the first two looks at 7,000 objects, and takes a few milliseconds on a busy machine. More at
-a time would not be less work in all."""
+"""A generation is collected after so many objects, or collections of the generation before it. So
+a collection of the first two reads 7,000 objects, and takes a few milliseconds on a busy machine.
+Larger collections would not be less work in total."""
 
 
 class Holder(Protocol):
@@ -63,7 +63,7 @@ class Holder(Protocol):
 
     @property
     def remembered_bytes(self) -> int:
-        """The part of what is held that stays when all of its requests have their responses."""
+        """The part of the held memory that stays when all of its requests have their responses."""
 
     def pause(self, reason: str) -> None:
         """Stop reading it."""
@@ -262,8 +262,8 @@ def collect_seldom() -> None:
     """Have Python's collector stop the event loop seldom and shortly, once everything is loaded.
 
     A full collection looks at every object: with what Penstock loads and a request of 20,000
-    entries that takes 0.1 s. Current objects are left out from here on, and objects that outlive
-    two collections are looked at seldom. Connections that have ended leave no cycles of objects.
+    entries that takes 0.1 s. Current objects are left out from now on, and objects that outlive
+    two collections are collected seldom. Connections that have ended leave no cycles of objects.
     """
     gc.collect()
     gc.freeze()

@@ -21,7 +21,7 @@ _END: Final = struct.pack("ii", 0, 0)
 
 
 def reset_on_close(transport: asyncio.Transport, is_reset: bool) -> None:
-    """Say how a connection ends, also where the process is killed.
+    """Set how a connection ends, also if the process is killed.
 
     Args:
         transport: The connection. A closed connection stays as it is.

@@ -1,7 +1,7 @@
-"""The routing table: what the gateway does with each of Kafka's APIs.
+"""The routing table: the handling of each of Kafka's APIs.
 
-A row names the versions that are served, which requests are held and by what, and what happens
-to the broker's response. An API without a row passes through unchanged, in every version.
+A row names the versions that are served, which requests are held and by which part, and the change
+of the broker's response. An API without a row passes through unchanged, in every version.
 ApiVersions responses are limited to the versions in this table. A request outside of them closes
 the connection, as a broker does with a version that it does not support.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Transform,
     )
     from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.request_context import Handler
+    from penstock.gateway.context.handler_context import Handler
     from penstock.wire.requests.share_fetch import Rewriter
     from penstock.wire.slices import Slices
 
@@ -200,7 +200,7 @@ def _has_state_of_topics(gateway: GatewayContext) -> bool:
     )
 
 
-# What happens to a response.
+# The handling of a response.
 
 
 def pass_through(_connection: ConnectionContext, _version: int) -> None:
@@ -267,8 +267,8 @@ class Route(NamedTuple):
     Attributes:
         api_key: The API key.
         versions: The first and the last version that are served; all versions by default.
-        hold: Which requests are held, and by what.
-        respond: What happens to the broker's response.
+        hold: Which requests are held, and by which part.
+        respond: The change of the broker's response.
         read_acks: For an API whose requests may have no response: reads `acks` from the first
             bytes of a streamed request, and returns None if more bytes are needed.
         before_login: Whether it is served before the client has authenticated.

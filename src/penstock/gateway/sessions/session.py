@@ -1,8 +1,8 @@
 """The protocol of a client's connection to a broker, without sockets: bytes in, bytes out.
 
-Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
-held until a decision about the request for the broker. Requests that follow a held request wait in
-`_pending`, so that the broker receives requests in the client's order. Released requests are in
+Requests are split into frames. The routing table (`routes`) decides which are streamed, and which
+are held until a decision about the request for the broker. Requests that follow a held request wait
+in `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
 are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
 its next response belongs to the first exchange in `_expected`. That exchange is also the first in
@@ -98,12 +98,12 @@ Transferred = tuple[int, int, int, float, float, bool]
 
 
 class Between(NamedTuple):
-    """The state of a session between two bytes, of which all that is sent is forwarded.
+    """The state of a session between two bytes, with all earlier bytes forwarded.
 
     Attributes:
         request_left: The bytes of the current request that have not been received yet.
         is_last: Whether that is the last exchange of `expected`.
-        receiving: Otherwise the request, if there is one.
+        receiving: Otherwise the request, or None.
         response_left: The bytes of the current response that have not been received yet.
         expected: The requests whose responses are expected, in order.
         unconfirmed: Whether the broker may not have read a request that has no response.
@@ -221,10 +221,10 @@ class Session:
         self._unconfirmed = False
         self._has_received_request = False
 
-    # Where somebody else goes on (`lane`)
+    # While the lane has the connection (`lane`)
 
     def leave(self) -> tuple[Between, bytes, bytes] | None:
-        """Give away a session of which nothing is held, changed or awaited by the gateway.
+        """Return a session without held, changed or awaited requests, to pass it to the lane.
 
         Returns:
             The state between the bytes, and the received bytes of the client's next request and of
@@ -260,7 +260,7 @@ class Session:
         self._unanswered.clear()
         self._unanswered_size = 0
         self._receiving, self._unconfirmed = None, False
-        if self._counts is not None:  # whoever processes them counts them
+        if self._counts is not None:  # the code that processes them counts them
             self._counts.client_bytes -= len(client_head)
             self._counts.broker_bytes -= len(broker_head)
         return between, client_head, broker_head
@@ -329,9 +329,9 @@ class Session:
         self._responses.feed(data)
 
     def client_disconnected(self) -> None:
-        """End the session, since the client sends nothing more. Complete requests are still sent.
+        """End the session, because the client has closed. Complete requests are still sent.
 
-        Of those that expect a response only those are sent that workers have begun to judge.
+        Requests that expect a response are only sent if workers have begun to judge them.
         """
         self.cancel_waiting()
         self._requests.stop()
@@ -347,8 +347,8 @@ class Session:
     def cancel_waiting(self) -> None:
         """Cancel the jobs that wait for a worker: the client reads no responses any more.
 
-        Requests that expect no response (acks=0) are still judged, since nobody retries them: in
-        the turn of all clients that are gone.
+        Requests that expect no response (acks=0) are still judged, since no client retries them: in
+        the turn of all clients that have disconnected.
         """
         for policies in self._policies_of_pending():
             policies.cancel(self.number)
@@ -398,7 +398,7 @@ class Session:
 
     @property
     def is_answering(self) -> bool:
-        """Whether work on a response goes on; no further responses are processed until then."""
+        """Whether work on a response continues; no further responses are processed until then."""
         return self._work is not None
 
     @property
@@ -771,7 +771,7 @@ class Session:
             self._end_when_idle()
 
     def _rewrite(self, rewriter: Rewriter, piece: bytes, last: bool) -> None:
-        """Stream a part of a response of which a few bytes are changed."""
+        """Stream a part of a response with a few changed bytes."""
 
         def on_done(buffers: Buffers) -> None:
             self._client.writelines(buffers)
@@ -785,7 +785,7 @@ class Session:
     def _work_on(
         self, slices: Slices[Buffers], on_done: Callable[[Buffers], None], size: int
     ) -> None:
-        """Work on a response; what the broker sends meanwhile is put aside."""
+        """Work on a response; bytes that the broker sends meanwhile are kept."""
         begun = self.gateway.turns.begin(
             slices, partial(self._work_done, on_done), self._work_failed
         )
@@ -871,7 +871,7 @@ class Session:
 
     @property
     def supports_leader_epochs(self) -> bool:
-        """Whether the broker says where leaders' epochs end, if it supports DescribeProducers."""
+        """Whether the broker, if it supports DescribeProducers, returns the ends of epochs."""
         return self._supports_leader_epochs
 
     def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
@@ -915,7 +915,7 @@ class Session:
 
 
 def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
-    """Return whether a request is forwarded without being looked at."""
+    """Return whether a request is forwarded without being read."""
     return isinstance(exchange, Streamed) and exchange.is_streamed
 
 

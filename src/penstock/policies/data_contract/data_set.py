@@ -1,8 +1,8 @@
 """The rules of a contract about a data set, which are judged on stored records (`penstock audit`).
 
-A record gives values to a rule, these are counted, and the sums of all records are measured: so
-parts of a topic can be counted apart. Source: "Data Quality" and "Service-Level Agreement" of the
-Open Data Contract Standard 3.1.
+Each record contributes values to a rule. These are counted, and the sums of all records are
+compared with the limits, so parts of a topic can be counted separately. Source: "Data Quality" and
+"Service-Level Agreement" of the Open Data Contract Standard 3.1.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SECONDS: Final = {
 
 
 class Totals(NamedTuple):
-    """What records gave to a rule.
+    """The sums of a rule over records.
 
     Attributes:
         total: The values.
@@ -78,7 +78,7 @@ class Totals(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a record gives to a rule.
+    """The contribution of a record to a rule.
 
     Attributes:
         total: The values.
@@ -104,8 +104,8 @@ class DataSetRule:
         limits: Operators of ODCS, with their numbers.
         unit: What the number counts; empty for values.
         paths: The properties.
-        severity: As it is written; empty for none.
-        schema: What values have to be, for `invalidValues` and `missingValues`.
+        severity: The text of the contract; empty if it has none.
+        schema: The schema of valid values, for `invalidValues` and `missingValues`.
         seconds: Of the unit, for `freshness`.
     """
 
@@ -129,14 +129,14 @@ class DataSetRule:
 
     @property
     def is_error(self) -> bool:
-        """Whether the data falls short where the rule is broken."""
+        """Whether the audit fails if the rule is broken."""
         return self.severity not in _NOTHING_WRONG
 
     def look(self, row: Any, timestamp: int, now_ms: int) -> Given:
-        """Return what a record gives.
+        """Return the contribution of a record.
 
         Args:
-            row: Its value; None for what is not JSON.
+            row: Its value; None if it is not JSON.
             timestamp: Of the record, in ms; negative without one.
             now_ms: The time. An instant that is further ahead than clocks differ does not count.
         """
@@ -154,7 +154,7 @@ class DataSetRule:
         return Given(count, bad)
 
     def measured(self, totals: Totals, now_ms: int) -> float | None:
-        """Return what the rule compares with its limits; None where there is nothing to measure.
+        """Return the value that the rule compares with its limits; None without records to measure.
 
         Args:
             totals: Of all records.
@@ -226,17 +226,19 @@ def data_set_rules(
         title: The contract and the object, for people.
         name: The object's name.
         written: The object, as it is written.
-        agreed: What the contract promises of it: `slaProperties`.
-        others: What the contract says of it that records are not judged by.
+        agreed: The promises of the contract about it: `slaProperties`.
+        others: The parts of the contract by which records are not judged.
     """
-    made = _Maker(written, [entry for entry in others if entry.concern is not Concern.DATA_SET])
+    made = _DataSetRulesReader(
+        written, [entry for entry in others if entry.concern is not Concern.DATA_SET]
+    )
     made.of_object(name)
     for promise in agreed:
         made.promise(promise, name)
     return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
 
 
-class _Maker:
+class _DataSetRulesReader:
     def __init__(self, written: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
         self._written = written
         self.rules: list[DataSetRule] = []
@@ -394,7 +396,7 @@ def _why_not(metric: str, path: Path | None, limits: Sequence[tuple[str, Any]]) 
 
 
 def _schema(metric: str, rule: Mapping[str, Any], place: str) -> str:
-    """Return what values have to be; empty for anything."""
+    """Return the schema of valid values; empty for any value."""
     if metric not in {"missingValues", "invalidValues"}:
         return ""
     made = schema_of_metric(metric, rule, place, name_of_rule(rule))

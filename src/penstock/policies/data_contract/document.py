@@ -1,4 +1,4 @@
-"""A contract's file: what it says, and which of its objects is a topic's.
+"""A contract's file: its content, and the object that describes a topic.
 
 Source: Open Data Contract Standard 3.x, https://bitol-io.github.io/open-data-contract-standard/
 """
@@ -20,16 +20,16 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class ContractError(Exception):
-    """A contract cannot be used; the text says where and why."""
+    """A contract cannot be used; the text has the place and the reason."""
 
 
 class Contract(NamedTuple):
-    """What a contract says.
+    """The content of a contract.
 
     Attributes:
         title: Its name and version, for messages.
         objects: The objects of its schema, as they are written, by their names.
-        agreed: What it promises of the whole, such as freshness: `slaProperties`.
+        agreed: Its promises about all records together, such as freshness: `slaProperties`.
     """
 
     title: str
@@ -61,7 +61,7 @@ def read_contract(folder: Path, name: str) -> Contract:
         name: A path below it, or an absolute path.
 
     Raises:
-        ContractError: It is missing, or is no contract.
+        ContractError: It is missing, or is not a contract.
     """
     return _contract(name, _parsed(name, _read(folder / name, name)))
 
@@ -150,7 +150,7 @@ def listed(of: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
     """Return the mappings that a key lists; none where it is not there.
 
     Raises:
-        ContractError: It lists something else.
+        ContractError: The list has entries of another type.
     """
     found = of.get(key)
     if found is None:

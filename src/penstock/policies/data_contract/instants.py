@@ -56,7 +56,7 @@ def pattern_of(kind: str, written: str | None, *, has_zone: bool = True) -> tupl
     Args:
         kind: `date`, `time` or `timestamp`.
         written: The format, if it has one.
-        has_zone: Whether a timestamp without a format has to say its distance from UTC.
+        has_zone: Whether a timestamp without a format needs its distance from UTC.
 
     Returns:
         None where the format has parts that are not known here.

@@ -56,8 +56,8 @@ class _Object(NamedTuple):
 
     Attributes:
         check: Its schema.
-        not_judged: What the contract says beside that.
-        words: The messages where a pattern of ours does not match.
+        not_judged: The other parts of the contract.
+        words: The messages for values that do not match a pattern of Penstock.
         title: The object and the contract, for messages.
         of_data_set: The rules about all records together.
     """
@@ -157,7 +157,7 @@ class DataContract(Policy):
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.
 
-        They are rules about the whole data set, and rules in another language.
+        They are rules about the complete data set, and rules in another language.
 
         Raises:
             ValueError: The topic has no object in the contract.
@@ -205,7 +205,7 @@ class DataContract(Policy):
         )
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `all_fit` does; return whether they can."""
+        """Configure native threads to judge as `all_fit` does; return whether that is possible."""
         del text
         name = self._name("")
         return name is not None and self._of_object(name).check.judge_natively(
@@ -232,7 +232,7 @@ class DataContract(Policy):
         return sorted(found.items())
 
     def _warn(self, contract: Contract) -> None:
-        """Say what records are not judged by, once for the contract."""
+        """Log the parts by which records are not judged, once for the contract."""
         names = (self._named,) if self._named else contract.objects
         found = [str(rule) for name in names for rule in self._of_object(name).not_judged]
         if found:
@@ -298,6 +298,6 @@ def _promises(agreed: Sequence[Mapping[str, Any]], name: str) -> list[NotJudged]
 
 
 def _in_words(reason: str, words: Mapping[str, str]) -> str:
-    """Return a reason with the words of a pattern of ours in place of the pattern."""
+    """Return a reason in which a pattern of Penstock is replaced by its message."""
     before, match, pattern = reason.partition("must match ")
     return before + words[pattern] if match and pattern in words else reason

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _RECORD_METRICS: Final = frozenset({"nullValues", "missingValues", "invalidValues"})
 _METRICS: Final = (*sorted(_RECORD_METRICS), "duplicateValues", "rowCount")
 _OF_BEFORE: Final = ("validValues", "duplicateCount")
-"""Rules of ODCS 3.0, which has examples of them in place of metrics."""
+"""Rules of ODCS 3.0, whose documentation uses them as examples instead of metrics."""
 _TYPES: Final = ("library", "sql", "text", "custom")
 _UNITS: Final = ("rows", "percent")
 _CLOSE: Final = 0.8
@@ -62,7 +62,7 @@ class NotJudged(NamedTuple):
 def schema_of_rule(
     rule: Mapping[str, Any], place: str, *, of_property: bool
 ) -> dict[str, Any] | NotJudged:
-    """Return the JSON Schema that a rule means for a value that is there, or why there is none.
+    """Return the JSON Schema of a rule for a value that is present, or why there is none.
 
     The key `required` of it is True where a value has to be there, and not null.
 
@@ -107,7 +107,7 @@ def check_spelling(given: str, known: Collection[str], where: str) -> None:
 
 
 def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
-    """Refuse a threshold that is no number.
+    """Refuse a threshold that is not a number.
 
     Raises:
         ContractError: It is wrong.
@@ -125,7 +125,7 @@ def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
 
 
 def name_of_rule(rule: Mapping[str, Any]) -> str:
-    """Return what a rule is called."""
+    """Return the name of a rule."""
     metric = rule.get("metric") or rule.get("rule")
     kind = rule.get("type") or ("library" if metric else "text")
     return str(rule.get("name") or rule.get("id") or metric or kind)[:100]

@@ -65,7 +65,7 @@ _BITS: Final = {
 }
 _FORMATS: Final = frozenset({"email", "uri", "hostname", "ipv4", "ipv6"})
 _UUID: Final = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
-_SAYS_NOTHING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
+_WITHOUT_MEANING: Final = frozenset({"password", "byte", "binary", "f32", "f64", "i128", "u128"})
 _LEVELS_MOST: Final = 60
 _LIMITS: Final = (
     ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"),
@@ -93,8 +93,8 @@ class ObjectSchema:
 
     Attributes:
         schema: The JSON Schema.
-        not_judged: What the contract says of it beside that.
-        words: The messages where a pattern of ours does not match, by the pattern as it is shown.
+        not_judged: The other parts of the contract about it.
+        words: The messages for values that do not match a pattern of Penstock, by the pattern.
         formats: Whether the schema has a `format`.
     """
 
@@ -105,7 +105,7 @@ class ObjectSchema:
 
 
 def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
-    """Return what an object of a contract means.
+    """Return the schema of an object of a contract.
 
     Args:
         name: Its name.
@@ -114,13 +114,13 @@ def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
     Raises:
         ContractError: A part of it is wrong; the text names it.
     """
-    made = _Maker()
+    made = _ObjectSchemaReader()
     made.found.schema = made.of_properties(written, name, 0)
     made.of_data_set(written, name)
     return made.found
 
 
-class _Maker:
+class _ObjectSchemaReader:
     def __init__(self) -> None:
         self.found = ObjectSchema()
 
@@ -154,7 +154,7 @@ class _Maker:
         return schema
 
     def of_data_set(self, written: Mapping[str, Any], place: str) -> None:
-        """Note what an object says of all of its records together."""
+        """Read the rules of an object for all of its records together."""
         keys = [
             str(entry.get("physicalName") or entry.get("name"))
             for entry in listed(written, "properties", place)
@@ -274,7 +274,7 @@ class _Maker:
             schema = {"allOf": [schema, {"minimum": least, "maximum": most}]} if schema else {
                 "minimum": least, "maximum": most,
             }  # fmt: skip
-        elif written is not None and written not in _SAYS_NOTHING:
+        elif written is not None and written not in _WITHOUT_MEANING:
             self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
         return schema
 
@@ -288,7 +288,7 @@ class _Maker:
             self.found.formats = True
         elif written == "uuid":
             schema = {"allOf": [schema, self._ours(_UUID, "must be a UUID")]}
-        elif written is not None and written not in _SAYS_NOTHING:
+        elif written is not None and written not in _WITHOUT_MEANING:
             self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
         return schema
 
@@ -313,7 +313,7 @@ class _Maker:
         return {"pattern": pattern}
 
     def _enumerations(self, entry: Mapping[str, Any], place: str) -> list[Schema]:
-        """Return what the ways to list a property's values say."""
+        """Return the schema of the different lists of a property's values."""
         found = []
         written = entry.get("enum")
         if written is not None:

@@ -6,7 +6,7 @@ Both see the same documents:
 - `NaN`, `Infinity`, comments, trailing commas and halves of surrogate pairs are not JSON
 - at most 127 levels of arrays and objects
 - of properties with the same name the last counts
-- whole numbers of 64 bits are exact, other numbers are the nearest double; a number too large
+- integers of 64 bits are exact, other numbers are the nearest double; a number too large
   for a double is refused
 """
 
@@ -31,13 +31,13 @@ class Check(Protocol):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether `all_fit` takes a few milliseconds at most, whatever it is given."""
+        """Whether `all_fit` takes a few milliseconds at most for any texts."""
         ...
 
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
     ) -> bool:
-        """Have native threads judge by the schema, as `all_fit` does; return whether they can.
+        """Configure native threads to judge as `all_fit` does; return whether that is possible.
 
         Args:
             judge: What they judge by.
@@ -52,7 +52,7 @@ class Check(Protocol):
 
         Args:
             texts: The texts to judge; None is ignored.
-            start: Where each of them starts: the bytes before, a schema id, are not looked at.
+            start: Where each of them starts: earlier bytes, a schema id, are not judged.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The documents that a schema consists of, wherever they are.
 
-Inside this package each has a URI, that of the schema's own being the base of what it refers to,
+Inside this package each has a URI, that of the schema being the base of its references,
 so that `$ref` works as for any URI. Nothing is fetched.
 """
 
@@ -23,7 +23,7 @@ from penstock.policies.json_schema.dialects import (
 )
 
 ROOT: Final = "file:///"
-"""The base URI of documents that have no URI of their own."""
+"""The base URI of documents that have no URI."""
 
 
 class SchemaError(Exception):
@@ -35,7 +35,7 @@ class SchemaDocuments(ABC):
 
     Attributes:
         name: The schema's own document, for messages.
-        schema: What is in it.
+        schema: Its content.
         draft: Its draft, a value of `DRAFTS`.
         uri: Its base URI: the document's, or its `$id`.
         problem: Why the last `retrieve` failed.
@@ -45,7 +45,7 @@ class SchemaDocuments(ABC):
     _default = LATEST
     """The draft of a schema without `$schema`."""
     ignores_unknown_formats = False
-    """Whether a `format` that is not known says nothing, where formats are judged."""
+    """Whether an unknown `format` is ignored, where formats are judged."""
 
     def __init__(self, name: str, uri: str, schema: Any) -> None:
         """Take the schema's own document.
@@ -67,7 +67,7 @@ class SchemaDocuments(ABC):
         """Return the document with a URI.
 
         Raises:
-            SchemaError: There is none; the text says why.
+            SchemaError: There is none; the text has the reason.
         """
 
     def retrieve(self, uri: str) -> Any:
@@ -77,7 +77,7 @@ class SchemaDocuments(ABC):
             uri: Absolute; a fragment does not count.
 
         Raises:
-            SchemaError: There is none.
+            SchemaError: There is no document.
         """
         uri = urldefrag(uri).url
         if uri not in self._by_uri:
@@ -86,12 +86,12 @@ class SchemaDocuments(ABC):
                 dialect = self._dialect("it", found, self._own)
             except SchemaError as error:
                 raise self.refused(uri, str(error)) from None
-            # Evaluators differ in what they take a document for that does not say its draft.
+            # Evaluators treat documents without a draft differently.
             self._by_uri[uri] = _written(found, dialect)
         return self._by_uri[uri]
 
     def _dialect(self, name: str, schema: Any, default: Dialect) -> Dialect:
-        """Return what the keywords of a document mean.
+        """Return the meaning of the keywords of a document.
 
         Raises:
             SchemaError: Its `$schema` is of no draft that is known, and there is no such document.
@@ -136,12 +136,12 @@ class SchemaDocuments(ABC):
         return tuple(self._by_uri.values())
 
     def is_document(self, uri: str) -> bool:
-        """Return whether a URI is that of a whole document that has been read."""
+        """Return whether a URI is that of a complete document that has been read."""
         return uri in self._by_uri
 
 
 def parsed(name: str, data: bytes) -> Any:
-    """Return what a document says.
+    """Return the content of a document.
 
     Raises:
         SchemaError: It is not JSON, has a name twice, or is not a schema.
@@ -182,7 +182,7 @@ def identified(uri: str, schema: Any, default: int = LATEST) -> str:
 
 
 def _written(schema: Any, dialect: Dialect) -> Any:
-    """Return a schema that says its draft, without what its dialect does not have."""
+    """Return a schema with its draft, without keywords that its dialect does not have."""
     if not isinstance(schema, dict):
         return schema
     return {"$schema": uri_of(dialect.draft)} | {

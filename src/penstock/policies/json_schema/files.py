@@ -2,7 +2,7 @@
 
 Inside this package a file has a URI whose root is the folder, `file:///order.schema.json`, so
 that `$ref` works as for any URI: from there no path leads above the folder, and nothing is
-fetched. A file is also found by the `$id` that it gives itself.
+fetched. A file is also found by its `$id`.
 """
 
 from __future__ import annotations

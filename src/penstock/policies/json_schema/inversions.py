@@ -1,4 +1,4 @@
-"""Patterns of which the library cannot say that it gave up.
+"""Patterns for which the library does not report that it gave up.
 
 A pattern with look-around may go back a bounded number of times. `jsonschema-rs` takes a text that
 needs more for a mismatch. That refuses the text, except where a mismatch lets it pass:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _INVERTING: Final = ("not", "if", "oneOf")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose value has names of its own in it, no keywords."""
+"""Keywords whose value has names in it, not keywords."""
 
 
 def inverted_pattern(documents: Iterable[Any]) -> str | None:

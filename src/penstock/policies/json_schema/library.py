@@ -1,6 +1,6 @@
 """Texts judged by `jsonschema-rs`, where `native/` is not installed: the same verdicts, slower.
 
-The library has no bound on what it takes to gather reasons, so that is foretold: see `work.py`.
+The library has no bound on the time to gather reasons, so it is estimated: see `work.py`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LibraryCheck:
             raise SchemaError(files.problem or message) from None
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield what `check.Check.refused` says."""
+        """Yield the result of `check.Check.refused`."""
         explanations = Explanations()
         for position, text in enumerate(texts):
             if text is not None:
@@ -84,7 +84,7 @@ class LibraryCheck:
         return False
 
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
-        """Return what `check.Check.all_fit` says."""
+        """Return the result of `check.Check.all_fit`."""
         return next(self.refused(texts, start), None) is None
 
     def _refusal(self, text: bytes, explanations: Explanations) -> str | None:
@@ -126,7 +126,7 @@ def bounded_validator(make: Callable[..., Any]) -> Any:
         make: Makes a validator of `jsonschema-rs`, with the options of patterns that it is given.
 
     Raises:
-        ValueError: The schema is none, or has a pattern that is none.
+        ValueError: The schema is invalid, or has an invalid pattern.
     """
     try:
         return make(pattern_options=jsonschema_rs.RegexOptions())
@@ -165,7 +165,7 @@ def levels_of(text: bytes, document: Any) -> int:
 
 
 def _retrieved(files: SchemaDocuments, uri: str) -> Any:
-    """Return a document that a schema refers to, after a look at whether it is a schema itself."""
+    """Return a document that a schema refers to, after checking whether it is a schema."""
     schema = files.retrieve(uri)
     check_schema(files, schema, uri)
     return schema

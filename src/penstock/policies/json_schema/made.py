@@ -1,4 +1,4 @@
-"""Schemas that Penstock itself makes, of what a policy is configured with."""
+"""Schemas that Penstock makes of the configuration of a policy."""
 
 from __future__ import annotations
 

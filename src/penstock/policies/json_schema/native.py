@@ -1,8 +1,8 @@
-"""Texts judged in Rust (`native/src/json`), by the bytes, with the reason beside the verdict.
+"""Texts judged in Rust (`native/src/json`), by the bytes, with the reason and the verdict.
 
-The work is bounded: each text may take steps in proportion to its bytes, and all of a column
-share a number of others. Each schema judges each value once, by however many ways it is reached.
-A text that takes more is refused, with a reason that says so.
+The work is bounded: each text may take steps in proportion to its bytes, and all of a column share
+a limit for all others. Each schema judges each value once, by however many ways it is reached. A
+text that takes more is refused, with that reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARED_STEPS: Final = 20_000_000
 """What the texts of a column may take together, besides what each has for its bytes: a step is a
 schema that judges a value, and takes about 10 ns."""
 INLINE_STEPS: Final = 200_000
-"""The same, for texts of which only acceptance counts: the gateway's event loop waits for it."""
+"""The same, for texts of which only acceptance matters: the gateway's event loop waits for it."""
 _MOST_ROUNDS: Final = 1001
 
 
@@ -61,18 +61,18 @@ class NativeCheck:
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
     ) -> bool:
-        """Return what `check.Check.judge_natively` says."""
+        """Return the result of `check.Check.judge_natively`."""
         return judge.fits(self._schema, keys, accepts_null, longest)
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield what `check.Check.refused` says."""
+        """Yield the results of `check.Check.refused`."""
         for position, (keyword, written, pointer) in self._schema.refused(
             texts, start, SHARED_STEPS
         ):
             yield position, native_reason(keyword, written, pointer)
 
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
-        """Return what `check.Check.all_fit` says."""
+        """Return the result of `check.Check.all_fit`."""
         return bool(self._schema.all_fit(texts, start, INLINE_STEPS))
 
 
@@ -106,7 +106,7 @@ def _document(uri: str, schema: Any, draft: int) -> tuple[str, int, bytes]:
 
 
 def _format(ignores_unknown: bool, draft: int, name: str) -> Callable[[str], bool]:
-    """Return what says whether a string is of a format, as the library says it.
+    """Return the function that decides whether a string has a format, as the library does.
 
     Raises:
         SchemaError: There is no such format.

@@ -147,7 +147,7 @@ class JsonSchema(Policy):
         )
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `all_fit` does; return whether they can.
+        """Configure native threads to judge as `all_fit` does; return whether that is possible.
 
         Args:
             text: The topic's `record.validation.policy`.
@@ -211,7 +211,7 @@ class JsonSchema(Policy):
 
 
 class _Column(NamedTuple):
-    """Keys or values, and what judges them.
+    """Keys or values, and their judge.
 
     Attributes:
         check: The schema.

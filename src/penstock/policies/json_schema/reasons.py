@@ -1,4 +1,4 @@
-"""Why a value does not fit: where, and what the schema expects, never what the value holds.
+"""The reason why a value does not fit: the place, and what the schema expects, without the value.
 
 The text is made of the schema's words alone. Names of properties are shown where the schema
 mentions them; any other name is the producer's, and `*` replaces it. Indexes of arrays
@@ -35,7 +35,7 @@ def native_reason(keyword: str, written: str | None, place: str) -> str:
 
     Args:
         keyword: The keyword that the value breaks, or a key of `FLAWS`.
-        written: What the schema says there, as JSON; None of a flaw.
+        written: The schema's value of the keyword, as JSON; None for a flaw.
         place: The value's JSON pointer.
     """
     if written is None:
@@ -78,7 +78,7 @@ class _Written:
 
 
 def shown(value: Any) -> str:
-    """Return what a schema says as it is shown: as JSON, cut where it is long."""
+    """Return a value of a schema for a message: as JSON, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
@@ -128,7 +128,7 @@ _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "unevaluatedItems": lambda _: "has more items than the schema allows",
     "propertyNames": lambda _: "has a property with a name that the schema does not allow",
     "contains": lambda _: "does not have the items that contains asks for",
-    # Of what is encoded in base64 and is not UTF-8 the library names neither.
+    # For base64 whose content is not UTF-8, the library names neither.
     "contentEncoding": lambda kind: (
         f"must be encoded in {shown(kind.content_encoding)}"
         if hasattr(kind, "content_encoding")

@@ -59,8 +59,8 @@ class JsonSchemaSettings:
         folder: Where the schemas are, absolute or relative to the configuration file.
         formats: Whether `format` is judged.
         null_values: Whether a record may have no value, where values are judged.
-        null_keys: Whether a record may have no key, where keys are judged.
-        schema: The schema, in place of a topic's text; empty where that says it.
+        null_keys: Whether a record may have no key, if keys are judged.
+        schema: The schema, instead of a topic's text; empty if the topic's text names it.
     """
 
     folder: str

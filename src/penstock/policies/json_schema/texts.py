@@ -1,6 +1,6 @@
 """A schema given as a text, with the texts that it refers to, each by its name.
 
-It is taken for what Confluent's serializer for Java takes it for (`JsonSchema.rawSchema` of
+It is read as by Confluent's serializer for Java (`JsonSchema.rawSchema` of
 `kafka-json-schema-provider`): of draft 7 where it has no `$schema`, or an unknown one.
 
 A name is the value of `$ref`, as in the references of Confluent's Schema Registry. Nothing else
@@ -57,8 +57,8 @@ class SchemaTexts(SchemaDocuments):
             return self._read(uri)
         if uri in self._by_id:
             return self._read(self._by_id[uri])
-        # A relative name is so to the document that it is used in, which is known by its URI or
-        # by the $id that it gives itself.
+        # A relative name is relative to the document that uses it, which is known by its URI or
+        # by its $id.
         for folder in {urljoin(known, ".") for known in (ROOT, *self._by_uri)}:
             if uri.startswith(folder):
                 name = uri.removeprefix(folder)
@@ -72,7 +72,7 @@ class SchemaTexts(SchemaDocuments):
 
     @cached_property
     def _by_id(self) -> dict[str, str]:
-        """The names of references by the `$id` that they give themselves."""
+        """The names of references by their `$id`."""
         ids = {}
         for name, text in self._references.items():
             own = identified("", _parsed(f"the reference {name}", text), self._default)
@@ -93,5 +93,5 @@ class SchemaTexts(SchemaDocuments):
 
 
 def _parsed(name: str, text: str) -> Any:
-    # Half a surrogate pair is refused as what it would be in a file: no UTF-8.
+    # Half a surrogate pair is refused, as in a file: it is not UTF-8.
     return parsed(name, text.encode(errors="surrogatepass"))

@@ -18,12 +18,12 @@ def check_schema(files: SchemaDocuments, schema: Any, uri: str | None = None) ->
     """Look whether a document is a schema.
 
     Args:
-        files: What it belongs to.
-        schema: What is in it.
-        uri: Its URI where a `$ref` leads to it; None for the schema itself.
+        files: The documents that it belongs to.
+        schema: The schema.
+        uri: Its URI if a `$ref` leads to it; None for the root schema.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is invalid.
     """
     if not isinstance(schema, dict):
         return

@@ -1,6 +1,6 @@
 """How much work a schema is for `jsonschema-rs`, found by walking it and all that it refers to.
 
-Does a reference lead back to itself without a step into the document? Such a schema says nothing,
+Does a reference lead back to itself without a step into the document? Such a schema has no meaning,
 and the library may not end. How long may it take to gather the reasons of a refusal?
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.policies.json_schema.documents import SchemaDocuments
 
     Lookup = Callable[[str, str], tuple[Any, str]]
-    """From a base URI and a reference to what it means, and the base URI there."""
+    """Resolves a base URI and a reference to the schema, and the base URI there."""
 
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas judge the same value."""
@@ -68,9 +68,9 @@ class SchemaWork:
     Attributes:
         names: The property names that it mentions; they may be shown.
         in_place: How many schemas judge one value, at most, with every reference replaced.
-        branches: Whether there are alternatives, of all of which the reasons are gathered.
-        repeats: How often a recursive or a very large schema may judge what is inside a value for
-            each time that it judges the value, or one more than `MAX_REPEATS`: with 2, what is ten
+        branches: Whether there are alternatives: the reasons of all of them are gathered.
+        repeats: How often a recursive or a very large schema may judge the content of a value for
+            each time that it judges the value, or one more than `MAX_REPEATS`: with 2, a value ten
             levels down is judged a thousand times. 1 for any other schema.
     """
 
@@ -119,7 +119,7 @@ class _Target:
     everywhere: list[str] = field(default_factory=list)
 
 
-class _Walk:
+class _SchemaWalk:
     """A walk over a schema."""
 
     def __init__(self, files: SchemaDocuments, lookup: Lookup) -> None:
@@ -139,7 +139,7 @@ class _Walk:
         while self._waiting:
             name, schema, base = self._waiting.pop()
             place = self.places[name] = _Place()
-            # The base that a look-up gives has the schema's own $id in it already.
+            # The base that a look-up returns already includes the schema's $id.
             self._schema(schema, base, self.targets[name], place, in_place=True, is_joined=True)
 
     def repeats(self) -> int:
@@ -151,7 +151,7 @@ class _Walk:
         return self._most(lambda place: place.schemas, MAX_SCHEMAS)
 
     def _most(self, own: Callable[[_Place], int], most: int) -> int:
-        """Return the largest sum over a place with every reference replaced by what it means.
+        """Return the largest sum over a place with every reference replaced by its target.
 
         Args:
             own: What a place adds itself.
@@ -217,13 +217,13 @@ def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
 
     Args:
         files: The schema.
-        lookup: Finds what it refers to.
+        lookup: Resolves its references.
 
     Raises:
         SchemaError: A reference leads back to itself without a step into the document, or more
             than `MAX_SCHEMAS` schemas judge one value.
     """
-    walk = _Walk(files, lookup)
+    walk = _SchemaWalk(files, lookup)
     walk.run()
     looping = _cycle({name: target.in_place for name, target in walk.targets.items()})
     if looping:
@@ -278,7 +278,7 @@ def _cycle(edges: dict[str, set[str]]) -> str:
     for names in edges.values():
         for name in names:
             before[name] += 1
-    # Names to which nothing leads are taken away until there are none of them.
+    # Names without references to them are removed until there are none of them.
     free = [name for name, count in before.items() if not count]
     while free:
         for name in edges[free.pop()]:
@@ -289,10 +289,10 @@ def _cycle(edges: dict[str, set[str]]) -> str:
 
 
 def _applied(targets: dict[str, _Target], root: str, most: int) -> int:
-    """Return how many schemas there are, with every reference replaced by what it means.
+    """Return how many schemas there are, with every reference replaced by its target.
 
     Args:
-        targets: What references lead to; none leads back to itself.
+        targets: The targets of references; none leads back to itself.
         root: The schema.
         most: A larger number is given as one more than this.
     """

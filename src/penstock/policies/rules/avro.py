@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def conversion_of(source: SchemaSource, *, logical_types: bool) -> Callable[[Any], Any]:
-    """Return what makes values for conditions of those that a schema's payloads decode to.
+    """Return the conversion of a schema's decoded payloads to values for conditions.
 
     Args:
         source: The schema.

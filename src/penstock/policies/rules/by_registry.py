@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 1000
 _SHARE: Final = 0.4
-"""Of the deadline for preparing, what the look-ups for keys may take, and those for values."""
+"""The share of the deadline for preparing that the look-ups for keys, and for values, may take."""
 
 
 class _Schema(NamedTuple):
@@ -100,19 +100,19 @@ class ByRegistry:
             RetriableException: The registry does not answer now.
         """
         self._registry.allow(self._look_up_s)
-        self._registry.asks_for(topic)
+        self._registry.use_share_of(topic)
         groups, _ = groups_of(column, headers, is_key=self._is_key, location=SchemaIdLocation.ANY)
         for group in groups:
-            # It is said of the records that have it, when they are read.
+            # It is reported for the records that have it, when they are read.
             with suppress(UnreadableError, UndecidableException):
                 self._schema(group.framed.schema)
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
-        """Return what a payload of the registry's schema says; see `Reader.read`.
+        """Return the value of a payload by the registry's schema; see `Reader.read`.
 
         Raises:
-            UnreadableError: There is no id, the registry does not know it, its schema is none of
-                Avro, or the payload does not fit.
+            UnreadableError: There is no id, the registry does not know it, its schema is not an
+                Avro schema, or the payload does not fit.
             RetriableException: The registry does not answer now, or the schema cannot be used.
         """
         try:

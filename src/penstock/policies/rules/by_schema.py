@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from penstock.policies.rules.condition import Condition
 
 _BYTES_OF_WEIGHT: Final = 8
-"""No value weighs more than so many times the bytes of its text."""
+"""The most that a value weighs, as a multiple of the bytes of its text."""
 
 
 class BySchema(NamedTuple):
-    """Conditions, and a schema: for what fits it, each of them is true.
+    """Conditions, and a schema: they are true for every value that fits it.
 
     Attributes:
         conditions: Their positions among the rules.

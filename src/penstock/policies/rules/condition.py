@@ -46,7 +46,7 @@ class Condition:
         self._title = f'rule "{rule.name}"'
         self._shown = rule.shown
         is_constant = not self._program.reads and fields_read([self.tree], "now") == {}
-        closes = rule.expression.strip() == "false"  # said plainly, it is meant
+        closes = rule.expression.strip() == "false"  # written so, it is meant
         if is_constant and not closes and self.objection(Variables({})) is not None:
             raise ValueError(f"{rule.key}: its condition is never true for any record")
         fields = fields_read([self.tree], "client") or {}

@@ -2,4 +2,4 @@
 
 
 class UnreadableError(Exception):
-    """Bytes are not what the format says; the text completes "the value ..."."""
+    """Bytes do not have the format; the text completes "the value ..."."""

@@ -1,4 +1,4 @@
-"""How the bytes of keys and values become what conditions read."""
+"""Converts the bytes of keys and values to the values that conditions read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reader(Protocol):
 
         Args:
             data: The bytes.
-            fields: The fields that are wanted, so far as there are fields.
+            fields: The required fields, as far as the format has fields.
             headers: Of the record, where a schema's id may be in a header.
 
         Raises:
@@ -48,7 +48,7 @@ class Reader(Protocol):
 
 
 def reader_of(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> Reader:
-    """Return what reads a format.
+    """Return the reader of a format.
 
     Args:
         kind: The format.
@@ -69,7 +69,7 @@ def reader_of(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key:
 
 
 class _Plain:
-    """Implements `Reader` for bytes that say themselves what they are."""
+    """Implements `Reader` for bytes that need no schema."""
 
     message = None
 

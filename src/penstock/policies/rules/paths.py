@@ -55,7 +55,7 @@ def only(value: Any, fields: Fields | None) -> Any:
         return value
     if isinstance(value, dict):
         return {name: only(value[name], inner) for name, inner in fields.items() if name in value}
-    # To read a field of anything else is an error, whatever is in it.
+    # To read a field of another type is an error for any content.
     return [] if isinstance(value, list) else value
 
 
@@ -79,6 +79,6 @@ def _paths(tree: Tree, variable: str) -> list[tuple[str, ...]]:
             found.append(path)
             continue
         if isinstance(node, Loop) and variable in (*node.names, node.result_name):
-            return [()]  # the name means something else in there
+            return [()]  # the name has another meaning there
         waiting.extend(parts_of(node))
     return found

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _WHOLE_KEYS: Final = frozenset({"distinct_keys", "total_bytes"})
 
 
-class _Side(NamedTuple):
+class _ColumnReader(NamedTuple):
     """How keys or values are read, and which fields of them."""
 
     reader: Reader
@@ -170,7 +170,7 @@ class Rules(Policy):
         )
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
-        """Have native threads judge as `all_fit` does; return whether they can."""
+        """Configure native threads to judge as `all_fit` does; return whether that is possible."""
         del text
         fast = self._by_schema
         return fast is not None and fast.check.judge_natively(
@@ -212,7 +212,8 @@ class Rules(Policy):
                     )
         trees = [condition.tree for condition in self._of_records]
         self._sides = {
-            name: _Side(reader, fields_read(trees, name)) for name, reader in readers.items()
+            name: _ColumnReader(reader, fields_read(trees, name))
+            for name, reader in readers.items()
         }
         self._headers = fields_read(trees, "headers")
         self._by_registry = {

@@ -1,10 +1,10 @@
-"""Conditions as JSON Schemas: what fits the schema is known to make the condition true.
+"""Conditions as JSON Schemas: for a value that fits the schema, the condition is true.
 
 A schema takes a tenth of the time that CEL takes, since it judges bytes. It is made of those parts
-of CEL that it can say exactly; a condition with any other part has none. What does not fit is for
-CEL to decide, so a schema may be narrower than its condition, and never wider.
+of CEL that it can express exactly; a condition with any other part has none. CEL judges the values
+that do not fit, so a schema may be narrower than its condition, and never wider.
 
-Numbers are compared up to 2^53 only: beyond, CEL rounds where it compares a whole number with
+Numbers are compared up to 2^53 only: beyond that, CEL rounds when it compares an integer with
 a fraction.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXACT: Final = 2**53
 _NUMBER: Final = {"type": "number", "minimum": -_EXACT, "maximum": _EXACT}
 _OBJECT: Final = {"type", "required", "properties"}
-"""The keywords of an object of which a part is read; each property is required."""
+"""The keywords of an object with a part that is read; each property is required."""
 _LIMITS: Final = {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 _OPPOSITE: Final = {
     "_<_": "_>=_", "_<=_": "_>_", "_>_": "_<=_", "_>=_": "_<_", "_==_": "_!=_", "_!=_": "_==_",
@@ -48,7 +48,7 @@ _SAME_IN_BOTH: Final = re.compile(
 
 
 def all_of(schemas: Sequence[Schema]) -> Schema:
-    """Return one schema for several, such that each value is looked at once where that can be.
+    """Return one schema for several, which reads each value once if that is possible.
 
     Args:
         schemas: The schemas that have to fit, each as `schema_of` returns it.
@@ -104,7 +104,7 @@ def _schema(tree: Tree, *, holds: bool) -> Schema | None:
     if isinstance(tree, Constant):
         return {} if tree.value is holds else None
     if isinstance(tree, Part):
-        if tree.is_asked:
+        if tree.is_tested:
             return _has_field(tree, holds=holds)
         return _at(tree, {"const": holds})
     if not isinstance(tree, Call):
@@ -114,7 +114,7 @@ def _schema(tree: Tree, *, holds: bool) -> Schema | None:
 
 
 def _at(tree: Tree, schema: Schema | None) -> Schema | None:
-    """Return a schema of values in which a part is there and fits another schema."""
+    """Return a schema of values in which a part is present and fits another schema."""
     path = path_of(tree, "value")
     if path is None or schema is None:
         return None

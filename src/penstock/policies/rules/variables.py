@@ -75,7 +75,7 @@ def last_headers(headers: Iterable[Header], names: Collection[str] | None) -> di
 
     Args:
         headers: Of a record.
-        names: Those that are wanted; None for all of them.
+        names: The required names; None for all of them.
     """
     found = {header.key: header.value for header in headers if names is None or header.key in names}
     return {name: _text_or_bytes(value) for name, value in found.items()}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""
 PROBLEM_SECONDS: Final = 60.0
-"""After what time something that cannot be used is tried again: what it lacks may be there now."""
+"""After what time something that cannot be used is tried again: a missing part may exist now."""
 _LEAST: Final = 32 * 1024
 """What each counts as at least: there are no more than 1,024."""
 
@@ -52,7 +52,7 @@ class Compiled(NamedTuple):
     until: float = inf
 
     def message_name(self, payload: bytes) -> str | None:
-        """Return the full name of the Protobuf message that a payload says it is; None for none."""
+        """Return the full name of the Protobuf message that a payload declares, or None."""
         return self.schema.message_name(payload) if isinstance(self.schema, NamesMessages) else None
 
 
@@ -95,9 +95,9 @@ class CompiledSchemas:
             known_as: Its id or GUID, by which it is remembered.
 
         Raises:
-            RetriableException: The registry does not give the schemas that it refers to now, or
+            RetriableException: The registry does not return the schemas that it refers to now, or
                 protoc cannot be run.
-            ValueError: A package is missing; the text says how to install it.
+            ValueError: A package is missing; the text explains how to install it.
         """
         found = self.kept(known_as)
         if found is None:
@@ -133,5 +133,5 @@ class CompiledSchemas:
             )
         except InvalidSchemaError as error:
             return Compiled(compiled, None, problem_of_rules=str(error), size=size)
-        except ValueError as error:  # CEL is an extra of its own, needed at the level of rules
+        except ValueError as error:  # CEL is a separate extra, needed at the level of rules
             return Compiled(compiled, None, problem_of_rules=str(error), size=size)

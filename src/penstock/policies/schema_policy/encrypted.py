@@ -1,9 +1,9 @@
 """JSON Schemas of values in which a producer has encrypted fields (client-side field encryption).
 
-A rule of kind TRANSFORM and type ENCRYPT has a producer's serializer replace the strings of tagged
-fields by ciphertext in base64, after they were judged there: the type stays, and what the schema
-says about the text does not hold any more. Source: Confluent's `FieldEncryptionExecutor`,
-`EncryptionExecutor` and `JsonSchema.toTransformedMessage`.
+A rule of kind TRANSFORM and type ENCRYPT makes a producer's serializer replace the strings of
+tagged fields by ciphertext in base64, after they were judged there: the type stays, and the
+schema's keywords about the text do not apply any more. Source: Confluent's
+`FieldEncryptionExecutor`, `EncryptionExecutor` and `JsonSchema.toTransformedMessage`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def encrypts(rule_set: Mapping[str, Any]) -> frozenset[str] | None:
     """Return the tags of the fields that a rule set has producers encrypt.
 
     Args:
-        rule_set: As the registry gives it.
+        rule_set: The rule set from the registry.
 
     Returns:
         The tags, none of them where every field is encrypted; None where no field is.
@@ -76,7 +76,7 @@ def _encrypts(rule: Mapping[str, Any]) -> bool:
 
 
 def as_it_arrives(schema: RegisteredSchema, source: SchemaSource) -> SchemaSource:
-    """Return what a value has to fit after its producer has encrypted fields.
+    """Return the schema of values after their producer has encrypted fields.
 
     A definition that encrypted fields share with others is not judged of those either.
 
@@ -97,7 +97,7 @@ def as_it_arrives(schema: RegisteredSchema, source: SchemaSource) -> SchemaSourc
         root = json.loads(source.text)
         documents = {name: json.loads(text) for name, text in source.references.items()}
     except (ValueError, RecursionError):
-        return source  # whoever compiles it says why
+        return source  # the code that compiles it reports the reason
     _Encrypted(root, documents, read_patterns(schema.metadata), tags).strip()
     return source._replace(
         text=json.dumps(root),
@@ -105,7 +105,7 @@ def as_it_arrives(schema: RegisteredSchema, source: SchemaSource) -> SchemaSourc
     )
 
 
-class _Part(NamedTuple):
+class _Subschema(NamedTuple):
     """A schema within a document, and how it is reached.
 
     Attributes:
@@ -131,20 +131,20 @@ class _Part(NamedTuple):
         decided_by = frozenset((id(schema), keyword) for schema, keyword in self.decided_by)
         return id(self.schema), self.path, self.is_encrypted, decided_by
 
-    def inner(self, schema: Any) -> _Part:
+    def inner(self, schema: Any) -> _Subschema:
         """Return the next part."""
         own = schema.get("$id") if isinstance(schema, dict) else None
         is_document = isinstance(own, str) and not own.startswith("#")
         document = schema if is_document else self.document
         return self._replace(schema=schema, document=document, depth=self.depth + 1)
 
-    def inside(self, keyword: str) -> _Part:
-        """Return the same part, for what is inside one of its keywords."""
+    def inside(self, keyword: str) -> _Subschema:
+        """Return the same part, for the schemas inside one of its keywords."""
         return self._replace(decided_by=(*self.decided_by, (self.schema, keyword)))
 
 
 class _Encrypted:
-    """Takes what is about texts out of the schemas of encrypted fields."""
+    """Removes keywords about texts from the schemas of encrypted fields."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class _Encrypted:
 
     def strip(self) -> None:
         """Change the documents."""
-        waiting = [_Part(self._root, self._root, "$")]
+        waiting = [_Subschema(self._root, self._root, "$")]
         while waiting and len(self._seen) < _MOST:
             part = waiting.pop()
             schema, key = part.schema, part.key
@@ -175,8 +175,8 @@ class _Encrypted:
                 for decided, keyword in part.decided_by:
                     _loosen(decided, keyword)
 
-    def _fields(self, part: _Part) -> Iterator[_Part]:
-        """Yield what is said about the properties of an object."""
+    def _fields(self, part: _Subschema) -> Iterator[_Subschema]:
+        """Yield the schemas of the properties of an object."""
         schema = part.schema
         for keyword in ("properties", "patternProperties"):
             properties = schema.get(keyword)
@@ -185,7 +185,7 @@ class _Encrypted:
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             yield self._field(part, schema.get(keyword), "*")
 
-    def _field(self, part: _Part, inner: Any, name: str) -> _Part:
+    def _field(self, part: _Subschema, inner: Any, name: str) -> _Subschema:
         path = f"{part.path}.{name}"
         return part.inner(inner)._replace(path=path, is_encrypted=self._is_tagged(inner, path))
 
@@ -198,8 +198,8 @@ class _Encrypted:
         )
         return not self._tags.isdisjoint(given | self._patterns.of(path))
 
-    def _same_value(self, part: _Part) -> Iterator[_Part]:
-        """Yield what is said about the same value, or about its items, which count as it does."""
+    def _same_value(self, part: _Subschema) -> Iterator[_Subschema]:
+        """Yield the schemas of the same value, or of its items, which count as the value."""
         schema = part.schema
         for keyword in _BRANCHES:
             branches = schema.get(keyword)
@@ -224,14 +224,14 @@ class _Encrypted:
     def _targets(self, schema: dict[str, Any], document: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the schemas that references lead to, each with its document."""
         with suppress(InvalidSchemaError, LookupError, TypeError, ValueError):
-            # Whoever compiles it says why one leads nowhere.
+            # The code that compiles it reports a reference to nothing.
             if isinstance(schema.get("$ref"), str):
                 yield self._references.target(schema["$ref"], document)
             yield from self._references.dynamic_targets(schema, document)
 
 
 def _loosen(schema: dict[str, Any], keyword: str) -> None:
-    """Have a schema not decide by what is encrypted: which branch or item fits, or whether any."""
+    """Keep a schema from deciding by encrypted values, such as which branch or item fits."""
     if keyword == "contains":
         schema.pop("minContains", None)
         schema.pop("maxContains", None)

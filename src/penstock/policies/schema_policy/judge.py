@@ -22,12 +22,12 @@ class PreparedColumn(Protocol):
     """Keys or values, and all that is needed to judge them."""
 
     def objections(self) -> Iterable[tuple[int, str]]:
-        """Give the positions of what is refused, each with a message."""
+        """Yield the positions of refused records, each with a message."""
         ...
 
 
 class SideJudge(Protocol):
-    """What judges one side of a topic's records: their keys, or their values."""
+    """The judge of one side of a topic's records: their keys, or their values."""
 
     @property
     def reads_headers(self) -> bool:
@@ -35,17 +35,17 @@ class SideJudge(Protocol):
         ...
 
     def prepared_as_last(self, batch: BatchProxy) -> PreparedColumn | None:
-        """Do `prepared` for a batch that is judged by what the last records were judged by.
+        """Do `prepared` for a batch with the schema and rules of the last batch.
 
         Nothing is looked up, and no column is made.
 
         Returns:
-            None where that may not be, or where one of its keys or values is null.
+            None if that is not possible, or if one of its keys or values is null.
         """
         ...
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
-        """Look up what is needed to judge these.
+        """Look up everything that is needed to judge these.
 
         Args:
             column: Keys or values. Nulls are passed over.
@@ -57,7 +57,7 @@ class SideJudge(Protocol):
         ...
 
     def load(self) -> None:
-        """Look up what records to come will probably need.
+        """Look up everything that later records will probably need.
 
         Raises:
             RetriableException: It cannot be looked up now.
@@ -65,7 +65,7 @@ class SideJudge(Protocol):
         ...
 
     def describe(self) -> Iterable[str]:
-        """Give lines that say what is judged by.
+        """Yield lines that describe the schemas and rules.
 
         Raises:
             RetriableException: It cannot be looked up now.
@@ -74,7 +74,7 @@ class SideJudge(Protocol):
 
 
 def side_of(*, is_key: bool) -> str:
-    """Return what is judged, as messages call it."""
+    """Return the side, as messages name it."""
     return "key" if is_key else "value"
 
 
@@ -105,7 +105,7 @@ def against_rules(
 
 
 class FileJudge:
-    """Judges by a schema that is in a file: the whole of a value is the payload."""
+    """Judges by a schema in a file: the complete value is the payload."""
 
     reads_headers = False
 
@@ -128,10 +128,10 @@ class FileJudge:
         self._begins = f"the {side} does not fit schema {name}: "
 
     def load(self) -> None:
-        """Do nothing: the schema is there."""
+        """Do nothing: the schema is loaded."""
 
     def describe(self) -> Iterable[str]:
-        """Return what `SideJudge.describe` says."""
+        """Yield the lines of `SideJudge.describe`."""
         return (self._describes,)
 
     def prepared_as_last(self, batch: BatchProxy) -> None:

@@ -11,22 +11,22 @@ OF_RULES_OF_SCHEMAS: Final = (*OF_RULES, "protovalidate")
 
 
 def check_packages(names: tuple[str, ...], extra: str) -> None:
-    """Look whether packages are there, without loading them.
+    """Check whether packages are installed, without importing them.
 
-    What is loaded only for the first schema of its type would otherwise be missed in the middle
-    of a batch.
+    Packages that are imported only for the first schema of a type would otherwise be missed in the
+    middle of a batch.
 
     Args:
-        names: Those that are needed.
-        extra: What installs them.
+        names: The packages.
+        extra: The extra that installs them.
 
     Raises:
-        ValueError: A package is missing; the text says what installs it.
+        ValueError: A package is missing; the text names the extra.
     """
     for name in names:
         try:
             is_there = find_spec(name) is not None
-        except (ModuleNotFoundError, ValueError):  # of its parent; of what is barred
+        except (ModuleNotFoundError, ValueError):  # the parent is missing; the import is blocked
             is_there = False
         if not is_there:
             raise ValueError(f"there is no module {name}: pip install 'penstock[{extra}]'")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.unusable import Unusable
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
-    _Sides = Mapping[bool, "_Side"]
+    _PreparedSides = Mapping[bool, "_PreparedSide"]
 
 _TOPICS_KEPT: Final = 10_000
 _FILES_KEPT: Final = 1000
@@ -55,12 +55,12 @@ _LOADING_S: Final = 2.0
 _NONE: Final[Sequence[Sequence[Header]]] = ()
 
 
-class _Side(NamedTuple):
+class _PreparedSide(NamedTuple):
     """The keys or the values of a batch.
 
     Attributes:
-        nullable: Where nulls are looked for: the column; empty where it is known to have none.
-        prepared: What judges it.
+        nullable: The column, to look for nulls; empty if it is known to have none.
+        prepared: The judge of the column.
     """
 
     nullable: Sequence[bytes | None]
@@ -83,7 +83,7 @@ class SchemaPolicy(Policy):
         self._folder = Path()
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
-        self._prepared: tuple[TopicMetadata, BatchProxy, _Sides] | None = None
+        self._prepared: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
         self._unusable: Unusable | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
@@ -183,7 +183,7 @@ class SchemaPolicy(Policy):
         sides = {}
         for is_key, judge in self._of(topic).items():
             column = (record.key if is_key else record.value,)
-            sides[is_key] = _Side(column, judge.prepared(column, (record.headers,)))
+            sides[is_key] = _PreparedSide(column, judge.prepared(column, (record.headers,)))
         for message in self._refused(sides).values():
             raise InvalidRecordException(message)
 
@@ -209,7 +209,7 @@ class SchemaPolicy(Policy):
         if self._registry is not None:
             self._registry.close()
 
-    def _sides(self, topic: TopicMetadata, batch: BatchProxy) -> _Sides:
+    def _sides(self, topic: TopicMetadata, batch: BatchProxy) -> _PreparedSides:
         sides = {}
         for is_key, judge in self._of(topic).items():
             prepared = judge.prepared_as_last(batch)
@@ -218,15 +218,15 @@ class SchemaPolicy(Policy):
                 column = batch.keys if is_key else batch.values
                 headers = batch.headers if judge.reads_headers else _NONE
                 prepared = judge.prepared(column, headers)
-            sides[is_key] = _Side(column, prepared)
+            sides[is_key] = _PreparedSide(column, prepared)
         return sides
 
-    def _refused(self, sides: _Sides) -> Mapping[int, str]:
-        """Return the positions of what is refused, each with its text.
+    def _refused(self, sides: _PreparedSides) -> Mapping[int, str]:
+        """Return the positions of refused records, each with its text.
 
         Raises:
-            UndecidableException: Something cannot be judged, and nothing is refused: that is
-                final, and what its producer can do something about.
+            UndecidableException: A record cannot be judged, and none is refused: a refusal would be
+                final, and something that its producer can correct.
         """
         refused: dict[int, str] = {}
         undecidable: UndecidableException | None = None
@@ -250,7 +250,7 @@ class SchemaPolicy(Policy):
         return chain(nulls, prepared.objections())
 
     def _allow(self, seconds: float) -> None:
-        """Have look-ups end before the worker is killed: what they found by then is kept."""
+        """End look-ups before the worker is killed: the schemas found by then are kept."""
         if self._registry is not None:
             self._registry.allow(seconds)
 

@@ -1,4 +1,4 @@
-"""The full name of a record's type, of which subjects may be made.
+"""The full name of a record's type, which subjects may contain.
 
 Source: what Confluent's `RecordNameStrategy` takes: the full name of an Avro type or of a Protobuf
 message, the title of a JSON Schema.
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def record_name(schema: RegisteredSchema) -> str | None:
-    """Return the name of what an Avro or JSON schema describes.
+    """Return the name of the type that an Avro or JSON schema describes.
 
     Returns:
-        The name; None where it has none, and for Protobuf, where each payload says which message
-        it is.
+        The name; None if it has none, and for Protobuf, where each payload identifies its
+        message.
     """
     if schema.schema_type == "PROTOBUF":
         return None

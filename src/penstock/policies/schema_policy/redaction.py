@@ -20,12 +20,12 @@ _ZEROS: Final[dict[type, Any]] = {
 
 
 class _OfTags:
-    """What both redactions know of a schema.
+    """The schema of both redactions.
 
     Args:
         root: The fields of the schema.
-        tags: Fields of any of these are replaced.
-        replacement: What strings become.
+        tags: Fields with any of these are replaced.
+        replacement: The replacement of strings.
     """
 
     def __init__(self, root: Node, tags: frozenset[str], replacement: str) -> None:
@@ -41,7 +41,7 @@ class _OfTags:
 
 
 class Redaction(_OfTags):
-    """Replaces what fields of some tags hold, in values of Avro and JSON.
+    """Replaces the values of fields with given tags, in values of Avro and JSON.
 
     A string becomes the replacement; anything else null where the schema lets it be null, and
     otherwise the zero of its type: 0, false, no bytes, no items, the first symbol of an enum.
@@ -86,7 +86,7 @@ class Redaction(_OfTags):
         changed = False
         for field in node.fields:
             tagged = not self._tags.isdisjoint(field.tags)
-            if not field.name:  # what is no declared property, but has tags of its own
+            if not field.name:  # not a declared property, but with its own tags
                 value = self.replace(field.node, value) if tagged else value
                 changed |= tagged
             elif isinstance(value, dict) and field.name in value:
@@ -100,7 +100,7 @@ class Redaction(_OfTags):
         return value, changed
 
     def replace(self, node: Node, value: Any) -> Any:
-        """Return what a value of a field of the tags becomes.
+        """Return the replacement of a value of a field with the tags.
 
         Args:
             node: What the field is declared to be.
@@ -138,7 +138,7 @@ class Redaction(_OfTags):
 
 
 class MessageRedaction(_OfTags):
-    """Replaces what fields of some tags hold, in Protobuf messages.
+    """Replaces the values of fields with given tags, in Protobuf messages.
 
     A string becomes the replacement; any other field is cleared, so it is absent or zero. A
     required field that is no string gets its zero, and of a required message, each field is

@@ -30,9 +30,9 @@ class RegisteredSchema(NamedTuple):
         text: The schema.
         references: The schemas that it refers to itself.
         schema_id: Its id, where that is known.
-        guid: Its GUID, where the registry has such.
-        metadata: As the registry gives it: `tags` (`{path: [tag]}`) and `properties`.
-        rule_set: `domainRules` and `migrationRules`, as the registry gives them.
+        guid: Its GUID, if the registry has GUIDs.
+        metadata: As from the registry: `tags` (`{path: [tag]}`) and `properties`.
+        rule_set: `domainRules` and `migrationRules`, as from the registry.
         context: The registry's context that it was found in; empty for that of the URL.
     """
 

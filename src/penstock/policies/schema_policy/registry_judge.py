@@ -1,7 +1,7 @@
 """Judges by the schema whose id each key or value carries.
 
-In order: an id is there, in the place where it has to be; the registry knows it; the subject that
-the topic's strategy names has it; the payload fits to its very end; the rules hold.
+In order: an id is in the required place; the registry knows it; the subject of
+the topic's strategy has it; the payload fits completely; the rules are true.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _USABLE_KEPT: Final = 1000
 class _Usable(NamedTuple):
     """A schema that the topic's records may have.
 
-    It is remembered without what it was compiled to: how many are kept so is for `CompiledSchemas`
-    to say.
+    It is kept without the compiled schema, because `CompiledSchemas` decides how many of these
+    are kept.
 
     Attributes:
-        title: What messages call it.
+        title: Its name in messages.
         until: When it is requested again, in seconds of the clock.
     """
 
@@ -82,7 +82,7 @@ class _Last(NamedTuple):
     usable: _Usable
 
 
-class _Part(NamedTuple):
+class _RecordGroup(NamedTuple):
     """Records of a column that are judged alike.
 
     Attributes:
@@ -125,7 +125,7 @@ class RegistryJudge:
         Args:
             topic: The topic's name.
             settings: Its topic level keys.
-            registry: What the registry says, kept for all topics.
+            registry: The responses of the registry, kept for all topics.
             schemas: Compiled schemas, kept for all topics.
             unusable: Decides about records whose schema or rules cannot be used.
             is_key: Whether keys are judged, or values.
@@ -148,7 +148,7 @@ class RegistryJudge:
         self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
 
     def prepared_as_last(self, batch: BatchProxy) -> PreparedColumn | None:
-        """Return what `Judge.prepared_as_last` says."""
+        """Return the result of `Judge.prepared_as_last`."""
         usable = self._usable_last()
         if usable is None or (self.reads_headers and batch.has_header(self._header)):
             return None
@@ -157,7 +157,7 @@ class RegistryJudge:
         payloads = after(last.start)
         if payloads is None:
             return None
-        part = _Part(last.usable, range(len(payloads)), compiled, payloads)
+        part = _RecordGroup(last.usable, range(len(payloads)), compiled, payloads)
         return _ColumnOfRegistry(self, (part,))
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
@@ -166,19 +166,21 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
-        self._registry.asks_for(self._topic)
+        self._registry.use_share_of(self._topic)
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
-        parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
+        parts = [
+            _RecordGroup(f"the {self._side} {text}", (position,)) for position, text in without
+        ]
         for group in groups:
             parts += self._parts(column, group)
         return _ColumnOfRegistry(self, parts)
 
-    def objections_to(self, part: _Part) -> Sequence[tuple[int, str]]:
+    def objections_to(self, part: _RecordGroup) -> Sequence[tuple[int, str]]:
         """Return the positions of refused records, each with a message.
 
         Raises:
-            UndecidableException: The schema or its rules cannot be used, and nothing else is
-                wrong.
+            UndecidableException: The schema or its rules cannot be used, and there is no other
+                fault.
         """
         by, positions, compiled, payloads, start, has_subject = part
         if isinstance(by, str):
@@ -204,7 +206,7 @@ class RegistryJudge:
         begins = f"the {self._side} does not fit {by.title}: "
         return [(positions[index], begins + message) for index, message in refused]
 
-    def _cannot_judge(self, text: str, part: _Part) -> None:
+    def _cannot_judge(self, text: str, part: _RecordGroup) -> None:
         self._unusable.decide(text, len(part.positions), accepts=self._accepts_unusable)
 
     def load(self) -> None:
@@ -215,7 +217,7 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
-        self._registry.asks_for(self._topic)
+        self._registry.use_share_of(self._topic)
         subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
         latest = None if subject is None else self._registry.latest(subject)
         schema_id = None if latest is None else latest[0].schema_id
@@ -263,19 +265,19 @@ class RegistryJudge:
         compiled = self._schemas.kept(last.schema)
         return None if compiled is None else (last, compiled)
 
-    def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
-        """Yield the records of a group by what they are judged by."""
+    def _parts(self, column: Column, group: Group) -> Iterator[_RecordGroup]:
+        """Yield the records of a group by the schemas that they are judged by."""
         framed, positions = group.framed, group.positions
         try:
             registered = self._registry.schema(framed.schema)
         except UnknownSchemaError:
             text = f"the {self._side} has {_named(framed.schema)}, which the registry does not know"
-            yield _Part(text, positions)
+            yield _RecordGroup(text, positions)
             return
         try:
             check_header(framed, registered.schema_type)
         except FramingError as error:
-            yield _Part(f"the {self._side} {error}", positions)
+            yield _RecordGroup(f"the {self._side} {error}", positions)
             return
         payloads = _payloads(column, group)
         if self._strategy.needs_record_name and registered.schema_type == "PROTOBUF":
@@ -285,7 +287,7 @@ class RegistryJudge:
         by, compiled = self._resolve(framed.schema, registered, name)
         if isinstance(by, _Usable) and isinstance(framed.schema, int) and framed.start:
             self._last = _Last(start_of(framed.schema), framed.schema, by)
-        yield _Part(by, positions, compiled, payloads, framed.start)
+        yield _RecordGroup(by, positions, compiled, payloads, framed.start)
 
     def _by_message(
         self,
@@ -293,12 +295,12 @@ class RegistryJudge:
         registered: RegisteredSchema,
         positions: Sequence[int],
         payloads: Sequence[bytes],
-    ) -> Iterator[_Part]:
+    ) -> Iterator[_RecordGroup]:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
         types = self._schemas.of(registered, framed.schema)
         if types.schema is None:  # so it is unknown which subject it has to be under
             named = _Usable(_named(framed.schema), self._clock())
-            yield _Part(named, positions, types, payloads, framed.start, has_subject=False)
+            yield _RecordGroup(named, positions, types, payloads, framed.start, has_subject=False)
             return
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
@@ -306,7 +308,7 @@ class RegistryJudge:
             by_name.setdefault(name, []).append(index)
         for name, indexes in by_name.items():
             by, compiled = self._resolve(framed.schema, registered, name)
-            yield _Part(
+            yield _RecordGroup(
                 by,
                 [positions[index] for index in indexes],
                 compiled,
@@ -315,7 +317,7 @@ class RegistryJudge:
             )
 
     def _against_rules(
-        self, compiled: Compiled, part: _Part, unfit: Container[int]
+        self, compiled: Compiled, part: _RecordGroup, unfit: Container[int]
     ) -> Iterable[tuple[int, str]]:
         """Return which payloads are against rules, and how, apart from those that do not fit."""
         rules = compiled.rules
@@ -327,7 +329,7 @@ class RegistryJudge:
     def _resolve(
         self, schema: int | str, registered: RegisteredSchema, name: str | None
     ) -> tuple[_Usable | str, Compiled | None]:
-        """Return what to judge by and what it was compiled to; or why it may not be used."""
+        """Return the schema and its compiled form; or why it may not be used."""
         usable = self._usable.get((schema, name))
         if usable is not None and self._clock() < usable.until:
             return usable, self._schemas.of(registered, schema)
@@ -357,7 +359,7 @@ class RegistryJudge:
         version = max(versions)
         if self._latest:
             latest = self._registry.latest(subject)
-            # A version that is newer than what is remembered is the latest.
+            # A version that is newer than the kept version is the latest.
             if latest is not None and version < latest[1]:
                 return (
                     f"{has}, version {version} of subject {subject}, whose latest is {latest[1]}",
@@ -372,7 +374,7 @@ class _ColumnOfRegistry(NamedTuple):
     """Implements `PreparedColumn`."""
 
     judge: RegistryJudge
-    parts: Sequence[_Part]
+    parts: Sequence[_RecordGroup]
 
     def objections(self) -> Iterator[tuple[int, str]]:
         undecidable: UndecidableException | None = None

@@ -206,9 +206,9 @@ class TopicSettings:
         strategies: How subjects are named, by the same.
         level: How much is judged.
         location: Where ids have to be.
-        latest: Whether the latest version of the subject alone will do.
-        files: Files in place of the registry, by the same as `sides`; empty for the registry.
-        accepts_unusable: Whether records pass whose schema or rules cannot be used.
+        latest: Whether only the latest version of the subject is accepted.
+        files: Files instead of the registry, by the same keys as `sides`; empty for the registry.
+        accepts_unusable: Whether records with unusable schemas or rules are accepted.
     """
 
     sides: tuple[bool, ...]

@@ -14,7 +14,7 @@ _PATTERN_LONGEST: Final = 1_000
 
 
 class TagPatterns(NamedTuple):
-    """The tags that `metadata.tags` gives to the fields whose full names match.
+    """The tags of `metadata.tags` for the fields whose full names match.
 
     `?` is one character but a dot, `*` any number of such, `**` any number of any. The full
     name of an Avro field is its record's full name, a dot and its name; of a Protobuf field the
@@ -64,7 +64,7 @@ def read_patterns(metadata: Mapping[str, Any]) -> TagPatterns:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return whether a pattern matches a whole name.
+    """Return whether a pattern matches a complete name.
 
     The positions that may have been reached are followed through the pattern together, so the
     work is at most the product of the two lengths.

@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 
 class Unusable:
-    """Decides about such records, counts them, and says in the log once which schema it is."""
+    """Decides about such records, counts them, and logs each schema once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._said: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
+        self._logged: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
 
     def decide(self, text: str, count: int, *, accepts: bool) -> None:
-        """Return where records pass all the same.
+        """Return the positions of records that are accepted nevertheless.
 
         Args:
             text: Which schema cannot be used, and why.
@@ -42,6 +42,6 @@ class Unusable:
         count_event(EVENT, "accepted" if accepts else "refused", count)
         if not accepts:
             raise UndecidableException(text)
-        if text not in self._said and len(self._said) < LINES:
-            self._said[text] = None
+        if text not in self._logged and len(self._logged) < LINES:
+            self._logged[text] = None
             log.warning("%s; its records are accepted (schema.unusable=accept)", text)

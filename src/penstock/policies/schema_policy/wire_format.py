@@ -1,4 +1,4 @@
-"""Where a record says which schema it was written with, and where its payload starts.
+"""Reads the schema id of a record, and finds the start of its payload.
 
 An id is before the payload, or in a header of the record; a GUID, too:
 
@@ -53,8 +53,8 @@ class Framed(NamedTuple):
 
     Attributes:
         schema: The schema's id, or its GUID in lower case with hyphens.
-        start: Where the payload starts in the key or value; 0 where the id is in a header.
-        message_indexes: What follows the id in a header: the message indexes of Protobuf, which
+        start: The start of the payload in the key or value; 0 if the id is in a header.
+        message_indexes: The bytes after the id in a header: the message indexes of Protobuf, which
             otherwise begin the payload. See `check_header`.
     """
 
@@ -63,7 +63,7 @@ class Framed(NamedTuple):
     message_indexes: bytes = b""
 
     def payload(self, data: bytes) -> bytes:
-        """Return what follows the id; for Protobuf with its message indexes in front."""
+        """Return the bytes after the id; for Protobuf with its message indexes first."""
         return self.message_indexes + data[self.start :]
 
 
@@ -84,7 +84,7 @@ def find_id(
 ) -> Framed:
     """Find the schema of one key or value.
 
-    With `SchemaIdLocation.ANY` a header counts before a prefix. A header without a value is none.
+    With `SchemaIdLocation.ANY` a header wins over a prefix. A header without a value is ignored.
 
     Args:
         data: The key or value.
@@ -93,7 +93,7 @@ def find_id(
         location: Where the id has to be.
 
     Raises:
-        FramingError: It is missing, is none that a registry gives, or is in several headers
+        FramingError: It is missing, is not an id of a registry, or is in several headers
             that differ: clients disagree which of those counts.
     """
     if location is not SchemaIdLocation.PREFIX:
@@ -177,7 +177,7 @@ def shared_start(column: Sequence[bytes | None]) -> bytes | None:
     """Return what all keys or values of a batch begin with, as many bytes as an id has.
 
     Returns:
-        None where they differ, any is null, or there are none. Fewer bytes if the data has no more.
+        None if they differ, any is null, or there are none. Fewer bytes if the data has no more.
     """
     values = cast("Sequence[bytes]", column)
     try:
@@ -189,7 +189,7 @@ def shared_start(column: Sequence[bytes | None]) -> bytes | None:
 
 
 def check_header(framed: Framed, schema_type: str) -> None:
-    """Check what follows an id in a header, once the type of its schema is known.
+    """Check the bytes after an id in a header, once the type of its schema is known.
 
     Args:
         framed: What `find_id` found; where the id is a prefix, there is nothing to check.
@@ -263,9 +263,9 @@ def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
 
 
 def _end_of_indexes(data: bytes) -> int:
-    """Return where Protobuf's message indexes at the start of bytes end; -1 where there are none.
+    """Return the end of Protobuf's message indexes at the start of bytes; -1 if there are none.
 
-    They are a count and as many numbers, in zigzag varints; a count of 0 means the one index 0.
+    They are a count and as many numbers, in zigzag varints; a count of 0 means the single index 0.
     """
     count, at = _varint(data, 0)
     if not 0 <= count <= _MOST_INDEXES:
@@ -278,7 +278,7 @@ def _end_of_indexes(data: bytes) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint; -1 and the end where it is not whole."""
+    """Read a zigzag varint; return -1 and the end if it is not complete."""
     value = 0
     for place, byte in enumerate(data[at : at + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * place)

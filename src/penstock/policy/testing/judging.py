@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.chain import RecordVerdicts
-    from penstock.engine.verdict import Verdict as EngineVerdict
+    from penstock.engine.verdict import PolicyVerdict
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
@@ -225,7 +225,7 @@ def _bytes(given: Any) -> bytes | None:
 
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
-    """Return what an interceptor made of each record."""
+    """Return the key and value of each record after an interceptor."""
     # Nothing if the interceptor does not match the topic.
     keys, values = decided.replaced or ((None,) * count,) * 2
     others = dict(decided.verdicts)
@@ -239,7 +239,7 @@ def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
     return result
 
 
-def _spread(verdict: EngineVerdict, count: int) -> list[Verdict]:
+def _spread(verdict: PolicyVerdict, count: int) -> list[Verdict]:
     """Return a verdict for each record."""
     if not verdict.record_errors:
         return [_shown(verdict)] * count
@@ -251,5 +251,5 @@ def _spread(verdict: EngineVerdict, count: int) -> list[Verdict]:
     return result
 
 
-def _shown(verdict: EngineVerdict) -> Verdict:
+def _shown(verdict: PolicyVerdict) -> Verdict:
     return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)

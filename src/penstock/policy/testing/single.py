@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.chain import RecordVerdicts
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import ClientContext, Record
 
 _WHOLE: Final = "judges_whole_batches"
-"""An attribute of a policy of KIP-940 whose verdict on a record depends on those beside it."""
+"""An attribute of a policy of KIP-940 whose verdict on a record depends on those next to it."""
 
 
 def judge_records(
@@ -42,7 +42,7 @@ def judge_records(
     properties: Mapping[str, str],
     client: ClientContext,
     file: Path,
-) -> Verdict | RecordVerdicts:
+) -> PolicyVerdict | RecordVerdicts:
     """Make, configure, call and close a policy; see `penstock.policy.testing.judge`.
 
     Returns:
@@ -80,7 +80,7 @@ def judge_creation(
     *,
     properties: Mapping[str, str],
     file: Path,
-) -> Verdict:
+) -> PolicyVerdict:
     """Make, configure, call and close a policy; see `penstock.policy.testing.judge_topic`."""
     with _alone(policy, CREATE_TOPIC, properties, file) as policies:
         assert policies.create_topic is not None
@@ -94,7 +94,7 @@ def judge_alteration(
     *,
     properties: Mapping[str, str],
     file: Path,
-) -> Verdict:
+) -> PolicyVerdict:
     """Make, configure, call and close a policy; see `penstock.policy.testing.judge_configs`."""
     with _alone(policy, ALTER_CONFIG, properties, file) as policies:
         assert policies.alter_config is not None

@@ -188,7 +188,7 @@ def _is_lost(error: BaseException, text: str) -> bool:
 
 
 def _text(error: Exception) -> str:
-    """Return an error's text, and what Java says about it, as far as the JVM still answers."""
+    """Return an error's text, and Java's explanation, as far as the JVM still responds."""
     if not isinstance(error, Py4JJavaError):
         return str(error)
     text = str(error.errmsg)

@@ -24,12 +24,12 @@ _NOISE: Final = re.compile(
 
 
 def is_noise(line: str) -> bool:
-    """Return whether Java says this wherever Spark runs, whatever the job."""
+    """Return whether Java prints this in every job of Spark."""
     return _NOISE.match(line) is not None
 
 
 def forward(stream: IO[bytes]) -> threading.Thread:
-    """Write what comes from a stream on standard error, but for noise, until its end.
+    """Write the lines of a stream on standard error, but for noise, until its end.
 
     Returns:
         The thread that does it.

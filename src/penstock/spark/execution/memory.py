@@ -27,7 +27,7 @@ def cores_of(master: str, machine_cores: int) -> int:
 def jvm_memory(cores: int, machine_bytes: int) -> str:
     """Return the memory of a JVM for so many tasks at a time, as Spark writes it.
 
-    At most a third of the machine's memory, but 1 GiB in any case: below it Spark itself is short.
+    At most a third of the machine's memory, but at least 1 GiB: Spark needs that itself.
     """
     wanted = min(_FIXED + cores * _FOR_A_CORE, machine_bytes // 3)
     return f"{max(wanted, _LEAST) // _MIB}m"

@@ -75,13 +75,13 @@ def remote_session(url: str, name: str, conf: Mapping[str, str]) -> SparkSession
 
 
 def stop_remote(session: SparkSession) -> None:
-    """End a session; the server goes on."""
+    """End a session; the server continues."""
     with contextlib.suppress(Exception):
         session.stop()
 
 
 def _check_answers(url: str) -> None:
-    """Check that a server answers: PySpark tries again for ten minutes before it says so."""
+    """Check that a server responds: PySpark would retry for ten minutes before it fails."""
     try:
         address = urlsplit(url.partition("/;")[0])
         where = address.hostname or "", address.port or _PORT

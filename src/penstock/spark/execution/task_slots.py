@@ -1,4 +1,4 @@
-"""How many tasks run at a time, whatever kind of session it is."""
+"""How many tasks run at a time, in any kind of session."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Errors of the data source in one line: without the traceback that Spark adds to each.
 
-A Python worker of Spark sends the traceback of what ends it. Where that is an error of ours, its
-text says what is wrong and what would be right, and the traceback hides it.
+A Python worker of Spark sends the traceback of the exception that ends it. If that is an error of
+Penstock, its text explains what to correct, and the traceback hides it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OURS: Final = (ConfigurationError, UnavailableError, MalformedError, PostponedE
 
 @contextlib.contextmanager
 def in_one_line() -> Iterator[None]:
-    """Have Spark show no traceback of our errors that leave a `with` block, which end the worker.
+    """Let Spark show no traceback of Penstock's errors that end a worker in a `with` block.
 
     Other errors, such as those of a policy's module, keep theirs.
     """

@@ -29,14 +29,14 @@ _HEADERS: Final = (
 
 
 def check_frame(given: Any, function: str) -> DataFrame:
-    """Return what a user passed as a frame.
+    """Return the frame that a user passed.
 
     Args:
         given: The argument.
         function: Which was called, for the error.
 
     Raises:
-        ConfigurationError: It is no frame of Spark.
+        ConfigurationError: It is not a frame of Spark.
     """
     if not callable(getattr(given, "mapInArrow", None)) or not hasattr(given, "dtypes"):
         raise ConfigurationError(
@@ -53,12 +53,12 @@ def check_columns(
 
     Args:
         types: The frame's columns with Spark's types.
-        needed: Those that must be there.
+        needed: The required columns.
         by: What needs them, for the error.
-        optional: Those that are used where they are there.
+        optional: Columns that are used if they exist.
 
     Raises:
-        ConfigurationError: One is missing, is there twice, or has another type.
+        ConfigurationError: A column is missing, exists twice, or has another type.
     """
     names = [name for name, _ in types]
     missing = [name for name in needed if name not in names]

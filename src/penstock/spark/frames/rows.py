@@ -16,7 +16,7 @@ from penstock.policy import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
 
 VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
 """Spark's type of a verdict."""
@@ -62,7 +62,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
 class _OnDemand:
     """A column of a batch of rows: made when it is first iterated, and kept.
 
-    Policies that judge columns look at some of them only, or at Arrow's own array.
+    Policies that judge columns read only some of them, or Arrow's own array.
 
     Attributes:
         arrow: The array that it comes from, of a key or a value.
@@ -133,7 +133,7 @@ class Rows:
         ]
 
 
-def verdict_array(count: int, verdicts: Sequence[tuple[int, Verdict]]) -> pa.StructArray:
+def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> pa.StructArray:
     """Make the verdict column of a batch from the verdicts that are not `accepted`."""
     distinct: dict[tuple[str, str, int, str | None], int] = {}
     kinds = [_ACCEPTED]

@@ -1,4 +1,4 @@
-"""Archives of records as tables of Spark's catalog, in whatever columns they are."""
+"""Archives of records as tables of Spark's catalog, with any columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parse_columns(given: Sequence[str]) -> dict[str, str]:
     """Read the values of `--column`: `NAME=EXPRESSION`, with a name of Kafka's columns.
 
     Raises:
-        ConfigurationError: One is no such pair, or a name is given twice.
+        ConfigurationError: One of them is not a pair, or a name is given twice.
     """
     found: dict[str, str] = {}
     for argument in given:

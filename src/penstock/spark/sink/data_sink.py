@@ -1,7 +1,7 @@
 """`df.write.format("penstock")` and `writeStream`: each record that is accepted, once.
 
 Tasks leave their transactions open; Spark's driver decides, and commits them. See
-`penstock.client.writing.decisions` for what a crash in between leaves, and how the cases are
+`penstock.client.writing.decisions` for the state after a crash in between, and how the cases are
 distinguished.
 """
 
@@ -44,7 +44,7 @@ _BATCH: Final = "streaming.sql.batchId"
 _RUN: Final = "spark.jobGroup.id"
 _ONE_BATCH: Final = BatchId("", 0)
 _ARROW_STREAM: Final[Any] = getattr(datasource, "DataSourceStreamArrowWriter", None)
-"""Since PySpark 4.1; before, rows come one by one."""
+"""Since PySpark 4.1; before, rows are separate objects."""
 
 
 @dataclass
@@ -58,11 +58,11 @@ class BatchSink(DataSourceArrowWriter):
     """Writes a frame: all of it, or nothing."""
 
     def __init__(self, task: SinkTask, job: str | None) -> None:
-        """Take what is done.
+        """Set the job.
 
         Args:
-            task: What tasks do.
-            job: What the job is known by: written once, it is not written again.
+            task: The work of tasks.
+            job: The name of the job: once written, it is not written again.
         """
         self._task = task
         self._run = uuid.uuid4().hex
@@ -80,12 +80,12 @@ class BatchSink(DataSourceArrowWriter):
             return SinkMessage(self._task.write(attempt, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what the tasks wrote."""
+        """Commit the transactions of the tasks."""
         with in_one_line():
             sink_commit.commit(self._task, _written(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort what the tasks wrote."""
+        """Abort the transactions of the tasks."""
         sink_commit.abort(self._task, _written(messages))
 
 
@@ -93,12 +93,12 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
     """Writes the micro-batches of a streaming query, each once."""
 
     def __init__(self, task: SinkTask, job: str | None, schema: StructType) -> None:
-        """Take what is done.
+        """Set the query.
 
         Args:
-            task: What tasks do.
-            job: What the query is known by in the cluster; None for the id that Spark gave it.
-            schema: The columns, where rows come one by one.
+            task: The work of tasks.
+            job: The name of the query in the cluster; None for the id of Spark.
+            schema: The columns, if rows are separate objects.
         """
         self._task = task
         self._job = job
@@ -124,17 +124,17 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
             return SinkMessage(self._task.write(attempt, rows))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
-        """Commit what the tasks wrote; each knows the batch."""
+        """Commit the transactions of the tasks; each knows the batch."""
         with in_one_line():
             sink_commit.commit(self._task, _written(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Abort what the tasks wrote."""
+        """Abort the transactions of the tasks."""
         sink_commit.abort(self._task, _written(messages))
 
 
 def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchSink:
-    """Return what writes a frame; the cluster describes its topics.
+    """Return the writer of a frame; the cluster describes its topics.
 
     Raises:
         ConfigurationError: An option, the file, a column or a topic is not usable.
@@ -150,7 +150,7 @@ def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: boo
 
 
 def stream_sink(options: Mapping[str, str], schema: StructType) -> StreamSink:
-    """Return what writes a stream: the same for all micro-batches of a query.
+    """Return the writer of a stream: the same for all micro-batches of a query.
 
     Raises:
         ConfigurationError: An option, the file, a column or a topic is not usable.

@@ -2,10 +2,10 @@
 
 Delta keeps the last version of each application that has written to a table, in the commit with
 the rows, and leaves out a version that it has (`txnAppId` and `txnVersion`): that holds for runs
-at the same time, too. It does not look at the rows. With a checkpoint from a backup, numbers of
+at the same time, too. It does not compare the rows. With a checkpoint from a backup, numbers of
 micro-batches begin again, with other records: so each commit also names the judged micro-batch
-(`userMetadata`), and one that Delta left out has to be in the table under that name. Where it is
-not, its records have to be: a table's history ends (`delta.logRetentionDuration`), and commits of
+(`userMetadata`), and a micro-batch that Delta left out must be in the table under that name.
+Otherwise its records must be: a table's history ends (`delta.logRetentionDuration`), and commits of
 earlier versions have no name.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 _FORMAT: Final = "delta"
 _RANGES: Final = "topic string, partition int, first bigint, end bigint"
 _LAST_COMMITS: Final = ("LIMIT 1", "LIMIT 100", "")
-"""How many of a table's last commits are read: mostly, the last is the one that is looked for."""
+"""How many of a table's last commits are read: mostly, the last commit is the right one."""
 
 
 class OldCheckpointError(SparkError):
-    """A table has another micro-batch with the number of one that is to be written."""
+    """A table has another micro-batch with the number of the new micro-batch."""
 
 
 class DeltaTables:
@@ -66,7 +66,7 @@ class DeltaTables:
         """Check that no table has what would be written to it.
 
         Args:
-            ranges: What is read of topics; none for files, whose records can be any.
+            ranges: The ranges of topics; none for files, whose records can be any.
 
         Raises:
             ConfigurationError: One has records of the ranges; without ranges, any.
@@ -166,7 +166,7 @@ class DeltaTables:
             raise ConfigurationError(f"{TABLE}{name}: {wrong}")
 
     def _check_different(self) -> None:
-        """Compare ids, which Delta gives to tables: a table can have several names and paths."""
+        """Compare ids, which Delta assigns to tables: a table can have several names and paths."""
         known: dict[str, tuple[str, str]] = {}
         for sink, name in self._tables.items():
             detail = self._spark.sql(f"DESCRIBE DETAIL {name}").select("id", "location").first()

@@ -1,4 +1,4 @@
-"""Verdicts of the current micro-batch, kept until the next one.
+"""Verdicts of the current micro-batch, kept until the next micro-batch.
 
 Several tables cannot be written in one step. If a stream ends between them, its next start has to
 write the same verdicts to the rest, even if the policies have changed, or decide differently.
@@ -19,7 +19,7 @@ _COMPLETE: Final = "_COMPLETE"
 
 
 class JudgedBatch(NamedTuple):
-    """What was judged of a micro-batch.
+    """The judged rows of a micro-batch.
 
     Attributes:
         frame: The records and their verdicts.
@@ -46,16 +46,16 @@ class JudgedBatches:
         self._folder = f"{checkpoint.rstrip('/')}/judged"
 
     def kept(self, judged: DataFrame, query: str, number: int) -> JudgedBatch:
-        """Return what was judged of a micro-batch, the first time that all of it was.
+        """Return the judged rows of a micro-batch: the first complete result.
 
-        Each attempt has a folder of its own: where a stream is started while an earlier process
-        still runs, neither adds to the other's files. Both use what was complete first.
+        Each attempt has a separate folder: if a stream is started while an earlier process
+        still runs, neither adds to the other's files. Both use the first complete result.
 
         Args:
             judged: A frame that judges; it is evaluated only the first time.
             query: The id of the streaming query.
-            number: Of the micro-batch. What was kept of earlier ones is removed, and of other
-                queries.
+            number: Of the micro-batch. Results of earlier micro-batches, and of other queries, are
+                removed.
 
         Returns:
             The frame as it was then, with its columns of then: other policies may need others.

@@ -1,4 +1,4 @@
-"""Rows of Spark become Arrow record batches, where Spark gives a sink no Arrow (PySpark 4.0)."""
+"""Converts rows of Spark to Arrow record batches, if Spark passes a sink rows (PySpark 4.0)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if kind == _HEADERS:
         return [{"key": entry[0], "value": _bytes(entry[1])} for entry in value]
     if isinstance(value, dt.datetime):
-        # PySpark gives times without a zone, which are of this process's.
+        # PySpark passes times without a zone, which are in this process's zone.
         return (value.astimezone(dt.UTC) - _EPOCH) // _MICRO
     return _bytes(value)
 

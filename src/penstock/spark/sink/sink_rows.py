@@ -17,7 +17,7 @@ from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
-from penstock.engine.verdict import REJECTED, Outcome, Verdict
+from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.spark.execution.failures import SparkError
@@ -67,7 +67,8 @@ def check_columns(types: Mapping[str, str]) -> None:
         types: Spark's types by column.
 
     Raises:
-        ConfigurationError: There is no value, or a column is none of Kafka's, or of another type.
+        ConfigurationError: There is no value, or a column is not one of Kafka's, or of another
+            type.
     """
     if "value" not in types:
         raise ConfigurationError('format("penstock"): the frame has no column value')
@@ -96,7 +97,7 @@ class OutgoingRows:
         task: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take what is done.
+        """Set the work.
 
         Args:
             accepted: Where accepted records are written.
@@ -119,7 +120,7 @@ class OutgoingRows:
         """Records by outcome."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[OutgoingBatch]:
-        """Judge rows; return what is to be written by now.
+        """Judge rows; return the batches that are to be written now.
 
         Raises:
             RefusedRecordsError: One is refused, and there is no place for dead letters.
@@ -137,7 +138,7 @@ class OutgoingRows:
                 yield from self.rest()
 
     def rest(self) -> Iterator[OutgoingBatch]:
-        """Return what waits for more."""
+        """Return the waiting records."""
         for number in list(self._waiting):
             yield from self._written(number)
 
@@ -236,7 +237,7 @@ class OutgoingRows:
             )
         ]
 
-    def _turn_away(self, verdict: Verdict, record: _Record, partition: int) -> None:
+    def _turn_away(self, verdict: PolicyVerdict, record: _Record, partition: int) -> None:
         self.counts[verdict.outcome.value] += 1
         if verdict.outcome not in REJECTED:
             return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.stored.plan import RecordPlan
 
 _PARTITIONS_ADDED_MAX = 64
-"""Of a target with so many partitions at most all are added to a transaction at once."""
+"""If a target has at most so many partitions, all are added to a transaction at once."""
 
 
 class Attempt(NamedTuple):

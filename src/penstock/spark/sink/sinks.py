@@ -87,7 +87,7 @@ class Sinks:
         """Check that folders are empty or do not exist, and tables have none of the records.
 
         Args:
-            ranges: What is read of topics; none for files.
+            ranges: The ranges of topics; none for files.
 
         Raises:
             ConfigurationError: It is not so.
@@ -101,7 +101,7 @@ class Sinks:
                 )
 
     def check_stream(self, checkpoint: str, ranges: Sequence[OffsetRange]) -> None:
-        """Check that a stream neither replaces nor repeats what an earlier one has written.
+        """Check that a stream neither replaces nor repeats the output of an earlier stream.
 
         Folders and tables must have nothing that is later than the checkpoint, as they have if it
         is from a backup, or belongs to another stream.
@@ -142,10 +142,10 @@ class Sinks:
 
         Args:
             frame: The records. If there are tables, it is read for each of them.
-            batch: The number of a stream's micro-batch. In a folder it gets a folder of its
-                own, which replaces what an interrupted attempt left.
-            judged: What was judged of the micro-batch, for tables: one that has it leaves it out.
-                Tables are written first, since they find out whether the checkpoint is old.
+            batch: The number of a stream's micro-batch. In a folder it gets a separate
+                folder, which replaces that of an interrupted attempt.
+            judged: The name of the judged micro-batch, for tables: a table that has it leaves it
+                out. Tables are written first, since they find out whether the checkpoint is old.
 
         Raises:
             OldCheckpointError: A table has another micro-batch with this number.
@@ -166,7 +166,7 @@ class Sinks:
             frame.unpersist()
 
     def _write_folders(self, frame: DataFrame, below: str) -> None:
-        """Write to a folder of its own first, then rename the part of each sink."""
+        """Write to a temporary folder first, then rename the part of each sink."""
         some = self._of(self._folders, frame)
         staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)

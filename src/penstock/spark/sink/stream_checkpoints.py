@@ -1,4 +1,4 @@
-"""What the checkpoint of a stream says about how far the stream is."""
+"""Reads the progress of a stream from its checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlannedBatch(NamedTuple):
 
 
 def planned_batch(spark: SparkSession, checkpoint: str) -> PlannedBatch | None:
-    """Return the last micro-batch that was planned; None if there is none.
+    """Return the last planned micro-batch; None if there is none.
 
     Args:
         spark: A classic session.

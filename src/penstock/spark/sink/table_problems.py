@@ -1,4 +1,4 @@
-"""What is wrong with a table that is to be written, in one line that says what to do."""
+"""Problems of a table that is to be written, in one line that explains what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _CONDITION: Final = re.compile(r"\[([A-Z_.]+)\]\s*")
 _BY_PY4J: Final = re.compile(r"An error occurred while calling \S+\n: ")
-"""What comes before Java's own text where PySpark has no class for an exception."""
+"""The text before Java's if PySpark has no class for an exception."""
 _CATALOG: Final = "spark.sql.catalog.spark_catalog"
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -61,11 +61,11 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
 
 
 def wrong_columns(name: str, found: Mapping[str, str]) -> str | None:
-    """Return what is wrong with a table's columns; None if nothing is.
+    """Return a problem of a table's columns; None if there is none.
 
     Args:
         name: The table.
-        found: Types of its columns, by name. Further ones are null, or generated.
+        found: Types of its columns, by name. Additional columns are null, or generated.
     """
     types = {column.lower(): kind for column, kind in found.items()}
     wrong = [

@@ -31,8 +31,8 @@ class TopicRows:
 
     Attributes:
         access: The cluster.
-        targets: Topics, by what rows name them in the column `sink`.
-        letters: Those of dead letters, which get the current time.
+        targets: Topics, by their names in the column `sink`.
+        letters: The names for dead letters, which get the current time.
     """
 
     access: ClusterAccess

@@ -83,7 +83,7 @@ class PenstockDataSource(DataSource):
             return BatchReader(source, topics, _reading(source, topics, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream; of one that cannot be read, what says why."""
+        """Return the reader of a stream; if it cannot be read, a reader that raises the error."""
         try:
             source = _source(self.options)
             if source.options.end is not None:
@@ -101,7 +101,7 @@ class PenstockDataSource(DataSource):
             return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, N802
-        """Return what writes the micro-batches of a query; see `penstock.spark.sink.data_sink`."""
+        """Return the writer of a query's micro-batches; see `penstock.spark.sink.data_sink`."""
         _send_no_profile()
         from penstock.spark.sink.data_sink import stream_sink  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ class BatchReader(DataSourceReader):
     def __init__(
         self, source: ClusterSource, topics: Sequence[Topic], reading: SourceReading
     ) -> None:
-        """Take what is read.
+        """Set the ranges.
 
         Args:
             source: The cluster, for the driver.
@@ -148,7 +148,7 @@ class BatchReader(DataSourceReader):
         return source_tasks(ranges, ids, source.sizes(topics), source.options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a task; Spark makes a partition of its own where there is none."""
+        """Return the rows of a task; Spark adds an empty partition if there is none."""
         if isinstance(partition, SourceTask):
             with in_one_line():
                 yield from self._reading.read(partition.ranges)

@@ -124,17 +124,17 @@ def read_stream(
 
 
 def _with_timestamps(rows: DataFrame) -> DataFrame:
-    """Have a query fail at a timestamp that Spark cannot represent, which is null.
+    """Make a query fail at a timestamp that Spark cannot represent, which is null.
 
     Written to a topic, the record would have the current time instead.
     """
-    told = F.concat(
+    message = F.concat(
         F.concat_ws("-", "topic", "partition"),
         F.lit(": the record at offset "),
         F.col("offset").cast("string"),
         F.lit(NOT_REPRESENTED),
     )
-    return rows.withColumn("timestamp", F.coalesce("timestamp", F.raise_error(told)))
+    return rows.withColumn("timestamp", F.coalesce("timestamp", F.raise_error(message)))
 
 
 def _rows(

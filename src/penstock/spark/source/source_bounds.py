@@ -44,7 +44,7 @@ def parse_timestamp(text: str, *, key: str) -> OffsetBound:
     """Read a time in ms since the epoch.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is not valid.
     """
     if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_MAX:
         raise ConfigurationError(f"{key} {text}: milliseconds since 1970")
@@ -55,7 +55,7 @@ def parse_offsets(text: str, *, key: str) -> OffsetBound:
     """Read offsets such as `{"orders": {"0": 23, "1": -2}}`.
 
     Raises:
-        ConfigurationError: They are none.
+        ConfigurationError: They are not valid.
     """
     try:
         offsets = dict(_pairs(json.loads(text)))

@@ -46,10 +46,10 @@ class SourceOptions:
     Attributes:
         plan: The configuration file whose policies judge; None to judge nothing.
         client: The keys after `kafka.`, as a Java client takes them.
-        topics: The names of the topics; empty where there is a pattern.
-        pattern: What the names of topics match as a whole.
-        start: Where reading starts; None where it is not said.
-        end: Where it ends, not in streams; None where it is not said.
+        topics: The names of the topics; empty if there is a pattern.
+        pattern: The pattern that complete names of topics match.
+        start: Where reading starts; None by default.
+        end: Where it ends, not in streams; None by default.
         fails_on_loss: Whether records that were removed before they were read are an error.
         with_headers: Whether there is a column `headers`.
         tasks: The least number of tasks that is aimed at, or None.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.reader import LostOffsets, WantedRange
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
@@ -38,7 +38,7 @@ class SourceReading:
     Attributes:
         access: The cluster.
         plan: The policies; None to judge nothing.
-        columns: The names of the columns that are wanted.
+        columns: The names of the required columns.
         fails_on_loss: Whether records that were removed before they were read are an error.
         max_decompressed_bytes: The size of the largest batch, decompressed, that is read.
     """
@@ -56,7 +56,7 @@ class SourceReading:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
             SourceError: Records were removed, or cannot be read.
-            UnreadableBatchError: It cannot be said where a damaged batch ends.
+            UnreadableBatchError: The end of a damaged batch is unknown.
         """
         connection = self.access.connect()
         evaluator = None if self.plan is None else evaluator_of(self.plan)
@@ -66,7 +66,7 @@ class SourceReading:
                 batch = _stored(wanted, fetched, self.max_decompressed_bytes)
                 if not len(batch.records):
                     continue
-                verdicts: Sequence[tuple[int, Verdict]] = ()
+                verdicts: Sequence[tuple[int, PolicyVerdict]] = ()
                 if evaluator is not None:
                     columns = StoredColumns(batch.records)
                     found = evaluator.judge_records(wanted.topic, wanted.partition, columns)

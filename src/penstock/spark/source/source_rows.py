@@ -15,7 +15,7 @@ from penstock.spark.sources import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
     from penstock.records.stored_batch import StoredBatch
 
@@ -57,7 +57,7 @@ class RowBatches:
     def __init__(
         self, columns: Sequence[str], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
     ) -> None:
-        """Take what is wanted.
+        """Set the required columns.
 
         Args:
             columns: The names of the columns, in their order; others are not made.
@@ -75,7 +75,7 @@ class RowBatches:
         topic: str,
         partition: int,
         batch: StoredBatch,
-        verdicts: Sequence[tuple[int, Verdict]],
+        verdicts: Sequence[tuple[int, PolicyVerdict]],
     ) -> Iterator[pa.RecordBatch]:
         """Add a batch; return the record batches that are complete.
 
@@ -93,7 +93,7 @@ class RowBatches:
         self._bytes += made.nbytes
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Return what waits for more."""
+        """Return the waiting rows."""
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
         if waiting:
@@ -115,7 +115,7 @@ def _record_batch(
     topic: str,
     partition: int,
     batch: StoredBatch,
-    verdicts: Sequence[tuple[int, Verdict]],
+    verdicts: Sequence[tuple[int, PolicyVerdict]],
 ) -> pa.RecordBatch:
     records, count = batch.records, len(batch.records)
     columns = StoredColumns(records)

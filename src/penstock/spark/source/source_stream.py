@@ -24,7 +24,7 @@ try:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # before PySpark 4.2 a micro-batch has all that is there
+except ImportError:  # before PySpark 4.2 a micro-batch has all available records
 
     class ReadMaxRows:  # type: ignore[no-redef]
         """Not there."""
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Offsets = dict[Partition, int]
 BOUNDS_BATCHES: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Since PySpark 4.2 Spark says where a micro-batch starts, and how much it wants."""
+"""Since PySpark 4.2 Spark passes the start of a micro-batch, and its limit."""
 _ATTEMPTS: Final = 5
 _PAUSE_S: Final = 1.0
 
@@ -58,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, source: ClusterSource, reading: SourceReading) -> None:
-        """Take what is read.
+        """Set the options.
 
         Args:
             source: The cluster, for the driver.
@@ -70,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts: the end of the topics, unless it was said."""
+        """Return where a new query starts: by default the end of the topics."""
         topics = self._driver.topics()
         if not BOUNDS_BATCHES and self._driver.options.batch_offsets is not None:
             raise ConfigurationError("maxOffsetsPerTrigger needs PySpark 4.2 or newer")
@@ -84,7 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Keep where the query ends: at what there is now."""
+        """Fix where the query ends: at the current ends."""
         self._target = self._driver.cluster.end_offsets(self._driver.topics())
 
     @in_one_line()
@@ -182,14 +182,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return ranges
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE_S)
-                self._ask_again(topics, shorter)
+                self._update_ends(topics, shorter)
         first = shorter[0]
         raise SourceError(
             f"{first.of}: the log ends at offset {first.end}, before {first.start}, the "
             "position of the stream"
         )
 
-    def _ask_again(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
+    def _update_ends(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
         """Replace ends that the query began with, which are before its position."""
         if self._target is not None:
             ends = self._driver.cluster.end_offsets(topics)
@@ -218,9 +218,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class UnusableReader(DataSourceStreamReader):
-    """Stands for a stream that cannot be read, and says why when it is asked anything.
+    """Replaces a stream that cannot be read, and raises the error in each method.
 
-    PySpark 4.2 replaces an error of `streamReader` itself by one of its own (UnboundLocalError).
+    PySpark 4.2 replaces an error of `streamReader` by another error (UnboundLocalError).
     """
 
     def __init__(self, error: Exception) -> None:

@@ -35,7 +35,7 @@ def source_tasks(
     """Cut ranges into tasks; a partition can be cut, its parts are in no order.
 
     Args:
-        ranges: What is to be read.
+        ranges: The ranges to read.
         topic_ids: By topic.
         sizes: How large the records are.
         least: The number of tasks that is aimed at, at least; None for a number by their size.

@@ -1,8 +1,8 @@
 """The loop of a stream: looks at its topics again and again, and has micro-batches done.
 
-While there is nothing new, the stream looks up where logs end, and does nothing else. What fails
-for now is waited for: a leader, a broker, all of them. Topics are looked for now and then: new
-ones, new partitions, and those that are gone.
+While there are no new records, the stream only looks up where logs end. It waits for temporary
+failures: of a leader, a broker, all of them. Topics are looked up now and then: new
+topics, new partitions, and deleted topics.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class MicroBatchWork(Protocol):
         """Do a micro-batch.
 
         Args:
-            batch: What is done.
-            counted_as: What its counts belong to.
+            batch: The micro-batch.
+            counted_as: The owner of its counts.
             topics: All topics, by name.
             seen: The runs that had tasks of the job when this run began.
 
@@ -87,12 +87,12 @@ class Observer(Protocol):
 
 
 class StreamSettings(NamedTuple):
-    """How a stream goes on.
+    """How a stream continues.
 
     Attributes:
         run: The id of the run.
         limit: The most of a micro-batch.
-        every_s: How often new records are looked for. While more is there than fits into a
+        every_s: How often new records are looked for. If there are more than fit into a
             micro-batch, the next begins at once.
         strict: End with an error where records were removed before they were read.
         available_now: End where the logs end at the beginning.
@@ -108,7 +108,7 @@ class StreamSettings(NamedTuple):
 
 
 class _Round(Enum):
-    """What became of a look at the topics."""
+    """The result of a look-up of the topics."""
 
     MORE = auto()
     """There is more to be done, at once."""
@@ -138,8 +138,8 @@ class Stream:
             source: The topics.
             work: Does micro-batches.
             observer: Observes the stream.
-            settings: How it goes on.
-            is_ended: Whether to end; the micro-batch that is being done is waited for.
+            settings: How it continues.
+            is_ended: Whether to end; the current micro-batch is finished first.
             wait: Waits for seconds, or until `is_ended`.
             clock: Returns seconds that never go back.
         """
@@ -160,7 +160,7 @@ class Stream:
     def begin(
         self, topics: Sequence[Topic], first: Callable[[], Mapping[Partition, int]] | None
     ) -> int:
-        """Find where the stream goes on; return how many partitions have a position already.
+        """Find where the stream continues; return how many partitions have a position already.
 
         Positions are waited for: a run that was killed may have left a transaction with a position.
 
@@ -214,7 +214,7 @@ class Stream:
             failed = {(entry.topic, entry.partition) for entry in result.unfinished}
             kept = tuple(offset_range for offset_range in batch.kept if offset_range.of in failed)
             batch = self._offsets.first()._replace(kept=kept)
-            self._tell_failures(result)
+            self._report_failures(result)
             if kept:
                 self._wait(1.0)
 
@@ -277,15 +277,15 @@ class Stream:
         except Exception:
             if not self._is_ended():
                 raise
-            # Whatever ends this process has ended Spark, too: the next run goes on.
+            # Everything that ends this process has ended Spark, too: the next run continues.
             self._observer.note("the last micro-batch was given up; the next run goes on with it")
             return _Round.END
         is_any = self._offsets.done(batch, result, self._clock())
         self._observer.looked(self._offsets.behind, self._unavailable)
         self._observer.done(batch, result, self._clock() - began)
-        self._tell_failures(result)
+        self._report_failures(result)
         if result.counts.removed:
-            self._tell_removed(result)
+            self._report_removed(result)
         if not is_any:
             return _Round.TROUBLE
         if self._settings.available_now:
@@ -296,14 +296,14 @@ class Stream:
     def _do(self, batch: MicroBatch) -> WritingResult:
         return self._work(batch, self._offsets.counted_as(batch), self._topics, self._seen)
 
-    def _tell_failures(self, result: WritingResult) -> None:
+    def _report_failures(self, result: WritingResult) -> None:
         failed = [entry for entry in result.unfinished if entry.reason]
         if failed:
             self._topics_at = self._clock()
             more = f" (and {len(failed) - 1:,} more partitions)" if len(failed) > 1 else ""
             self._observer.warn(f"{failed[0].reason}{more}; waiting")
 
-    def _tell_removed(self, result: WritingResult) -> None:
+    def _report_removed(self, result: WritingResult) -> None:
         shown = ", ".join(f"{count:,} of {topic}" for topic, count in result.removed.items())
         text = f"{shown}: offsets were removed before they were read (retention)"
         if self._settings.strict:
@@ -340,7 +340,7 @@ class Stream:
             if _is_another(self._ids.get(name, NO_ID), topic.topic_id)
         }
         if again:
-            # What is committed for the name is about a topic that is gone.
+            # The committed position of the name belongs to a topic that was deleted.
             starts = self._source.starts(
                 [partition for partition in new if partition.topic in again]
             )

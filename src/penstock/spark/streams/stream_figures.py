@@ -28,7 +28,7 @@ class StreamOutcome(NamedTuple):
 
 @dataclass
 class StreamFigures:
-    """Figures that one thread writes and any thread may read while it holds `lock`.
+    """Figures that a single thread writes and any thread may read while it holds `lock`.
 
     Attributes:
         records: Records by topic, policy and outcome. The sum over the policies is exact; a policy
@@ -41,7 +41,7 @@ class StreamFigures:
         last_at: When the last micro-batch was done, in seconds since the epoch; 0 for none.
         looked_at: When new records were last looked for; 0 for never.
         behind: Offsets that partitions are behind.
-        unavailable: Partitions that could not be read when they were last looked at.
+        unavailable: Partitions that could not be read last time.
     """
 
     records: Counter[StreamOutcome] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ class StreamFigures:
             self.last_at = now
 
     def look(self, behind: Mapping[Partition, int], unavailable: int, now: float) -> None:
-        """Take note of a look at the cluster.
+        """Record the result of a request to the cluster.
 
         Args:
             behind: Offsets that partitions are behind.

@@ -101,7 +101,7 @@ def registry_of(figures: StreamFigures) -> CollectorRegistry:
 
 
 def write_metrics(registry: CollectorRegistry, path: Path) -> None:
-    """Write metrics for node_exporter's textfile collector; readers see a whole file.
+    """Write metrics for node_exporter's textfile collector; readers see a complete file.
 
     Raises:
         OSError: It cannot be written.
@@ -110,7 +110,7 @@ def write_metrics(registry: CollectorRegistry, path: Path) -> None:
 
 
 def serve_metrics(registry: CollectorRegistry, address: Address) -> Callable[[], None]:
-    """Serve metrics over HTTP until what is returned is called.
+    """Serve metrics over HTTP until the returned function is called.
 
     Raises:
         OSError: The address is not free.

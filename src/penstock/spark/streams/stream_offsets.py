@@ -1,7 +1,7 @@
-"""What of its topics a stream has done, and what its next micro-batch is. No cluster is in it.
+"""The progress of a stream in its topics, and its next micro-batch. It needs no cluster.
 
-A range that failed is tried again with its offsets and with what its counts belong to: what of it
-was committed is then neither written nor counted again. Other partitions go on meanwhile.
+A failed range is tried again with its offsets and with the owner of its counts: its committed
+part is then neither written nor counted again. Other partitions continue meanwhile.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class MicroBatch(NamedTuple):
     """A micro-batch.
 
     Attributes:
-        number: Its number, from 0 on.
-        ranges: What is read, one range of each partition.
+        number: Its number, from 0.
+        ranges: The ranges to read, one of each partition.
         kept: Empty ranges: positions that are committed again, so that brokers keep them.
         counted_as: What the counts of ranges belong to that an earlier micro-batch began.
     """
@@ -43,7 +43,7 @@ class MicroBatch(NamedTuple):
 
 
 @dataclass
-class _Partition:
+class _StreamPartition:
     """A partition of a stream.
 
     Attributes:
@@ -51,7 +51,7 @@ class _Partition:
         end: The offset after the last that can be read, as far as is known.
         until: Where the stream ends; None for a stream that does not.
         kept_at: When the position was committed.
-        begun: The range that failed, and what its counts belong to.
+        begun: The range that failed, and the owner of its counts.
         shorter_since: Since when the log ends before the position.
     """
 
@@ -79,12 +79,12 @@ class StreamOffsets:
 
         Args:
             run: The id of the run.
-            available_now: End where the logs end when they are first looked at.
+            available_now: End where the logs end at the first request.
         """
         self._run = run
         self._available_now = available_now
         self._number = 0
-        self._partitions: dict[Partition, _Partition] = {}
+        self._partitions: dict[Partition, _StreamPartition] = {}
         self._waiting: set[Partition] = set()
 
     def add(self, partition: Partition, position: int, *, kept_at: float = float("-inf")) -> None:
@@ -95,7 +95,7 @@ class StreamOffsets:
             position: The next offset to read.
             kept_at: When the position was committed; at no time unless given.
         """
-        self._partitions[partition] = _Partition(position, position, kept_at)
+        self._partitions[partition] = _StreamPartition(position, position, kept_at)
         if self._available_now:
             self._waiting.add(partition)
 
@@ -170,8 +170,8 @@ class StreamOffsets:
 
         Args:
             available: The partitions that can be read now.
-            starts: Where the logs of pending partitions start. What was removed before is in the
-                micro-batch, and does not count for its limit.
+            starts: Where the logs of pending partitions start. Records that were removed before are
+                in the micro-batch, and do not count for its limit.
             limit: The most of new ranges.
             now: The time, in seconds.
         """
@@ -218,7 +218,7 @@ class StreamOffsets:
         return MicroBatch(self._number, (), tuple(kept), {})
 
     def counted_as(self, batch: MicroBatch) -> str:
-        """Return what the counts of a micro-batch belong to."""
+        """Return the owner of the counts of a micro-batch."""
         return f"{self._run}:{batch.number}"
 
     def done(self, batch: MicroBatch, result: WritingResult, now: float) -> bool:
@@ -226,7 +226,7 @@ class StreamOffsets:
 
         Args:
             batch: The micro-batch that `next` returned last.
-            result: What tasks did.
+            result: The result of the tasks.
             now: The time, in seconds.
         """
         self._number = batch.number + 1

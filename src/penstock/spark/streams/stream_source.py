@@ -45,8 +45,8 @@ class StreamSource:
             job: The id of the job.
             run: The id of this run.
             written: Topics that are written to, which no glob means.
-            topic_ids: The ids of the topics that there are, by name.
-            places: What was kept of the job when it began.
+            topic_ids: The ids of the existing topics, by name.
+            places: The places of the job when it began.
         """
         self._ids = dict(topic_ids)
         self._places = places
@@ -119,11 +119,11 @@ class StreamSource:
 
 
 def _known(
-    partitions: Sequence[Partition], ask: Callable[[Sequence[Partition]], Answers]
+    partitions: Sequence[Partition], request: Callable[[Sequence[Partition]], Answers]
 ) -> dict[Partition, int]:
     found = {}
     for start in range(0, len(partitions), CHUNK):
-        for partition, answer in ask(partitions[start : start + CHUNK]).items():
+        for partition, answer in request(partitions[start : start + CHUNK]).items():
             if isinstance(answer, int):
                 found[partition] = answer
             elif answer.code >= 0 and answer.code not in RETRIABLE:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.stored.tasks.writing_task import WritingResult, WritingTask
 
 BUDGET_S: Final = 5.0
-"""How long a task works on its ranges: whoever ends a stream waits for the tasks at work."""
+"""How long a task works on its ranges: the end of a stream waits for the running tasks."""
 
 
 class StreamWork:
@@ -42,8 +42,8 @@ class StreamWork:
 
         Args:
             spark: The session.
-            task: What tasks do; its `run` is the id of the run.
-            plan_of: Returns the plan for topics that were not there before.
+            task: The work of tasks; its `run` is the id of the run.
+            plan_of: Returns the plan for new topics.
             sizes_of: Returns how large the records of topics are.
             again: What earlier runs of the job have committed does not count.
         """

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class AuditResult(NamedTuple):
-    """What tasks found.
+    """The results of tasks.
 
     Attributes:
         counts: The verdicts.
-        ranges: What was read of each range.
+        ranges: The part of each range that was read.
     """
 
     counts: AuditCounts
@@ -87,7 +87,7 @@ class AuditTask:
         Raises:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
-            UnreadableBatchError: It cannot be said where a damaged batch ends.
+            UnreadableBatchError: The end of a damaged batch is unknown.
         """
         read = partial(RangeReader, self.access.connect())
         plans = filter(None, (self.plan, self.other))
@@ -108,7 +108,7 @@ class RangeCounting:
         evaluators: list[Evaluator],
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        """Take what reads and judges.
+        """Set the reader and the judge.
 
         Args:
             read: Returns the batches of a range, and reports offsets that the log does not have
@@ -156,7 +156,7 @@ class RangeCounting:
 
 
 def _announced(fetched: FetchedBatch) -> int:
-    """Return how many records an unreadable batch says it has in the range; at least one."""
+    """Return how many records an unreadable batch has in the range by its header; at least one."""
     return max(min(fetched.record_count, fetched.end - fetched.first), 1)
 
 

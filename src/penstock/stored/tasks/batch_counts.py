@@ -1,4 +1,4 @@
-"""Counts the verdicts on stored batches, in groups of what records have in common."""
+"""Counts the verdicts on stored batches, in groups of records with equal properties."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock.report.times import hour_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored import StoredRecords
 
-    Verdicts = Sequence[tuple[int, Verdict]]
+    Verdicts = Sequence[tuple[int, PolicyVerdict]]
 
 _GROUPS_MAX: Final = 20_000
 """So many groups are held until they are counted."""
 _FEW: Final = 8
-"""Of fewer than one in so many records the contents are read one by one, without a column."""
+"""If fewer than one in so many records is needed, contents are read one by one, not by column."""
 _Group = tuple[Reason, int, int | None, str | None, str | None, Reason | None]
 """Reason, partition, hour, keys of headers, prefix of the key, and the other plan's reason."""
 
@@ -44,7 +44,7 @@ class _Numbers:
 
 
 class CountedBatch(Protocol):
-    """What is counted of a `StoredBatch`, or of records of a file."""
+    """The part of a `StoredBatch`, or of records of a file, that is counted."""
 
     @property
     def records(self) -> Any:
@@ -107,7 +107,7 @@ class StoredCounts:
             reason: Why.
             partition: Its partition.
             first: Its first offset.
-            count: How many records it says it has.
+            count: How many records it has by its header.
         """
         self._add((reason, partition, None, None, None, None), count, first, first + count - 1)
 
@@ -122,7 +122,7 @@ class StoredCounts:
         partition: int,
         batch: CountedBatch,
         hours: list[int | None] | int | None,
-        verdicts: Mapping[int, Verdict],
+        verdicts: Mapping[int, PolicyVerdict],
         others: Verdicts | None,
     ) -> Iterable[int | None]:
         """Count what one of the plans does not accept; return the hours of these records."""
@@ -164,7 +164,7 @@ class StoredCounts:
         self._groups.clear()
 
 
-def _reason(topic: str, verdict: Verdict) -> Reason:
+def _reason(topic: str, verdict: PolicyVerdict) -> Reason:
     if verdict.outcome is Outcome.ACCEPTED:
         return Reason(topic, Outcome.ACCEPTED.value)
     return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)

@@ -1,4 +1,4 @@
-"""Work in a thread of its own, while Spark is shown that the task is at work."""
+"""Work in a separate thread, while Spark sees that the task is alive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HeartbeatThread(Generic[T]):
         self._cancelled = False
 
     def beat(self) -> None:
-        """Show that the work goes on; called by the work.
+        """Signal that the work continues; called by the work.
 
         Raises:
             CancelledError: It is not wanted any more.
@@ -31,7 +31,7 @@ class HeartbeatThread(Generic[T]):
         self._beats += 1
 
     def run(self, work: Callable[[], T]) -> Generator[None, None, T]:
-        """Run work in a thread; yields where it has shown that it goes on, and returns its result.
+        """Run work in a thread; yield at each signal, and return its result.
 
         Raises:
             Exception: What the work raised.

@@ -1,6 +1,6 @@
 """What of the planned offsets was not there any more when it was to be read.
 
-Retention and `kafka-delete-records` remove records while a job runs. A reader says which offsets
+Retention and `kafka-delete-records` remove records while a job runs. A reader reports which offsets
 the log did not have any more. Offsets that no task reports are lost as well: nothing counts as
 read by default.
 """
@@ -59,18 +59,18 @@ def log_was_cut(partition: Partition, end: int, position: int) -> TruncatedError
 
 @dataclass
 class Coverage:
-    """What was planned, and what was read of it.
+    """The planned ranges, and the parts that were read.
 
     Attributes:
         planned: The ranges of the run.
-        read: What its tasks read, by range: a range that is read again counts once.
+        read: The ranges that its tasks read: a range that is read again counts once.
     """
 
     planned: tuple[OffsetRange, ...]
     read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
 
     def add(self, results: Iterable[RangeResult]) -> None:
-        """Count what a task read; a later result of a range replaces an earlier result."""
+        """Count the ranges that a task read; replace an earlier result of a range."""
         self.read |= {result.offsets: result for result in results}
 
     @property
@@ -88,7 +88,7 @@ class Coverage:
         return without(self.planned, chain.from_iterable(read))
 
     def text(self) -> str | None:
-        """Return what was lost, as a line for a user; None if nothing was."""
+        """Return the lost offsets, as a line for a user; None if there are none."""
         lost = self.lost
         if not lost:
             return None
@@ -112,7 +112,7 @@ class Coverage:
             raise RecordsLostError(f"{text}; run again with a later --from, or without --strict")
 
     def report(self) -> list[dict[str, str | int]]:
-        """Return what was lost, for `report.json`."""
+        """Return the lost offsets, for `report.json`."""
         return [
             {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.end}
             for gap in self.lost

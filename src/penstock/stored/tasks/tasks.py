@@ -1,10 +1,11 @@
 """Cuts offset ranges into tasks: a task is some ranges, about as much work as another task.
 
-A large partition becomes many tasks, and small partitions share a task. Where order is promised, a
-partition is never cut: whole partitions share tasks. The same ranges always give the same tasks.
+A large partition becomes many tasks, and small partitions share a task. If order is promised, a
+partition is never cut: complete partitions share tasks. The same ranges always become the same
+tasks.
 
-Work is counted in bytes: those of the records, an allowance for each record and one for each
-range (a fetch of its own). Where sizes are not known, records count as `Sizes.default_bytes`.
+Work is counted in bytes: those of the records, an allowance for each record and for each
+range (a separate fetch). If sizes are not known, records count as `Sizes.default_bytes`.
 """
 
 from __future__ import annotations
@@ -100,15 +101,15 @@ def plan_tasks(
     """Cut ranges into tasks.
 
     Args:
-        ranges: What is to be read; empty ranges are left out.
+        ranges: The ranges to read; empty ranges are left out.
         cores: How many tasks run at a time.
         sizes: How large the records are, as far as that is known.
         ordered: Keep each partition in one task, in order: where its records are written
             in the order they are read in.
         limit: The most of a task. Not with `ordered`: take a bounded part of the ranges with
             `next_batch` first.
-        at_once: Cut for one task on each core, however small: where what takes long is not the
-            reading, such as transactions.
+        at_once: Cut for one task on each core, however small: if not reading takes long, but
+            for example transactions.
 
     Returns:
         The tasks, those with the most work first.
@@ -139,17 +140,17 @@ def next_batch(
 ) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
     """Take the next micro-batch from the beginnings of ranges.
 
-    Every partition that has records gives a share in proportion to what it has, so none starves
+    Every partition with records has a share in proportion to its records, so none starves
     and all come to their end together; at least one offset, so a batch can have one
     offset of each partition more than `limit`.
 
     Args:
-        ranges: What is still to be read, one range of each partition.
+        ranges: The ranges that are left, one of each partition.
         limit: The most of the batch.
         sizes: How large the records are, as far as that is known.
 
     Returns:
-        The batch, and what is left.
+        The batch, and the ranges that are left.
     """
     sizes = sizes or Sizes()
     waiting = sorted(offset_range for offset_range in ranges if offset_range.offsets)
@@ -198,7 +199,7 @@ class PackedTasks:
         """Decode a task.
 
         Raises:
-            IndexError: There is none of this number.
+            IndexError: There is no task of this number.
         """
         if not 0 <= number < len(self):
             raise IndexError(f"there is no task {number}")

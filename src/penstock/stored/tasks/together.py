@@ -1,4 +1,4 @@
-"""Several pieces of work at a time, each of which mostly waits for brokers."""
+"""Runs several functions at a time, each of which mostly waits for brokers."""
 
 from __future__ import annotations
 

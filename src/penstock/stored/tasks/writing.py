@@ -29,9 +29,9 @@ def write_raw(
 
     Args:
         runner: Runs tasks.
-        ranges: What is read, one range of each partition; what an earlier run of the same job has
-            done of it is left out.
-        work: What is done.
+        ranges: The ranges to read, one of each partition; parts that an earlier run of the same job
+            has done are left out.
+        work: The work of tasks.
         sizes: How large the records are, as far as that is known.
         kept: Empty ranges at positions that are committed again; of a stream.
         at_once: See `plan_tasks`.
@@ -55,8 +55,8 @@ def count_raw(
 
     Args:
         runner: Runs tasks.
-        ranges: What is read.
-        work: What would be done.
+        ranges: The ranges to read.
+        work: The work that would be done.
         done: Counts the offsets of the tasks that have ended.
     """
     tasks = plan_tasks(ranges, cores=runner.cores)

@@ -1,7 +1,7 @@
 """What a task of `split`, `redact` and `redrive` does in Spark's Python workers.
 
-Raw batches are read, judged and written. Each range is a whole partition's part of the job, in
-order, and one writer's at a time: an attempt goes on where another attempt committed last. An
+Raw batches are read, judged and written. Each range is the job's complete part of a partition, in
+order, and has one writer at a time: an attempt continues at the last commit of another. An
 attempt that another has taken over from (speculation) waits until the other is done: its result
 is the same.
 """
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.chain import Chain, RecordVerdicts
     from penstock.engine.columns import RecordColumns
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
@@ -67,8 +67,8 @@ _LOOKED_EVERY_S: Final = 1.0
 _WAITED_S: Final = 300.0
 _AT_A_TIME: Final = 4
 _SMALL: Final = 5_000
-"""Ranges of fewer offsets mostly wait for the answers of transactions: some are worked on at a
-time. Larger ranges are worked on alone, since each holds what it has read."""
+"""Ranges of fewer offsets mostly wait for the responses of transactions: several run at a
+time. Larger ranges run alone, since each keeps its records in memory."""
 
 
 class Unfinished(NamedTuple):
@@ -89,7 +89,7 @@ class Unfinished(NamedTuple):
 
 
 class WritingResult(NamedTuple):
-    """What tasks did.
+    """The results of tasks.
 
     Attributes:
         counts: Of the records of this run.
@@ -167,16 +167,16 @@ class WritingTask:
         plan: The policies.
         topic_ids: The ids of the topics that are read, by topic.
         targets: Where records are written: `ACCEPTED`; `REJECTED` for a split, and without it
-            records are only rewritten; for `redrive` all three, `REJECTED` being what is read.
+            records are only rewritten; for `redrive` all three, with `REJECTED` as the source.
         job: The id of the job, which its positions belong to.
-        run: What counts belong to: the id of this run, or of a micro-batch of it.
+        run: The owner of counts: the id of this run, or of a micro-batch of it.
         claims: Of this run, by topic and partition.
         transactions: Whether the cluster has transactions.
         replays_max: For `redrive`: how often a record is judged again before it is parked.
         places: For `redrive`: the topic where positions last.
         budget_s: For a stream: a task that has worked for longer leaves the rest of its ranges,
-            and a range that fails for now is part of the result, not an error.
-        counted_as: For a stream: what counts of some ranges belong to in place of `run`, by topic
+            and a temporary failure of a range is part of the result, not an error.
+        counted_as: For a stream: the owner of the counts of some ranges instead of `run`, by topic
             and partition: those that an earlier micro-batch has begun.
         turn: For a stream: which of its ranges a task begins with, so that each has its turn.
     """
@@ -253,7 +253,7 @@ class WritingTask:
         is_over: Callable[[], bool],
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
-        """Work on a range; of a stream, what fails for now is part of the result."""
+        """Process a range; for a stream, a temporary failure is part of the result."""
         try:
             found = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
@@ -302,7 +302,7 @@ class WritingTask:
 
     @property
     def limits(self) -> TaskLimits:
-        """When a chunk ends, and what is read of a batch."""
+        """The limits of a chunk, and of a batch that is read."""
         limits = TaskLimits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
@@ -345,7 +345,7 @@ class WritingTask:
     def job_of(
         self, offset_range: OffsetRange, beat: Callable[[], None], judging: threading.Lock
     ) -> BatchJob:
-        """Return what is done with the batches of a range.
+        """Return the work on the batches of a range.
 
         Args:
             offset_range: The range.
@@ -377,7 +377,7 @@ class WritingTask:
 
     def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
         # A stream reports records that its policies cannot decide about, and retries them.
-        retry_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+        retry_s = self.plan.retry_for_s if self.budget_s is None else 0.0
         with judging:
             chain = evaluator_of(self.plan).chain(topic)
         return _RetryingJudge(
@@ -396,7 +396,7 @@ def _no_beat() -> None:
 
 @dataclass(frozen=True)
 class CountingTask:
-    """Counts what a writing task would write.
+    """Counts the records that a writing task would write.
 
     Attributes:
         of: That task.
@@ -431,7 +431,7 @@ class _RetryingJudge(BatchJudge):
 
     def __init__(
         self,
-        chain: Chain | Verdict,
+        chain: Chain | PolicyVerdict,
         topic_id: UUID,
         *,
         records_policy_batch: int,
@@ -451,7 +451,7 @@ class _RetryingJudge(BatchJudge):
 
 
 class _BeatingJob:
-    """A job with heartbeats: they show that it goes on."""
+    """A job with heartbeats, which show that it continues."""
 
     def __init__(self, job: BatchJob, heartbeat: HeartbeatThread[Any]) -> None:
         self._job = job
@@ -475,8 +475,8 @@ class _BeatingJob:
 def _may_pass(error: ClientError | PostponedError) -> bool:
     """Return whether it can be gone by itself, or with the topic.
 
-    So are lost transactions, a topic that is not there, or not any more, and what a policy cannot
-    decide about now.
+    These are also lost transactions, a topic that does not exist, or not any more, and records that
+    a policy cannot decide about now.
     """
     if isinstance(error, PostponedError):
         return True

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange as Range
 
 _PARTITIONS: Final = 3
-"""Of so many partitions of the source the first records are looked for."""
+"""In so many partitions of the source the first records are searched."""
 _RECORDS: Final = 200
 """So many of each: the very first may have been refused."""
 _LOOKED_AT: Final = 10_000
-"""Among so many records of the source; and in so many offsets of the target, from the time of the
-first of them on."""
+"""Among so many records of the source; and in so many offsets of the target, after the time of the
+first of them."""
 _Mark = tuple[int, bytes | None, bytes | None]
 
 
@@ -38,13 +38,13 @@ def find_written(
 
     Records keep their timestamp, key and value on their way there. A few are read of each side, so
     None does not prove that nothing was written: a target with `LogAppendTime` has other
-    timestamps, and retention may have removed what was written.
+    timestamps, and retention may have removed the records.
 
     Args:
         connection: To the cluster.
         cluster: The cluster.
-        ranges: What is read of the source.
-        target: The topic that is written to.
+        ranges: The ranges of the source to read.
+        target: The topic to write to.
         rewritten: Whether values may have changed on their way: keys have to be the same then.
 
     Raises:

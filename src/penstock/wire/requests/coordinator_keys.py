@@ -27,7 +27,7 @@ MANY_FROM: Final = 4
 _TYPED_FROM, _FLEXIBLE_FROM = 1, 3
 _SLICE_KEYS: Final = 2000
 _MESSAGES_MAX_BYTES: Final = 2**20
-"""Where the message would be repeated for more bytes than this, there is none."""
+"""If the message would be repeated for more bytes than this, it is left out."""
 
 
 def key_type(frame: bytes, position: int, version: int) -> int:

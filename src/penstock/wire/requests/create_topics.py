@@ -1,7 +1,7 @@
 """CreateTopics (API key 19): requests and responses, topic by topic.
 
-A request may have thousands of topics, and a response has all configs of each: whoever reads or
-writes them may stop after each topic, and passes on unchanged parts as bytes.
+A request may have thousands of topics, and a response has all configs of each: a reader or
+writer may stop after each topic, and passes on unchanged parts as bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Results:
     """
 
     def __init__(self, frame: bytes, kind: Any) -> None:
-        """Read what precedes the results.
+        """Read the part before the results.
 
         Args:
             frame: The response, length included.
@@ -87,7 +87,7 @@ class Results:
             raise WireError("a CreateTopicsResponse that cannot be read") from None
 
     def __iter__(self) -> Iterator[Result]:
-        """Read the results one by one.
+        """Read each result.
 
         Raises:
             WireError: A result cannot be read.

@@ -58,7 +58,7 @@ class Requested(NamedTuple):
 def read_requested(
     frame: bytes, position: int, version: int, ours: Collection[str]
 ) -> Slices[Requested]:
-    """Return what a request is about.
+    """Return the resources and keys of a request.
 
     Args:
         frame: The request, length included.
@@ -73,12 +73,12 @@ def read_requested(
         WireError: It cannot be read, or has too many entries.
     """
     try:
-        return (yield from _Request(frame, position, version, ours).read())
+        return (yield from _DescribeConfigsRequest(frame, position, version, ours).read())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a DescribeConfigs request that cannot be read") from None
 
 
-class _Request:
+class _DescribeConfigsRequest:
     def __init__(self, frame: bytes, position: int, version: int, ours: Collection[str]) -> None:
         self._frame = frame
         self._position = position
@@ -156,7 +156,7 @@ def with_added(
         frame: The response, length included.
         version: Its version.
         added: Called for each topic that is described, in their order; returns how many configs
-            are to be added, and what they are.
+            are to be added, and their bytes.
 
     Yields:
         After each slice.
@@ -168,12 +168,12 @@ def with_added(
         WireError: It cannot be read.
     """
     try:
-        return (yield from _Response(frame, version).with_added(added))
+        return (yield from _DescribeConfigsResponse(frame, version).with_added(added))
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a response to DescribeConfigs that cannot be read") from None
 
 
-class _Response:
+class _DescribeConfigsResponse:
     def __init__(self, frame: bytes, version: int) -> None:
         self._frame = frame
         self._version = version

@@ -1,7 +1,7 @@
 """Entities of the protocol library, read and written in slices.
 
-The library reads and writes an entity in one go, and a client's may have 50,000 entries. Here
-a part with few entries is read by the library as a whole, and a part with many entry by entry: the
+The library reads and writes an entity at once, and a client's may have 50,000 entries. Here
+a part with few entries is read by the library, and a part with many is read entry by entry: the
 rest of it is read by the library with empty arrays in their place, and so it is written.
 """
 
@@ -57,10 +57,10 @@ def read_in_slices(
         After each slice.
 
     Raises:
-        WireError: It is not what its schema says, or has more entries.
+        WireError: It does not follow its schema, or has more entries.
     """
     try:
-        return (yield from _Reader(data, most_entries).entity(structure_of(kind), position))
+        return (yield from _EntityReader(data, most_entries).entity(structure_of(kind), position))
     except (IndexError, error):
         raise WireError(f"a {kind.__name__} that does not match its schema") from None
     except WireError:
@@ -82,12 +82,12 @@ def write_in_slices(entity: Entity) -> Slices[bytes]:
     Yields:
         After each slice.
     """
-    writer = _Writer()
+    writer = _EntityWriter()
     yield from writer.entity(structure_of(type(entity)), entity)
     return b"".join(writer.parts)
 
 
-class _Steps:
+class _EntryCounter:
     """Counts entries; a slice is over when there have been enough."""
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class _Steps:
         return True
 
 
-class _Reader:
+class _EntityReader:
     def __init__(self, data: bytes, most_entries: float) -> None:
         self._data = data
         self._left = most_entries
-        self._steps = _Steps()
+        self._steps = _EntryCounter()
 
     def entity(self, structure: Structure, position: int) -> Slices[Read]:
         at_once = self._at_once(structure, position)
@@ -185,7 +185,7 @@ class _Reader:
         return position
 
     def _skip(self, field: WireField, position: int, flexible: bool) -> Slices[int]:
-        """Return the position after a field that is no structure; texts of a long array count."""
+        """Return the position after a field other than a structure; texts of a long array count."""
         if not field.array or field.kafka_type in FIXED_SIZES:
             return self._walk(field, position, flexible, Edits())
         count, position = read_long_length(self._data, position, flexible=flexible)
@@ -208,10 +208,10 @@ class _Reader:
             raise TooManyEntriesError
 
 
-class _Writer:
+class _EntityWriter:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
-        self._steps = _Steps()
+        self._steps = _EntryCounter()
 
     def entity(self, structure: Structure, entity: Any) -> Slices[None]:
         entries = _count(structure, entity)
@@ -254,7 +254,7 @@ class _Writer:
     def _plain(
         self, rest: Any, field: WireField, entries: Any, around: tuple[int, int], flexible: bool
     ) -> Slices[None]:
-        """Write entries that are no structures: those of a part of the array at a time."""
+        """Write entries that are not structures: those of a part of the array at a time."""
         for first in range(0, len(entries), SLICE_ENTRIES):
             some = entries[first : first + SLICE_ENTRIES]
             data = write_entity(replace(rest, **{field.name: some}))

@@ -1,8 +1,8 @@
 """ListOffsets, OffsetForLeaderEpoch and Metadata: the leaders of partitions, and their replicas.
 
-Only the leader responds to ListOffsets without an error, and not before all that it had when it was
-elected is committed (Partition.scala, `fetchOffsetForTimestamp`). The first offset of its own epoch
-is where the epoch before ends (KIP-101).
+Only the leader responds to ListOffsets without an error, and not before all its records at its
+election are committed (Partition.scala, `fetchOffsetForTimestamp`). The first offset of its own
+epoch is where the epoch before ends (KIP-101).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]])
 
     Args:
         correlation_id: The correlation id.
-        partitions: The partitions by topic; what is said of each does not matter.
+        partitions: The partitions by topic; their values are ignored.
     """
     topics = tuple(
         ListOffsetsTopic(
@@ -95,7 +95,7 @@ def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]])
 
 
 def response(frame: bytes) -> dict[tuple[str, int], LeaderOffset]:
-    """Return what is in a ListOffsets response, by topic and partition.
+    """Return the results of a ListOffsets response, by topic and partition.
 
     Raises:
         WireError: The response cannot be read.
@@ -110,7 +110,7 @@ def response(frame: bytes) -> dict[tuple[str, int], LeaderOffset]:
 
 
 def are_epochs_supported(frame: bytes) -> bool:
-    """Return whether the broker says where epochs end, by its ApiVersions response.
+    """Return whether the broker returns the ends of epochs, by its ApiVersions response.
 
     Raises:
         WireError: The response cannot be read.
@@ -202,7 +202,7 @@ def replicas_request(correlation_id: int, *, topics: Iterable[str]) -> bytes:
 def with_replicas(
     frame: bytes, known: Mapping[tuple[str, int], Leader]
 ) -> dict[tuple[str, int], Leader]:
-    """Return leaders; those that have no other replica are final: nobody else may lead again.
+    """Return leaders; those without another replica are final: no other replica may lead again.
 
     One that is added in the same epoch fetches from this leader first.
 

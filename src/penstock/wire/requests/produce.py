@@ -2,7 +2,7 @@
 
 Records are not decoded here. Version notes: 3 transactional_id; 5 log_start_offset;
 8 record_errors and error_message (KIP-467); 9 flexible; 10 current leader and endpoints
-(KIP-951); 12 transactions 2 (KIP-890); 13 topic ids in place of names (KIP-516).
+(KIP-951); 12 transactions 2 (KIP-890); 13 topic ids instead of names (KIP-516).
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class _Shape(NamedTuple):
     Attributes:
         version: As in the header.
         beginning: From the client id up to the partition.
-        tail: What follows the records.
-        partition_tail: How much of that belongs to the partition, in bytes.
+        tail: The bytes after the records.
+        partition_tail: How many of them belong to the partition.
         topics_tail: How much of it follows the topics, in bytes.
         request: The request, without its frame.
     """
@@ -452,7 +452,7 @@ class ProduceRequest:
         Args:
             omitted: The partitions to omit, as pairs of indexes: of the topic in `topics`, and of
                 the partition in its `partitions`.
-            replaced: The records to send in place of the client's, by the same indexes.
+            replaced: The records to send instead of the client's, by the same indexes.
 
         Returns:
             The buffers of a frame; an empty list if no partition is left.
@@ -614,11 +614,11 @@ class ProduceResponse:
             raise WireError("a Produce response that cannot be read") from None
 
     def take(self, topic: bytes, index: int) -> bytes | None:
-        """Remove and return the bytes of a partition's response; None if there are none."""
+        """Remove and return the bytes of a partition's response, or None."""
         return self._partitions.pop((topic, index), None)
 
     def partition_response(self, topic: bytes, index: int) -> PartitionResponse | None:
-        """Return a partition's response, without messages; None if there is none."""
+        """Return a partition's response, without messages, or None."""
         data = self._partitions.get((topic, index))
         if data is None:
             return None
@@ -693,10 +693,10 @@ class ProduceResponse:
 
 
 def names_no_leaders(frame: bytes, version: int) -> bool:
-    """Return whether a response is of the most frequent kind, which holds no broker's address.
+    """Return whether a response has the most frequent kind, which holds no broker's address.
 
-    Addresses of new leaders are tagged fields (KIP-951). Where there are texts or tagged fields,
-    or anything that does not fit, the answer is False: the response has to be read as a whole.
+    Addresses of new leaders are tagged fields (KIP-951). If there are texts or tagged fields,
+    or anything unknown, the result is False: the response has to be read completely.
 
     Args:
         frame: The response, length included.

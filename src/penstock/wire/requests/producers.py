@@ -38,8 +38,8 @@ class LastSequence(NamedTuple):
     Attributes:
         code: Kafka's error code.
         epoch: The producer epoch; -1 if the broker does not know the producer.
-        sequence: The last stored sequence number; -1 if there is none.
-        leader: The leader that says so; None if it was not looked at.
+        sequence: The last stored sequence number, or -1.
+        leader: The leader that returned it; None if it was not requested.
     """
 
     code: int

@@ -42,7 +42,7 @@ _REFUSALS: Final = (b"{", b"e=")
 Kafka sends before the error, and SCRAM's (RFC 5802, 7). No mechanism's success begins so."""
 
 _MAX_BYTES: Final = 524_288
-"""The longest message looked at (default of `sasl.server.max.receive.size`)."""
+"""The longest message that is read (default of `sasl.server.max.receive.size`)."""
 
 _SASLNAME: Final = rb"(?:[^\x00=,\x80-\xff]|=2C|=3D)+"
 _SCRAM_FIRST: Final = re.compile(
@@ -64,7 +64,7 @@ def read_handshake(frame: bytes) -> str:
         The mechanism that the client names.
 
     Raises:
-        WireError: It is none, or cannot be read.
+        WireError: It has another type, or cannot be read.
     """
     try:
         version, position = _after_header(frame, HANDSHAKE)
@@ -83,7 +83,7 @@ def read_authenticate(frame: bytes) -> bytes:
         The mechanism's message. It may hold a password: neither log nor keep it.
 
     Raises:
-        WireError: It is none, or cannot be read.
+        WireError: It has another type, or cannot be read.
     """
     try:
         version, position = _after_header(frame, AUTHENTICATE)
@@ -97,7 +97,7 @@ def read_authenticate(frame: bytes) -> bytes:
 
 
 def authenticated(frame: bytes, version: int) -> bool | None:
-    """Read what a broker says to a SaslAuthenticate request.
+    """Read the response of a broker to a SaslAuthenticate request.
 
     Args:
         frame: The response, length included.
@@ -106,7 +106,7 @@ def authenticated(frame: bytes, version: int) -> bool | None:
     Returns:
         True if the message was accepted, False if it was refused: with an error code, or
         without an error code in the mechanism's own words. None if the broker did not authenticate
-        (ILLEGAL_SASL_STATE): whoever the client was, it still is.
+        (ILLEGAL_SASL_STATE): the client keeps its previous identity.
 
     Raises:
         WireError: The response cannot be read.
@@ -152,7 +152,7 @@ class Authentication:
 
     Tell it of every handshake and of every message when it is sent, and of every answer, in the
     order in which they pass. Answers are matched with messages, so a client that does not wait
-    for an answer before it sends the next message is not taken for somebody else.
+    for an answer before it sends the next message is not identified wrongly.
     """
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class Authentication:
         self._round = 0
 
     def sent(self, auth_bytes: bytes) -> None:
-        """Take the client's next message, whatever it holds; only the name in it is kept."""
+        """Take the client's next message, with any content; keep only the name in it."""
         if self._round == 0:
             self._name = _read_name(self._mechanism, auth_bytes)
         self._round = (self._round + 1) % self._mechanism.rounds
@@ -203,7 +203,7 @@ class Authentication:
         """Take the broker's answer to the first message that has none yet.
 
         Args:
-            ok: What `authenticated` says of it.
+            ok: The result of `authenticated` for it.
 
         Returns:
             Whether the client has authenticated with it.
@@ -224,14 +224,14 @@ class Authentication:
 
 class _Message(NamedTuple):
     name: str | None
-    """Who its exchange says the client is."""
+    """The client's identity in its exchange."""
     completes: bool
     """Whether the exchange is over once the broker accepts it."""
 
 
 class _Mechanism(NamedTuple):
     read_name: Callable[[bytes], str | None]
-    """Reads the first message of an exchange; ValueError or RecursionError if it is none."""
+    """Reads the first message of an exchange; ValueError or RecursionError if it is invalid."""
     rounds: int
     """How many messages of the client, and answers, an exchange takes."""
 

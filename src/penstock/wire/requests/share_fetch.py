@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from penstock.wire.slices import Slices
 
 _TAGS: Final = (127, 16383)
-"""Tags that Kafka does not use; with one of them every size from 3 bytes on is possible."""
+"""Tags that Kafka does not use; with one of them every size from 3 bytes is possible."""
 _ACQUIRED_BYTES: Final = 8 + 8 + 2
 _ACQUIRED_AT_ONCE: Final = 200
 """So many entries are one step if none has tagged fields, as is true of all that brokers send."""
 _PART_MAX_BYTES: Final = 2**18
-"""More is in none of what is read as a whole: texts, and tagged fields that are not known."""
+"""The maximum of parts that are read at once: texts, and unknown tagged fields."""
 SLICE_STEPS: Final = 500
 
 
@@ -84,7 +84,7 @@ class ShareFetchRewriter:
         return part.ljust(size, b"\0")
 
     def _walk(self, data: bytes) -> Slices[tuple[int, bool]]:
-        """Walk to the addresses; return the position, and whether they are there."""
+        """Walk to the addresses; return the position, and whether they are complete."""
         position = steps = 0
         while not self._are_found and not self._has_ended:
             skipped = min(self._skip, len(data) - position)
@@ -100,7 +100,7 @@ class ShareFetchRewriter:
         return position, self._are_found
 
     # Each of these reads a small part. It raises IndexError, and has changed nothing, if the part
-    # is not there as a whole; then it is called again with more data.
+    # is not complete; then it is called again with more data.
 
     def _head(self, data: bytes, position: int) -> int:
         position = skip_tags(data, position + 8) + 4 + 2  # throttle time, error code
@@ -163,9 +163,9 @@ def _within(data: bytes, position: int) -> int:
 
 
 def _instead_of(size: int) -> bytes:
-    """Return how a response ends whose last bytes, so many, are to be without addresses.
+    """Return the end of a response whose last bytes, so many, are to be without addresses.
 
-    Behind that there are zeros: the content of a tagged field.
+    After that there are zeros: the content of a tagged field.
     """
     for tag in _TAGS:
         head = b"\x01\x01" + varint(tag)  # an empty array, one tagged field

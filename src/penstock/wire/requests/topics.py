@@ -45,7 +45,7 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _WRITE: Final = 4
 """In a set of operations (AclOperation.java)."""
-_NOT_TOLD: Final = -(2**31)
+_UNKNOWN_OPERATIONS: Final = -(2**31)
 _UUID_BYTES: Final = 16
 _VERSION: Final = 12
 _OFFLINE_FROM, _EPOCHS_FROM, _OPERATIONS_FROM, _FLEXIBLE_FROM, _IDS_FROM = 5, 7, 8, 9, 10
@@ -83,7 +83,7 @@ def metadata_body(
         names: The names of topics.
         ids: The ids of others.
         creating: Whether topics that do not exist may be created.
-        operations: Whether to include what the client may do with them.
+        operations: Whether to include the operations that the client may perform.
 
     Yields:
         After each slice.
@@ -116,7 +116,7 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     """Return the topics of a Metadata response, length included, without their partitions.
 
     A topic may have thousands of partitions, and a connection reads such a response every ten
-    seconds: those of the last topic are not looked at, those of others are skipped.
+    seconds: those of the last topic are not read, those of others are skipped.
 
     Yields:
         After each slice.
@@ -124,7 +124,7 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     Raises:
         WireError: It cannot be read as far as that.
     """
-    return (yield from _read(_Response(frame, _VERSION, _named)))
+    return (yield from _read(_MetadataResponse(frame, _VERSION, _named)))
 
 
 def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
@@ -133,7 +133,7 @@ def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_Response(frame, _VERSION, _found, counts_partitions=True)))
+    return (yield from _read(_MetadataResponse(frame, _VERSION, _found, counts_partitions=True)))
 
 
 def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
@@ -146,10 +146,10 @@ def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_Response(frame, version, _unknown)))
+    return (yield from _read(_MetadataResponse(frame, version, _unknown)))
 
 
-class _Topic(NamedTuple):
+class _MetadataTopic(NamedTuple):
     code: int
     code_at: int
     name: str | None
@@ -158,36 +158,36 @@ class _Topic(NamedTuple):
     replicas: int
 
 
-def _named(topic: _Topic) -> NamedTopic:
+def _named(topic: _MetadataTopic) -> NamedTopic:
     return NamedTopic(topic.code, topic.name, topic.topic_id)
 
 
-def _found(topic: _Topic) -> FoundTopic:
+def _found(topic: _MetadataTopic) -> FoundTopic:
     code, _, name, topic_id, partitions, replicas = topic
     return FoundTopic(code, name, topic_id, partitions, replicas)
 
 
-def _unknown(topic: _Topic) -> UnknownTopic | None:
+def _unknown(topic: _MetadataTopic) -> UnknownTopic | None:
     if topic.code != UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
         return None
     return UnknownTopic(topic.name, topic.code_at)
 
 
-def _read(response: _Response[T]) -> Slices[list[T]]:
+def _read(response: _MetadataResponse[T]) -> Slices[list[T]]:
     try:
         return (yield from response.topics())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a MetadataResponse that cannot be read") from None
 
 
-class _Response(Generic[T]):
+class _MetadataResponse(Generic[T]):
     """Looks through a Metadata response of version 4 or later."""
 
     def __init__(
         self,
         frame: bytes,
         version: int,
-        of: Callable[[_Topic], T | None],
+        of: Callable[[_MetadataTopic], T | None],
         *,
         counts_partitions: bool = False,
     ) -> None:
@@ -225,7 +225,7 @@ class _Response(Generic[T]):
             if left > 1 or self._counts_partitions:
                 partitions, replicas, position = yield from self._partitions(position + 1)
                 position = self._after_tags(position + INT32.size * self._has_operations)
-            wanted = self._of(_Topic(code, code_at, name, topic_id, partitions, replicas))
+            wanted = self._of(_MetadataTopic(code, code_at, name, topic_id, partitions, replicas))
             if wanted is not None:
                 found.append(wanted)
         return found
@@ -265,7 +265,7 @@ class _Response(Generic[T]):
 
 
 def write_rights_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
-    """Return a Metadata request for what a client may do with topics (KIP-430)."""
+    """Return a Metadata request for a client's authorized operations on topics (KIP-430)."""
     body = finish(metadata_body(names, operations=True))
     return framed_metadata(correlation_id, body=body, client_id=CLIENT_ID)
 
@@ -287,7 +287,7 @@ def write_rights_response(frame: bytes) -> dict[str, int]:
 
 
 def _may_write(operations: int) -> bool:
-    return operations != _NOT_TOLD and bool(operations & 1 << _WRITE)
+    return operations != _UNKNOWN_OPERATIONS and bool(operations & 1 << _WRITE)
 
 
 def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:

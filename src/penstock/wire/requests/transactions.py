@@ -20,6 +20,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.own_requests import read_response, write_request
 from penstock.wire.primitives import INT16, read_length, read_long_length
+from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 END_TXN: Final = 26
 EPOCH_PER_TRANSACTION_FROM: Final = 5
@@ -31,13 +32,6 @@ COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 _STATE: Final = Struct(">iqqh")
 """Timeout, start time, producer id, epoch. Without a start time it is -1, which the protocol
 library does not read."""
-
-
-class ProducerIdAndEpoch(NamedTuple):
-    """A transactional producer, by its id and epoch."""
-
-    producer_id: int
-    epoch: int
 
 
 class TransactionState(NamedTuple):

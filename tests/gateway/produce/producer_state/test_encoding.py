@@ -18,7 +18,7 @@ def batch(first=0, dropped=(1, 2), quarantined=(2,)):
 def read(state):
     record = encoding.encode(state, "w")
     found = encoding.decode(record, History.COMPLETE, 0.0, lambda _: None)
-    return [(list(one.dropped), list(one.quarantined)) for one in found.batches]
+    return [(list(batch.dropped), list(batch.quarantined)) for batch in found.batches]
 
 
 def test_positions_of_earlier_batches_are_encoded_once(monkeypatch):
@@ -31,12 +31,12 @@ def test_positions_of_earlier_batches_are_encoded_once(monkeypatch):
 
 
 def test_positions_that_change_are_encoded_again():
-    one = batch()
-    assert read(producer(one)) == [([1, 2], [2])]
-    one.quarantined = (1,)
-    assert read(producer(one)) == [([1, 2], [1])]
-    one.dropped, one.quarantined = (), ()
-    assert read(producer(one)) == [([], [])]
+    decided = batch()
+    assert read(producer(decided)) == [([1, 2], [2])]
+    decided.quarantined = (1,)
+    assert read(producer(decided)) == [([1, 2], [1])]
+    decided.dropped, decided.quarantined = (), ()
+    assert read(producer(decided)) == [([], [])]
 
 
 def test_a_record_says_which_batches_interceptors_changed():
@@ -45,7 +45,7 @@ def test_a_record_says_which_batches_interceptors_changed():
     state = producer(batch(0, (), ()), changed)
     record = encoding.encode(state, "w")
     found = encoding.decode(record, History.COMPLETE, 0.0, lambda _: None)
-    assert [one.is_changed for one in found.batches] == [False, True]
+    assert [batch.is_changed for batch in found.batches] == [False, True]
     assert b"changed" not in encoding.encode(producer(batch()), "w")
 
 

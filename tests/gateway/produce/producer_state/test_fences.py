@@ -160,18 +160,18 @@ def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
 
 def test_what_is_written_behind_a_fence_that_may_not_be_written_fences_too(monkeypatch):
     """Or another gateway's decision about the first batch would count beside this one."""
-    topic, one, other = gateways(2)
+    topic, gateway, other = gateways(2)
     waiting = []
     with monkeypatch.context() as held_up:
-        held_up.setattr(one.producers, "_keep", lambda *record: waiting.append(record))
+        held_up.setattr(gateway.producers, "_keep", lambda *record: waiting.append(record))
         for first in (10, 20):
-            one.producers.decide(
+            gateway.producers.decide(
                 KEY, ARRIVAL, 0, Range(first, 10), (), b"x", connection=1, done=lambda _: None
             )
     (*_, failed), (key, record, done) = waiting
     failed("not written")
-    topic.records.append((key, record, one.now))
-    one.read()
+    topic.records.append((key, record, gateway.now))
+    gateway.read()
     done(None)
     other.producers.interceptors_changed(lambda _: True)
     assert b'"fence":true' in record
@@ -229,15 +229,15 @@ def test_a_batch_that_interceptors_changed_is_not_sent_as_it_came(again):
 
 def changed_and_lost(*, dropped=()):
     """A gateway that has forgotten the bytes of a changed batch, which was not stored."""
-    _, one, _ = gateways(2)
+    _, gateway, _ = gateways(2)
     for first, lost in ((10, dropped), (20, (0,))):
-        batch = one.decide(first, 10, lost)
+        batch = gateway.decide(first, 10, lost)
         batch.is_changed = True
-        one.producers.send(KEY, 0, batch)
-    for batch in list(one.producers._producers[KEY].batches)[1:]:
-        one.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
+        gateway.producers.send(KEY, 0, batch)
+    for batch in list(gateway.producers._producers[KEY].batches)[1:]:
+        gateway.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
         batch.data = None
-    return one
+    return gateway
 
 
 def hears(gateway, last, dropped=(0, 1), leader=None):
@@ -325,13 +325,13 @@ def test_what_others_decided_behind_a_batch_does_not_fit_where_it_stays_whole_he
 def test_what_others_decided_behind_a_batch_does_not_fit_where_it_was_split_here():
     """It was too large, and its parts lose nothing: what is behind it counts what it had lost."""
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.store(0, 10, (0,))
+    first, other = topic.gateway(), topic.gateway()
+    first.store(0, 10, (0,))
     other.read()
-    one.decide(10, 4, (0, 3))
-    one.decide(14, 2)
+    first.decide(10, 4, (0, 3))
+    first.decide(14, 2)
     other.decide(10, 2)
-    theirs, known = (gateway.producers._producers[KEY] for gateway in (one, other))
+    theirs, known = (gateway.producers._producers[KEY] for gateway in (first, other))
     assert not known.learn(theirs.batches, theirs.next, theirs.removed)
     assert (known.next, known.removed) == (12, 1)
     assert other.decide(12, 2).broker_first == 11
@@ -341,19 +341,19 @@ def test_what_others_decided_behind_a_batch_does_not_fit_where_it_was_split_here
 def test_what_others_decided_behind_a_batch_fits_where_its_parts_lose_as_much():
     """Or numbers that are too high would be sent here, which a broker takes for new records."""
     topic = Topic()
-    one, other = topic.gateway(), topic.gateway()
-    one.store(0, 4, (0, 3))
-    one.decide(4, 2)
-    one.decide(6, 2, (0,))  # behind what is too large
+    first, other = topic.gateway(), topic.gateway()
+    first.store(0, 4, (0, 3))
+    first.decide(4, 2)
+    first.decide(6, 2, (0,))  # behind what is too large
     other.read()
-    one.store(4, 1)
-    one.store(5, 1)
+    first.store(4, 1)
+    first.store(5, 1)
     other.store(6, 2, (0,))
     other.decide(8, 2, (0,))
-    one.read()
-    known = one.producers._producers[KEY]
+    first.read()
+    known = first.producers._producers[KEY]
     assert (known.next, known.removed) == (10, 4)
-    assert one.decide(10, 1).broker_first == 6
+    assert first.decide(10, 1).broker_first == 6
 
 
 def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():
@@ -481,8 +481,8 @@ def test_the_word_of_a_leader_about_many_batches_is_kept_as_a_single_wait():
             Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
             is_recent=True, overtakes=False, connection=1, now=float(first),
         )  # fmt: skip
-    assert 0 < len(producer.on_word) <= UNSETTLED_MAX
-    assert max(producer.on_word.values()) == 298.0
+    assert 0 < len(producer.at_leader_only) <= UNSETTLED_MAX
+    assert max(producer.at_leader_only.values()) == 298.0
 
 
 def test_a_batch_behind_a_batch_that_is_not_stored_waits_for_it():

@@ -27,7 +27,9 @@ class Topic:
     def compact(self):
         """Keep the last record of each key, at its position."""
         last = {key: at for at, (key, *_) in enumerate(self.records)}
-        self.records = [one if last[one[0]] == at else None for at, one in enumerate(self.records)]
+        self.records = [
+            record if last[record[0]] == at else None for at, record in enumerate(self.records)
+        ]
 
 
 class Gateway:
@@ -235,7 +237,7 @@ def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
 def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
     """Its clients may connect to another gateway when it starts with shared state."""
     kept: list = []
-    alone = Producers(now=lambda: 1.0, keep=lambda *one: (kept.append(one[:2]), one[2](None)))
+    alone = Producers(now=lambda: 1.0, keep=lambda *args: (kept.append(args[:2]), args[2](None)))
     alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, done=lambda _: None)
     topic = Topic()
     gateway = topic.gateway()
@@ -300,7 +302,10 @@ def test_more_producers_than_were_ever_counted_are_known(caplog):
     many(topic, 300)
     third = topic.gateway(producers_max=10)
     third.read()
-    assert [third.decide(10, 1, producer=one).broker_first for one in (1_000, 1_299)] == [7, 7]
+    assert [third.decide(10, 1, producer=producer).broker_first for producer in (1_000, 1_299)] == [
+        7,
+        7,
+    ]
     assert third.producers.evicted == 0
 
 

@@ -12,7 +12,7 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
     OTHERS_MAX_AGE_S,
     OWN_MAX_AGE_S,
     Interceptors,
-    Kept,
+    KeptInterceptors,
     are_as_before,
 )
 from penstock.gateway.produce.producer_state.local import LocalStore
@@ -29,25 +29,35 @@ MINUTE_MS = 60_000
 
 
 def test_a_start_with_the_digest_of_all_gateways_is_as_before():
-    assert are_as_before("a", Kept(SAME, 0.0))
-    assert are_as_before("a", Kept(SAME, OWN_MAX_AGE_S), [Kept(SAME, 0.0), Kept(SAME, -9.0)])
+    assert are_as_before("a", KeptInterceptors(SAME, 0.0))
+    assert are_as_before(
+        "a",
+        KeptInterceptors(SAME, OWN_MAX_AGE_S),
+        [KeptInterceptors(SAME, 0.0), KeptInterceptors(SAME, -9.0)],
+    )
 
 
 @pytest.mark.parametrize("kept", DIFFERENT.values(), ids=DIFFERENT)
 def test_nothing_else_is(kept):
-    assert not are_as_before("a", Kept(kept, 0.0))
-    assert not are_as_before("a", Kept(SAME, 0.0), [Kept(SAME, 0.0), Kept(kept, OTHERS_MAX_AGE_S)])
-    assert are_as_before("a", Kept(SAME, 0.0), [Kept(kept, OTHERS_MAX_AGE_S + 1)])
+    assert not are_as_before("a", KeptInterceptors(kept, 0.0))
+    assert not are_as_before(
+        "a",
+        KeptInterceptors(SAME, 0.0),
+        [KeptInterceptors(SAME, 0.0), KeptInterceptors(kept, OTHERS_MAX_AGE_S)],
+    )
+    assert are_as_before(
+        "a", KeptInterceptors(SAME, 0.0), [KeptInterceptors(kept, OTHERS_MAX_AGE_S + 1)]
+    )
 
 
 def test_what_is_not_known_here_is_not_as_before():
-    assert not are_as_before("a", None, [Kept(SAME, 0.0)])
-    assert not are_as_before("", Kept(Interceptors("", in_doubt=False), 0.0))
+    assert not are_as_before("a", None, [KeptInterceptors(SAME, 0.0)])
+    assert not are_as_before("", KeptInterceptors(Interceptors("", in_doubt=False), 0.0))
 
 
 @pytest.mark.parametrize("age_s", [-1.0, OWN_MAX_AGE_S + 1])
 def test_what_was_kept_long_ago_or_in_the_future_is_not_as_before(age_s):
-    assert not are_as_before("a", Kept(SAME, age_s))
+    assert not are_as_before("a", KeptInterceptors(SAME, age_s))
 
 
 class TestTopic:
@@ -171,10 +181,10 @@ class TestTopic:
         assert not is_as_before
         assert affects("orders")
 
-    @pytest.mark.parametrize("said", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
-    def test_a_digest_of_another_form_is_none(self, topic, said):
+    @pytest.mark.parametrize("message", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
+    def test_a_digest_of_another_form_is_none(self, topic, message):
         self.running(topic, "a")
-        value = json.dumps({"version": 1, "shares": True, "interceptors": said}).encode()
+        value = json.dumps({"version": 1, "shares": True, "interceptors": message}).encode()
         topic.append(LogRecord(9, b"gateway:b", value, 0))
         assert not self.started(topic, "a")[1]
 

@@ -12,8 +12,8 @@ MINUTE_MS = 60_000
 
 
 def says(reader, name, *, shares, at_ms, ends=False):
-    said = Presence(name, shares=shares)
-    reader.read(LogRecord(1, said.key, None if ends else said.value, at_ms))
+    presence = Presence(name, shares=shares)
+    reader.read(LogRecord(1, presence.key, None if ends else presence.value, at_ms))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_gateways_from_before_the_start_are_no_warning():
         says(reader, "b", shares=False, at_ms=0)
         says(reader, "a", shares=True, at_ms=1)  # read at the start, days later
         assert lines == []
-        reader.is_said = True
+        reader.is_announced = True
         says(reader, "a", shares=True, at_ms=9 * MINUTE_MS)
         assert lines == []
         says(reader, "b", shares=False, at_ms=9 * MINUTE_MS)
@@ -79,8 +79,8 @@ class TestChanges:
         return reader
 
     @staticmethod
-    def say(reader, said, at_ms=0):
-        reader.read(LogRecord(1, said.key, said.value, at_ms))
+    def say(reader, announcement, at_ms=0):
+        reader.read(LogRecord(1, announcement.key, announcement.value, at_ms))
 
     def test_a_change_is_reported_once_though_it_is_written_every_minute(self, reader):
         other = Presence("b", shares=True)

@@ -97,7 +97,7 @@ class Gateway:
         assert self.answered(batch, 0, epoch=epoch) == 0
         return batch
 
-    def asks(self, first, count, dropped=(), *, epoch=0, connection=1):
+    def needs_last_sequence(self, first, count, dropped=(), *, epoch=0, connection=1):
         return self.producers.needs_last_sequence(
             KEY, epoch, Range(first, count), dropped, connection=connection
         )
@@ -223,9 +223,9 @@ class TestReceived:
 
     def test_the_last_sequence_is_requested_for_later_batches_of_a_newer_epoch_only(self, gateway):
         gateway.store(0, 4, (0,), epoch=1)
-        assert not gateway.asks(4, 1, (0,), epoch=0), "an older epoch is refused"
-        assert not gateway.asks(0, 1, epoch=2)
-        assert gateway.asks(3, 1, epoch=2)
+        assert not gateway.needs_last_sequence(4, 1, (0,), epoch=0), "an older epoch is refused"
+        assert not gateway.needs_last_sequence(0, 1, epoch=2)
+        assert gateway.needs_last_sequence(3, 1, epoch=2)
 
 
 class TestAnswers:
@@ -287,7 +287,7 @@ class TestAnswers:
 
     def test_a_gap_is_out_of_order_as_brokers_say(self, gateway):
         gateway.store(0, 2)
-        assert gateway.asks(4, 1)
+        assert gateway.needs_last_sequence(4, 1)
         gateway.hears(4, 1, 1)
         assert gateway.decide(4, 1) == OUT_OF_ORDER
 
@@ -376,7 +376,7 @@ class TestRestored:
         second.store(0, 2, (0,))
         behind = first.decide(2, 1)
         assert first.send(behind) == TIMED_OUT
-        assert first.asks(2, 1)
+        assert first.needs_last_sequence(2, 1)
         first.hears(2, 1, 0)
         assert first.send(behind) == 0
 
@@ -526,7 +526,7 @@ class TestTrouble:
         batch = second.decide(0, 4, (1,))
         second.send(batch)
         first.reads(second)
-        assert first.asks(4, 1, (0,))
+        assert first.needs_last_sequence(4, 1, (0,))
         first.hears(4, 1, None, (0,))
         lost = first.decide(4, 1, (0,))
         assert first.acknowledge(lost) == TIMED_OUT

@@ -40,7 +40,7 @@ class Partition:
         for other in self.gateways:
             if other is not gateway:
                 gateway.reads(other)
-        if gateway.asks(first, count, dropped):
+        if gateway.needs_last_sequence(first, count, dropped):
             if self.can_ask:
                 gateway.hears(first, count, self.broker.last_sequence(PRODUCER, 0), dropped)
             elif not gateway.producers.without_last_sequence(
@@ -89,8 +89,8 @@ class TestSwitchedOn:
 
     def test_nothing_is_dropped_as_a_whole_where_the_broker_cannot_be_asked(self, partition):
         partition.can_ask = False
-        told = [partition.produce(4, (0, 1), count=2), partition.produce(6, count=2)]
-        assert told[0] == UNKNOWN_PRODUCER
+        responses = [partition.produce(4, (0, 1), count=2), partition.produce(6, count=2)]
+        assert responses[0] == UNKNOWN_PRODUCER
         assert partition.lost == set()
 
     def test_six_stored_batches_say_that_nothing_is_behind_them(self, partition):

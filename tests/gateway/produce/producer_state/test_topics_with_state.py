@@ -135,12 +135,12 @@ def test_a_topic_stays_one_with_state_when_its_producer_is_evicted(is_shared, mo
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")
     assert set(state.topics) == {"a", "b", "c"}
     assert [state.has_topic(topic) for topic in "abcd"] == [True, True, True, False]
-    asked = []
-    state.on_topic = asked.append
+    requested = []
+    state.on_topic = requested.append
     for topic in ("d", "e", "f"):
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")
-    assert state.has_topic("any") and None in asked  # more topics than are remembered
+    assert state.has_topic("any") and None in requested  # more topics than are remembered
     now[0] += 8 * 86_400.0
     state.expire()
     state.expire()

@@ -65,12 +65,12 @@ def test_recursive_schemas_end():
         {"Tree.ssn": ["PII"]},
     )
     assert root.fields[0].node.alternatives[1] is root
-    ways = leading_to(reachable(root), lambda one: bool(one.tags))
+    ways = leading_to(reachable(root), lambda field: bool(field.tags))
     assert id(root) in ways
     assert id(root.fields[1].node) not in ways
 
 
-def test_branches_of_unions_are_told_apart():
+def test_branches_of_unions_are_distinguished():
     root = fields_of(
         [
             "null",
@@ -90,6 +90,6 @@ def test_branches_of_unions_are_told_apart():
 
 
 @pytest.mark.parametrize("text", ["{", '{"type": "record", "name": "a"}', '"nothing"', "[" * 5000])
-def test_what_is_no_schema_is_refused(text):
+def test_an_invalid_schema_is_refused(text):
     with pytest.raises(InvalidSchemaError):
         read_fields(SchemaSource("AVRO", text), read_patterns({}))

@@ -95,6 +95,6 @@ def test_one_branch_of_one_of_is_chosen_and_all_for_redaction():
         {"properties": {"a": {"type": "nothing"}}},
     ],
 )
-def test_what_cannot_be_followed_is_refused(schema):
+def test_a_reference_that_cannot_be_followed_is_refused(schema):
     with pytest.raises(InvalidSchemaError):
         fields_of(schema)

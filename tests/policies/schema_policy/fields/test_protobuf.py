@@ -33,7 +33,7 @@ def test_names_types_tags_and_rules_of_an_option_that_the_pool_does_not_know():
     assert fields["scores"].node.values is root
 
 
-def test_maps_are_told_from_lists():
+def test_maps_are_distinguished_from_lists():
     fields = order_class().DESCRIPTOR.fields_by_name
     assert (is_map(fields["scores"]), is_map(fields["others"])) == (True, False)
     assert (is_repeated(fields["names"]), is_repeated(fields["id"])) == (True, False)

@@ -27,13 +27,13 @@ REFERENCES = References(ROOT, {"name": OTHER})
         ("other.json", OTHER, OTHER),
     ],
 )
-def test_where_a_reference_leads(reference, found, home):
+def test_the_target_of_a_reference(reference, found, home):
     target, document = REFERENCES.target(reference, ROOT)
     assert target is found
     assert document is home
 
 
 @pytest.mark.parametrize("reference", ["#nowhere", "nowhere.json", "#/$defs/c", "#/$defs/list/9"])
-def test_what_leads_nowhere(reference):
+def test_references_without_a_target(reference):
     with pytest.raises((InvalidSchemaError, LookupError)):
         REFERENCES.target(reference, ROOT)

@@ -12,14 +12,14 @@ from tests.policies.schema_policy.payloads.protobuf.files import SHOP, inside, s
 
 def test_so_many_are_explained():
     explanations = PayloadExplanations(clock=lambda: 7.0)
-    said = [explanations.ask(lambda: "why") for _ in range(MAX_RECORDS + 5)]
-    assert said == ["why"] * MAX_RECORDS + [None] * 5
+    found = [explanations.explain(lambda: "why") for _ in range(MAX_RECORDS + 5)]
+    assert found == ["why"] * MAX_RECORDS + [None] * 5
 
 
 def test_nothing_is_explained_when_the_time_is_spent():
     ticks = count()
     explanations = PayloadExplanations(clock=lambda: next(ticks) * MAX_SECONDS / 2.5)
-    assert [explanations.ask(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
+    assert [explanations.explain(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
 
 
 def test_all_are_judged_and_the_first_explained():

@@ -63,7 +63,7 @@ def test_positions_are_right_however_many_there_are():
         assert [at for at, _ in schema.objections(payloads, 5)] == [255, 256, 599]
 
 
-def test_where_and_what():
+def test_the_place_and_the_reason():
     assert list(compiled(ORDER).objections(PAYLOADS))[:3] == [
         (1, "at /amount must be greater than 0"),
         (2, 'lacks the property "id"'),
@@ -72,7 +72,7 @@ def test_where_and_what():
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("{", "the schema is not JSON"),
         ('"\ud800"', "the schema is not JSON"),
@@ -87,11 +87,11 @@ def test_where_and_what():
         ({"type": "x" * 10_000}, "..."),
     ],
 )
-def test_what_cannot_be_used(monkeypatch, schema, said):
+def test_unusable_schemas(monkeypatch, schema, message):
     monkeypatch.setattr(urllib.request, "urlopen", None)
     with pytest.raises(InvalidSchemaError) as raised:
         compiled(schema, **{"other.json": {}})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 600
 
 
@@ -120,7 +120,7 @@ def test_values_are_made_and_written():
         schema.encode({"secret": object()})
 
 
-def test_formats_are_judged_where_they_are_to_be():
+def test_formats_are_judged_if_configured():
     source = SchemaSource("JSON", json.dumps({"format": "email"}))
     assert list(compile_json(source).objections([b'"x"'])) == []
     refused = [(0, 'must be of format "email"')]

@@ -15,11 +15,11 @@ def body(content):
     return json.dumps(content).encode()
 
 
-def test_avro_is_what_a_registry_leaves_out():
+def test_the_default_type_is_avro():
     assert answers.schema(body({"schema": '"int"'})) == RegisteredSchema("AVRO", '"int"')
 
 
-def test_all_that_a_registry_says_is_read():
+def test_all_fields_of_an_answer_are_read():
     found = answers.schema(
         body(
             {
@@ -97,15 +97,15 @@ def test_other_answers_about_a_schema_are_unreadable(content):
 @pytest.mark.parametrize(
     "data", [b"", b"<html>", b"\xff\xfe", b"[" * 100_000, b"9" * 10_000, b'{"schema": "', b"{}x"]
 )
-def test_what_is_no_json_is_unreadable(data):
+def test_an_answer_that_is_no_json_is_unreadable(data):
     with pytest.raises(UnreadableAnswerError, match="JSON"):
         answers.schema(data)
     assert not answers.means_unknown(data)
 
 
 def test_subjects_are_read_with_their_versions():
-    told = [{"subject": "a", "version": 1}, {"subject": ":.ctx:b", "version": 2, "more": 1}]
-    assert answers.subject_versions(body(told)) == (("a", 1), (":.ctx:b", 2))
+    listed = [{"subject": "a", "version": 1}, {"subject": ":.ctx:b", "version": 2, "more": 1}]
+    assert answers.subject_versions(body(listed)) == (("a", 1), (":.ctx:b", 2))
     assert answers.subject_versions(b"[]") == ()
     for content in ({}, ["a"], [{"subject": "a"}], [{"subject": None, "version": 1}]):
         with pytest.raises(UnreadableAnswerError):
@@ -120,10 +120,10 @@ def test_a_version_has_a_number():
 
 
 def test_a_guid_has_an_id_in_each_context():
-    told = body([{"context": ".", "id": 17}, {"context": ".other", "id": 3}])
-    assert answers.id_in_context(told, ".") == 17
-    assert answers.id_in_context(told, ".other") == 3
-    assert answers.id_in_context(told, ".third") is None
+    listed = body([{"context": ".", "id": 17}, {"context": ".other", "id": 3}])
+    assert answers.id_in_context(listed, ".") == 17
+    assert answers.id_in_context(listed, ".other") == 3
+    assert answers.id_in_context(listed, ".third") is None
     assert answers.id_in_context(body([{"id": 17}]), ".") == 17
     with pytest.raises(UnreadableAnswerError):
         answers.id_in_context(body([{"context": "."}]), ".")

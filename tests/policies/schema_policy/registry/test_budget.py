@@ -24,7 +24,7 @@ def test_tokens_come_back_slowly_and_never_more_than_at_first():
     assert spend_all() == 3
 
 
-def test_a_topic_has_a_share_that_no_other_takes():
+def test_a_topic_has_a_share_that_other_topics_cannot_use():
     now = [0.0]
     shares = Shares(10, 5.0, own_tokens=2, own_per_second=1.0, clock=lambda: now[0])
 

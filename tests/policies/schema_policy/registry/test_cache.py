@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how often a registry gets requests."""
+"""Kept responses, their lifetimes, and the number of requests to a registry."""
 
 import threading
 import time
@@ -24,12 +24,12 @@ GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 
 class ScriptedClient:
-    """Has what the test gives it, and keeps its requests.
+    """Has the schemas of the test, and keeps its requests.
 
     Attributes:
         schemas: By id, GUID, or subject and version.
         subjects: Of each id.
-        failure: What is raised instead, if it is anything.
+        failure: The exception that is raised instead, if any.
         requests: Each request.
     """
 
@@ -102,7 +102,7 @@ def unknown(registry, schema):
 
 
 @pytest.mark.parametrize("key", [17, GUID])
-def test_a_schema_is_asked_for_once(registry, client, clock, key):
+def test_a_schema_is_requested_once(registry, client, clock, key):
     client.schemas[key] = avro()
     assert not registry.is_known(key)
     for _ in range(100):
@@ -112,7 +112,7 @@ def test_a_schema_is_asked_for_once(registry, client, clock, key):
     assert client.requests == [key]
 
 
-def test_a_registry_that_goes_away_leaves_what_is_known(registry, client):
+def test_known_schemas_are_used_while_the_registry_is_away(registry, client):
     client.schemas[17] = avro()
     registry.schema(17)
     client.failure = RegistryAwayException("away")
@@ -121,7 +121,7 @@ def test_a_registry_that_goes_away_leaves_what_is_known(registry, client):
         registry.schema(18)
 
 
-def test_a_miss_counts_for_two_seconds_with_one_more_look(registry, client, clock):
+def test_a_miss_is_kept_for_two_seconds_and_requested_once_more(registry, client, clock):
     for _ in range(100):
         assert unknown(registry, 17) == "17 is not in the schema registry"
     assert client.requests == [17]
@@ -146,7 +146,7 @@ def test_a_schema_that_is_registered_after_a_miss_is_found_soon(registry, client
     assert len(client.requests) == 2
 
 
-def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
+def test_a_failure_for_a_schema_is_kept_for_a_second(registry, client, clock):
     client.failure = RetriableException("schema 17 cannot be looked up: status 500")
     for _ in range(100):
         with pytest.raises(RetriableException, match="status 500"):
@@ -159,8 +159,8 @@ def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
     assert registry.schema(17) == avro()
 
 
-def test_a_registry_that_comes_back_is_asked_at_once(registry, client):
-    """While it is away it is the client that asks no more than once a second."""
+def test_a_registry_that_returns_is_used_at_once(registry, client):
+    """While it is away, the client limits requests to one a second."""
     client.failure = RegistryAwayException("away")
     for schema_id in range(1000):
         with pytest.raises(RegistryAwayException):
@@ -170,7 +170,7 @@ def test_a_registry_that_comes_back_is_asked_at_once(registry, client):
     assert registry.schema(17) == avro()
 
 
-def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, clock):
+def test_invented_ids_remove_no_schema_and_cost_few_look_ups(registry, client, clock):
     known = range(1, 51)
     client.schemas |= {schema_id: avro(f'"{schema_id}"') for schema_id in known}
     for schema_id in known:
@@ -194,7 +194,7 @@ def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, cl
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("count", [90, 110, 500])
-def test_what_has_many_unknown_ids_is_decided_in_the_end(registry, client, clock, count):
+def test_a_batch_with_many_unknown_ids_is_decided_in_the_end(registry, client, clock, count):
     began = clock()
     while True:
         assert clock() - began < 60
@@ -220,7 +220,7 @@ def test_10_000_schemas_are_looked_up_without_a_pause_and_kept(registry, client)
     assert len(client.requests) == len(ids)
 
 
-def test_no_more_schemas_are_kept_than_there_is_room(registry, client):
+def test_the_kept_schemas_are_bounded(registry, client):
     size = cache.MOST_CHARACTERS // 8 - 10
     client.schemas |= {schema_id: avro("x" * size) for schema_id in range(1, 21)}
     for schema_id in range(1, 21):
@@ -234,7 +234,7 @@ def test_no_more_schemas_are_kept_than_there_is_room(registry, client):
     assert registry.is_known(20)
 
 
-def test_subjects_count_for_minutes(registry, client, clock):
+def test_subjects_are_kept_for_minutes(registry, client, clock):
     client.subjects[17] = (("a", 1), ("b", 2))
     assert registry.subject_versions(17) == (("a", 1), ("b", 2))
     client.subjects[17] = (("b", 2),)
@@ -246,7 +246,7 @@ def test_subjects_count_for_minutes(registry, client, clock):
     assert len(client.requests) == 2
 
 
-def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
+def test_a_missing_subject_is_requested_again(registry, client, clock):
     client.subjects[17] = (("a", 1),)
     registry.subject_versions(17, "a")
     clock.passes(60)
@@ -262,7 +262,7 @@ def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
     assert len(client.requests) == 4
 
 
-def test_a_schema_that_is_put_under_one_more_subject_is_found_there_at_once(registry, client):
+def test_a_schema_that_is_registered_under_another_subject_is_found_at_once(registry, client):
     """A service registers a schema for one topic and writes, then for another topic and writes."""
     subjects = ()
     for number in range(10):
@@ -275,7 +275,7 @@ def test_a_schema_that_is_put_under_one_more_subject_is_found_there_at_once(regi
     assert client.requests == []
 
 
-def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
+def test_ids_of_other_subjects_cost_few_look_ups_and_do_not_delay_other_ids(
     registry, client, clock
 ):
     client.schemas[9000] = avro()
@@ -298,9 +298,9 @@ def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
     assert registry.subject_versions(1, "other") == (("other", 1),)
 
 
-def test_ids_that_are_made_up_for_one_topic_keep_no_other_waiting(registry, client):
+def test_invented_ids_in_a_topic_do_not_delay_other_topics(registry, client):
     client.schemas[17] = avro()
-    registry.asks_for("greedy")
+    registry.use_share_of("greedy")
     postponed = 0
     for schema_id in range(1001, 2001):
         try:
@@ -310,34 +310,34 @@ def test_ids_that_are_made_up_for_one_topic_keep_no_other_waiting(registry, clie
         except RetriableException:
             postponed += 1
     assert postponed == 1000 - cache.MISSES
-    registry.asks_for("other")
+    registry.use_share_of("other")
     assert registry.schema(17) == avro()
     with pytest.raises(UnknownSchemaError):
         registry.schema(3000)
     assert registry.latest("other-value") is None
 
 
-def test_ids_under_other_subjects_keep_no_other_topic_waiting(registry, client, clock):
+def test_ids_of_other_subjects_do_not_delay_other_topics(registry, client, clock):
     client.subjects |= dict.fromkeys(range(1000), (("elsewhere", 1),))
-    registry.asks_for("greedy")
+    registry.use_share_of("greedy")
     for schema_id in range(1000):
         registry.subject_versions(schema_id, "greedy-value")
     clock.passes(cache.MISS_SECONDS)
     with pytest.raises(RetriableException):
         for schema_id in range(1000):
             registry.subject_versions(schema_id, "greedy-value")
-    registry.asks_for("other")
+    registry.use_share_of("other")
     client.subjects[999] = (("other-value", 1),)
     assert registry.subject_versions(999, "other-value") == (("other-value", 1),)
 
 
-def test_a_schema_that_a_registry_does_not_know_has_no_subjects(registry, client):
+def test_an_unknown_schema_has_no_subjects(registry, client):
     for _ in range(10):
         assert registry.subject_versions(17, "a") == ()
     assert len(client.requests) == 1
 
 
-def test_the_subjects_that_are_kept_are_bounded(registry, client):
+def test_the_kept_subjects_are_bounded(registry, client):
     many = tuple((f"s{schema_id}", 1) for schema_id in range(50_000))
     client.subjects |= dict.fromkeys(range(1, 8), many)
     for schema_id in range(1, 8):
@@ -345,7 +345,7 @@ def test_the_subjects_that_are_kept_are_bounded(registry, client):
     assert sum(len(kept.value) for kept in registry._versions.values()) <= 200_000
 
 
-def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
+def test_the_latest_version_is_kept_for_half_a_minute(registry, client, clock):
     client.schemas["a", 1] = avro()
     assert registry.latest("a") == (avro(), 1)
     client.schemas["a", 2] = avro('"long"')
@@ -356,7 +356,7 @@ def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
     assert len(client.requests) == 2
 
 
-def test_a_subject_that_has_gone_has_no_latest(registry, client, clock):
+def test_a_deleted_subject_has_no_latest_version(registry, client, clock):
     client.schemas["a", 1] = avro()
     registry.latest("a")
     del client.schemas["a", 1]
@@ -368,7 +368,7 @@ def test_a_subject_that_has_gone_has_no_latest(registry, client, clock):
         registry.latest("a")
 
 
-def test_what_was_known_counts_while_the_registry_is_away(registry, client, clock):
+def test_expired_responses_are_used_while_the_registry_is_away(registry, client, clock):
     client.schemas |= {17: avro(), ("a", 1): avro()}
     client.subjects[17] = (("a", 1),)
     registry.schema(17)
@@ -391,7 +391,7 @@ def test_what_was_known_counts_while_the_registry_is_away(registry, client, cloc
     assert registry.subject_versions(17, "a") == ()
 
 
-def test_what_can_be_judged_without_asking_is_known(registry, client, clock):
+def test_is_known_without_a_request(registry, client, clock):
     client.schemas |= {17: avro(schema_id=17), GUID: avro(schema_id=17), 18: avro()}
     client.subjects[17] = (("a", 1),)
     for schema_id in (17, GUID, 18):
@@ -409,7 +409,7 @@ def test_what_can_be_judged_without_asking_is_known(registry, client, clock):
     assert len(client.requests) == count
 
 
-def test_a_subject_without_a_version_has_no_latest(registry, client, clock):
+def test_a_subject_without_versions_has_no_latest_version(registry, client, clock):
     assert registry.latest("a") is None
     assert registry.latest("a") is None
     assert len(client.requests) == 1
@@ -418,7 +418,7 @@ def test_a_subject_without_a_version_has_no_latest(registry, client, clock):
     assert registry.latest("a") == (avro(), 1)
 
 
-def test_references_are_resolved_all_the_way_down_and_kept(registry, client):
+def test_references_are_resolved_recursively_and_kept(registry, client):
     client.schemas |= {
         ("b", 1): avro("B", ("D", "d", 4)),
         ("c", 2): avro("C", ("D", "d", 4)),
@@ -431,7 +431,7 @@ def test_references_are_resolved_all_the_way_down_and_kept(registry, client):
     assert client.requests == [("b", 1), ("d", 4), ("c", 2)]
 
 
-def test_a_name_with_two_meanings_means_what_confluents_serializers_take(registry, client):
+def test_an_ambiguous_name_is_resolved_as_in_confluents_serializers(registry, client):
     client.schemas |= {
         ("b", 1): avro("B", ("D", "d", 1)),
         ("c", 1): avro("C", ("D", "d", 2)),
@@ -442,7 +442,7 @@ def test_a_name_with_two_meanings_means_what_confluents_serializers_take(registr
     assert registry.source(avro("A", ("C", "c", 1), ("B", "b", 1))).references["D"] == "D of C"
 
 
-def test_schemas_that_refer_to_each_other_are_an_end(registry, client):
+def test_circular_references_end(registry, client):
     client.schemas |= {
         ("a", 1): avro("A", ("B", "b", 1)),
         ("b", 1): avro("B", ("A", "a", 1), ("B", "b", 1)),
@@ -458,12 +458,12 @@ def test_a_reference_may_be_to_the_latest_version(registry, client):
         registry.source(avro("A", ("C", "c", -1)))
 
 
-def test_a_reference_that_is_not_there_makes_a_schema_invalid(registry):
+def test_a_missing_reference_makes_a_schema_invalid(registry):
     with pytest.raises(InvalidSchemaError, match=r"refers to B, and .* is not in the schema"):
         registry.source(avro("A", ("B", "b", 1)))
 
 
-def test_references_that_cannot_be_looked_up_are_not_held_against_a_schema(registry, client, clock):
+def test_a_failed_look_up_of_a_reference_does_not_make_a_schema_invalid(registry, client, clock):
     client.schemas |= {("b", 1): avro("B", ("C", "c", 1)), ("c", 1): avro("C")}
     registry.source(avro("A", ("B", "b", 1)))
     client.schemas["d", 1] = avro("D")
@@ -503,7 +503,7 @@ class Wall(Clock):
 
 @pytest.fixture
 def started(clock, tmp_path):
-    """Starts registries as workers have them: with what others know, and a folder."""
+    """Starts registries as in workers: with shared answers, and a folder."""
     refreshers = []
 
     def start(client):
@@ -517,7 +517,7 @@ def started(clock, tmp_path):
 
 
 def known(client):
-    """Give a client a schema that refers to another schema."""
+    """Add a schema to a client that refers to another schema."""
     client.schemas[17] = avro('"R"', ("R", "r", 1), schema_id=17)
     client.schemas["r", 1] = avro('{"type": "fixed", "name": "R", "size": 2}', schema_id=3)
     client.schemas["orders-value", 4] = client.schemas[17]
@@ -525,7 +525,7 @@ def known(client):
 
 
 def all_of(registry):
-    """Look up all that is known."""
+    """Look up everything that the client has."""
     schema = registry.schema(17)
     source = registry.source(schema)
     return (
@@ -546,7 +546,7 @@ def away():
     return client
 
 
-def test_what_one_has_looked_up_others_do_not_ask_for(started, client):
+def test_a_shared_response_is_not_requested_again(started, client):
     known(client)
     first = all_of(started(client))
     count = len(client.requests)
@@ -555,7 +555,7 @@ def test_what_one_has_looked_up_others_do_not_ask_for(started, client):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_registry_that_is_away_for_an_hour_stops_nothing_that_is_known(
+def test_known_schemas_are_used_while_the_registry_is_away_for_an_hour(
     started, client, clock, monkeypatch, restarted
 ):
     known(client)
@@ -574,7 +574,7 @@ def test_a_registry_that_is_away_for_an_hour_stops_nothing_that_is_known(
         before.subject_versions(17, "other-value")
 
 
-def test_after_a_week_what_was_said_does_not_count_any_more(started, client, clock, monkeypatch):
+def test_a_response_is_not_used_after_a_week(started, client, clock, monkeypatch):
     known(client)
     before = started(client)
     all_of(before)
@@ -590,7 +590,7 @@ def test_after_a_week_what_was_said_does_not_count_any_more(started, client, clo
         all_of(started(away()))
 
 
-def test_what_changes_is_asked_again_as_soon_as_ever(started, client, clock):
+def test_shared_responses_expire_as_others_do(started, client, clock):
     known(client)
     all_of(started(client))
     client.subjects[17] = ()
@@ -603,7 +603,7 @@ def test_what_changes_is_asked_again_as_soon_as_ever(started, client, clock):
     assert client.requests.count(("subjects", 17)) == count + 1, "requested first"
 
 
-def test_a_subject_that_is_gone_is_not_remembered(started, client, clock):
+def test_a_deleted_subject_is_forgotten(started, client, clock):
     known(client)
     registry = started(client)
     assert registry.latest("orders-value") is not None
@@ -614,7 +614,7 @@ def test_a_subject_that_is_gone_is_not_remembered(started, client, clock):
         started(away()).latest("orders-value")
 
 
-def test_a_guid_without_an_id_may_get_one(started, client):
+def test_a_guid_may_get_an_id_later(started, client):
     client.schemas[GUID] = avro(guid=GUID)
     assert started(client).schema(GUID).schema_id is None
     client.schemas[GUID] = avro(guid=GUID, schema_id=5)
@@ -622,7 +622,7 @@ def test_a_guid_without_an_id_may_get_one(started, client):
     assert started(away()).schema(GUID).schema_id == 5
 
 
-def test_a_registry_that_hangs_holds_up_what_is_known_once(client, clock, tmp_path):
+def test_a_hanging_registry_delays_known_responses_once(client, clock, tmp_path):
     gate = threading.Event()
 
     class Hangs(ScriptedClient):
@@ -653,7 +653,7 @@ def test_a_registry_that_hangs_holds_up_what_is_known_once(client, clock, tmp_pa
 
 
 class Late(ScriptedClient):
-    """Answers with what was there at the time of the request, once it is let."""
+    """Responds with the state at the time of the request, once its gate is open."""
 
     def __init__(self):
         super().__init__()
@@ -665,9 +665,9 @@ class Late(ScriptedClient):
     def latest(self, subject):
         return self._late(lambda: super(Late, self).latest(subject))
 
-    def _late(self, ask):
+    def _late(self, respond):
         try:
-            return ask()
+            return respond()
         finally:
             assert self.gate.wait(60)
 
@@ -681,7 +681,7 @@ def waits_for(condition):
 
 @pytest.fixture
 def late(clock, monkeypatch, tmp_path):
-    """A registry that knows something, and is slow when it is requested again."""
+    """A registry with known responses, which is slow when they are requested again."""
     monkeypatch.setattr(cache, "PATIENCE_S", 0.05)
     client = Late()
     client.gate.set()
@@ -697,14 +697,14 @@ def late(clock, monkeypatch, tmp_path):
     made.allow(60)
     assert made.latest("orders-value")[1] == 4
     client.gate.set()
-    waits_for(lambda: all(request.answer.done() for request in refresher._pending.values()))
+    waits_for(lambda: all(request.response.done() for request in refresher._pending.values()))
     refresher.is_away = False
     yield made, client, kept
     client.gate.set()
     refresher.close()
 
 
-def test_what_came_late_is_not_new_hours_later(late, clock):
+def test_a_late_response_is_not_used_hours_later(late, clock):
     registry, client, _ = late
     client.subjects[17] = ()
     client.schemas["orders-value", 5] = client.schemas[17]
@@ -714,7 +714,7 @@ def test_what_came_late_is_not_new_hours_later(late, clock):
     assert registry.latest("orders-value")[1] == 5
 
 
-def test_what_came_late_counts_from_when_it_was_asked_for(late, clock):
+def test_a_late_response_expires_by_the_time_of_its_request(late, clock):
     registry, client, kept = late
     looked_up_at = kept.now()
     clock.passes(cache.STALE_SECONDS + 1)
@@ -733,7 +733,7 @@ def test_what_came_late_counts_from_when_it_was_asked_for(late, clock):
     assert registry.subject_versions(17, "orders-value") == ()
 
 
-def test_that_something_is_unknown_does_not_count_for_longer_where_it_came_late(late, clock):
+def test_a_late_miss_expires_by_the_time_of_its_request(late, clock):
     registry, client, _ = late
     client.gate.clear()
     del client.schemas["orders-value", 4]
@@ -743,7 +743,7 @@ def test_that_something_is_unknown_does_not_count_for_longer_where_it_came_late(
     registry.allow(60)
     assert registry.latest("orders-value")[1] == 4
     client.gate.set()
-    waits_for(registry._refresher._pending["latest", "orders-value"].answer.done)
+    waits_for(registry._refresher._pending["latest", "orders-value"].response.done)
     registry._refresher.is_away = False
     clock.passes(cache.STALE_SECONDS + 1)
     registry.allow(60)

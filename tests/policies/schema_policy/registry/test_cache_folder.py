@@ -1,4 +1,4 @@
-"""Answers in files: whole or not at all, bounded, and no trouble of theirs is one of records."""
+"""Answers in files: complete or not at all, bounded, and their failures do not affect records."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ def files(place):
     return sorted(place.iterdir())
 
 
-def test_what_is_written_is_read_by_another(place):
+def test_an_answer_is_read_by_another_process(place):
     CacheFolder(place).write("a/ä", b"answer\nof lines")
     CacheFolder(place).write("b", b"")
     other = CacheFolder(place)
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_by_another(place):
     assert other.read("b") is None
 
 
-def test_nobody_else_may_read_it(place):
+def test_other_users_may_not_read_it(place):
     CacheFolder(place).write("a", b"answer")
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     assert [stat.S_IMODE(file.stat().st_mode) for file in files(place)] == [0o600]
@@ -57,7 +57,7 @@ def test_nobody_else_may_read_it(place):
         lambda data: data[: data.index(b"\n") + 1],
     ],
 )
-def test_what_is_damaged_is_passed_over_with_a_warning(place, damage, caplog):
+def test_a_damaged_file_is_ignored_with_a_warning(place, damage, caplog):
     folder = CacheFolder(place)
     folder.write("a", b"an answer")
     (file,) = files(place)
@@ -71,7 +71,7 @@ def test_what_is_damaged_is_passed_over_with_a_warning(place, damage, caplog):
     assert folder.read("a") == b"another"
 
 
-def test_an_answer_counts_for_what_it_answers_alone(place):
+def test_an_answer_is_used_only_for_its_request(place):
     folder = CacheFolder(place)
     folder.write("a", b"answer")
     folder.write("b", b"answer of b")
@@ -80,7 +80,7 @@ def test_an_answer_counts_for_what_it_answers_alone(place):
     assert folder.read("a") is None
 
 
-def test_what_is_no_file_is_not_read(place, tmp_path):
+def test_only_regular_files_are_read(place, tmp_path):
     folder = CacheFolder(place)
     folder.write("a", b"answer")
     (file,) = files(place)
@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_no_more(tmp_path, capl
     assert folder.read("a") is None
 
 
-def test_what_was_used_the_longest_time_ago_is_deleted_where_there_is_too_much(place, monkeypatch):
+def test_the_least_recently_used_answers_are_deleted_beyond_the_limit(place, monkeypatch):
     monkeypatch.setattr(cache_folder, "FILES", 20)
     monkeypatch.setattr(cache_folder, "CHECKED_EVERY", 1)
     folder = CacheFolder(place)
@@ -131,7 +131,7 @@ def test_size_is_bounded_too(place, monkeypatch):
     assert folder.read("large") is None
 
 
-def test_what_was_left_half_written_is_deleted_after_a_while(place):
+def test_incomplete_files_are_deleted_after_a_while(place):
     place.mkdir(parents=True)
     old, new, other = (place / name for name in ("a.begun", "b.begun", "README"))
     for file in (old, new, other):

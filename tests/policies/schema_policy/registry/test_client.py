@@ -1,4 +1,4 @@
-"""What is asked of a registry, over several URLs, and what comes of trouble."""
+"""Requests to a registry, over several URLs, and the handling of failures."""
 
 import pytest
 
@@ -44,8 +44,8 @@ def connect(clock):
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for opened in made:
+        opened.close()
 
 
 def test_look_ups_are_counted(registry, connect):
@@ -95,14 +95,14 @@ def test_a_schema_is_found_by_its_guid_with_its_id(registry, connect):
 
 
 class _Context:
-    """A registry as it is asked through the URL of a context."""
+    """A registry behind the URL of a context."""
 
     def __init__(self, registry, name):
         self.url = registry.url_of(name)
 
 
 @pytest.mark.parametrize("written", [".other", "other", ":.other:", "%3A.other%3A"])
-def test_a_context_of_the_url_has_ids_and_subjects_of_its_own(registry, connect, written):
+def test_a_context_of_the_url_has_its_own_ids_and_subjects(registry, connect, written):
     registry.register("orders-value", '"string"')
     registry.register(":.other:orders-value", '"int"')
     registry.register(":.other:orders-value", '"long"')
@@ -119,7 +119,7 @@ def test_a_context_of_the_url_has_ids_and_subjects_of_its_own(registry, connect,
         client.schema_by_id(3)
 
 
-def test_the_default_context_does_not_take_the_latest_version_of_another_one(registry, connect):
+def test_the_default_context_does_not_use_the_latest_version_of_another_context(registry, connect):
     registry.register("another", '"string"')
     registry.register(":.other:orders-value", '"int"')
     client = connect(registry)
@@ -130,7 +130,7 @@ def test_the_default_context_does_not_take_the_latest_version_of_another_one(reg
     assert client.subject_versions(1) == (("another", 1),)
 
 
-def test_where_a_reference_is_found_is_said(registry, connect):
+def test_the_context_of_a_reference_is_returned(registry, connect):
     registry.register(":.shared:common", '"int"')
     registry.register("here", '"int"')
     client = connect(registry)
@@ -141,18 +141,18 @@ def test_where_a_reference_is_found_is_said(registry, connect):
     assert other.schema_of_version("common", 1).context == ""
 
 
-def test_what_is_deleted_for_good_is_unknown(registry, connect):
+def test_a_permanently_deleted_schema_is_unknown(registry, connect):
     registry.register("a", '"int"')
     registry.purge("a", 1)
     client = connect(registry)
-    for ask in (
+    for send in (
         lambda: client.schema_by_id(1),
         lambda: client.subject_versions(1),
         lambda: client.latest("a"),
         lambda: client.schema_of_version("a", 1),
     ):
         with pytest.raises(UnknownSchemaError):
-            ask()
+            send()
 
 
 def test_subjects_and_versions_are_found(registry, connect):
@@ -174,7 +174,7 @@ def test_subjects_may_have_any_name(registry, connect, subject):
     assert connect(registry).schema_of_version(subject, 1).text == '"int"'
 
 
-def test_what_is_deleted_softly_is_found_by_id_and_as_a_reference_but_under_no_subject(
+def test_a_softly_deleted_schema_is_found_by_id_and_as_a_reference_but_under_no_subject(
     registry, connect
 ):
     registry.register("a", '"int"')
@@ -190,10 +190,10 @@ def test_what_is_deleted_softly_is_found_by_id_and_as_a_reference_but_under_no_s
         client.latest("a")
 
 
-def test_what_is_not_there_is_unknown(registry, connect):
+def test_a_missing_schema_is_unknown(registry, connect):
     client = connect(registry)
     guid = "89791762-2336-4186-9674-299b90a802e2"
-    for ask, text in (
+    for send, text in (
         (lambda: client.schema_by_id(17), "schema 17 is not in the schema registry"),
         (lambda: client.schema_by_guid(guid), f"schema {guid} is not in the schema registry"),
         (lambda: client.subject_versions(17), "schema 17 is not in"),
@@ -201,7 +201,7 @@ def test_what_is_not_there_is_unknown(registry, connect):
         (lambda: client.schema_of_version("a", 2), "version 2 of subject a is not in"),
     ):
         with pytest.raises(UnknownSchemaError, match=text):
-            ask()
+            send()
 
 
 def test_a_404_that_is_not_a_registrys_word_is_our_trouble(registry, connect):
@@ -225,7 +225,7 @@ def test_a_404_that_is_not_a_registrys_word_is_our_trouble(registry, connect):
         (504, "status 504"),
     ],
 )
-def test_a_registry_that_lets_nobody_in_is_away(registry, connect, status, text):
+def test_a_registry_that_rejects_the_login_is_away(registry, connect, status, text):
     registry.register("a", '"int"')
     registry.status = status
     with pytest.raises(RegistryAwayException, match=f"schema 1 cannot be looked up: .* {text}"):
@@ -253,7 +253,7 @@ def test_an_error_of_one_request_is_retriable_and_does_not_stop_others(registry,
         (Fault.REDIRECT, "status 307; redirects are not followed"),
     ],
 )
-def test_answers_of_something_else_are_retriable(registry, connect, fault, text):
+def test_invalid_answers_are_retriable(registry, connect, fault, text):
     registry.register("a", '"int"')
     registry.register("a", '"long"')
     registry.fault, registry.only = fault, "ids/1"
@@ -278,7 +278,7 @@ def test_a_wrong_login_is_named_without_showing_it(connect):
         assert connect(registry, bearer_auth_token=SECRET).schema_by_id(1).text == '"int"'
 
 
-def test_a_registry_that_is_away_is_asked_once_a_second(registry, connect, clock):
+def test_an_unavailable_registry_gets_a_request_once_a_second(registry, connect, clock):
     registry.register("a", '"int"')
     client = connect(registry)
     registry.status = 503
@@ -296,7 +296,7 @@ def test_a_registry_that_is_away_is_asked_once_a_second(registry, connect, clock
     assert len(registry.requests) == 2
 
 
-def test_the_next_url_is_asked_and_stays_first(registry, connect, clock):
+def test_the_next_url_is_used_and_stays_first(registry, connect, clock):
     registry.register("a", '"int"')
     with FakeRegistry() as first:
         client = connect(first, registry)
@@ -315,7 +315,7 @@ def test_the_next_url_is_asked_and_stays_first(registry, connect, clock):
 
 @pytest.mark.parametrize("status", [401, 500, 503])
 @pytest.mark.parametrize("fault", [None, Fault.GARBAGE, Fault.HANGS_UP])
-def test_the_next_url_is_asked_after_any_trouble(registry, connect, status, fault):
+def test_the_next_url_is_used_after_any_failure(registry, connect, status, fault):
     registry.register("a", '"int"')
     with FakeRegistry() as first:
         first.status, first.fault = status, fault
@@ -338,7 +338,7 @@ def test_look_ups_end_within_a_time_together(registry, connect, clock):
     assert client.schema_by_id(2).text == '"long"'
 
 
-def test_one_that_hangs_is_given_up_when_that_time_is_over(registry, connect):
+def test_a_hanging_registry_is_given_up_after_the_allowed_time(registry, connect):
     registry.fault = Fault.SILENT
     client = connect(registry, timeout="600000")
     client.allow(0.2)
@@ -346,9 +346,7 @@ def test_one_that_hangs_is_given_up_when_that_time_is_over(registry, connect):
         client.schema_by_id(1)
 
 
-def test_what_others_have_left_no_time_for_is_not_held_against_the_registry(
-    registry, connect, clock
-):
+def test_a_request_without_time_left_does_not_make_the_registry_away(registry, connect, clock):
     registry.register("a", '"int"')
     registry.fault = Fault.SILENT
     client = connect(registry)
@@ -363,7 +361,7 @@ def test_what_others_have_left_no_time_for_is_not_held_against_the_registry(
     assert client.schema_by_id(1).text == '"int"'
 
 
-def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
+def test_a_hanging_registry_leaves_time_for_the_next_url(registry, connect):
     registry.register("a", '"int"')
     with FakeRegistry() as first:
         first.fault = Fault.SLOW_BODY
@@ -372,7 +370,7 @@ def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
 
 
 @pytest.mark.parametrize("knows", [0, 1])
-def test_what_one_does_not_know_the_others_are_asked_for(connect, knows):
+def test_an_unknown_schema_is_requested_from_the_other_urls(connect, knows):
     with FakeRegistry() as registry, FakeRegistry() as two:
         knowing, other = (registry, two) if knows == 0 else (two, registry)
         knowing.register("a", '"int"')
@@ -383,7 +381,7 @@ def test_what_one_does_not_know_the_others_are_asked_for(connect, knows):
         assert len(other.requests) == knows
 
 
-def test_what_none_knows_is_unknown(connect):
+def test_a_schema_that_no_url_has_is_unknown(connect):
     with FakeRegistry() as registry, FakeRegistry() as two:
         client = connect(registry, two)
         with pytest.raises(UnknownSchemaError):
@@ -392,7 +390,7 @@ def test_what_none_knows_is_unknown(connect):
 
 
 @pytest.mark.parametrize("gone", [0, 1])
-def test_one_that_does_not_know_a_schema_is_believed_where_the_others_do_not_answer(connect, gone):
+def test_a_schema_is_unknown_if_the_only_url_that_responds_does_not_have_it(connect, gone):
     with FakeRegistry() as registry, FakeRegistry() as two:
         client = connect(registry, two)
         (registry, two)[gone].goes_away()

@@ -1,4 +1,4 @@
-"""One URL: connections that are kept, limits that hold, whatever is at the other end."""
+"""One URL: kept connections, and limits for any server."""
 
 import socket
 import threading
@@ -44,21 +44,21 @@ def connect():
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for endpoint in made:
+        endpoint.close()
 
 
-def fails(one, limit=PLENTY):
+def fails(endpoint, limit=PLENTY):
     with pytest.raises(NoAnswerError) as caught:
-        one.get("/schemas/ids/1", limit)
+        endpoint.get("/schemas/ids/1", limit)
     return caught.value
 
 
-def ends(one):
-    """Wait until a request that was given up ends, though what it asks would go on for ever."""
-    if one._given_up is not None:
-        one._given_up.join(60)
-        assert not one._given_up.is_alive()
+def ends(endpoint):
+    """Wait until a request that was given up ends, although it would never end by itself."""
+    if endpoint._given_up is not None:
+        endpoint._given_up.join(60)
+        assert not endpoint._given_up.is_alive()
 
 
 def wait_for(condition):
@@ -86,7 +86,7 @@ def test_the_path_of_the_url_is_kept(connect):
         assert registry.requests == ["GET /apis/ccompat/v7/schemas/ids/1"]
 
 
-def test_a_connection_is_kept_and_made_anew_when_it_is_closed(registry, connect):
+def test_a_connection_is_kept_and_reopened_when_it_is_closed(registry, connect):
     registry_client = connect(registry.url)
     for _ in range(5):
         assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
@@ -97,7 +97,7 @@ def test_a_connection_is_kept_and_made_anew_when_it_is_closed(registry, connect)
     assert registry.connections == 2
 
 
-def test_a_kept_connection_that_is_closed_instead_of_answered_is_made_anew(connect):
+def test_a_kept_connection_that_is_closed_without_an_answer_is_reopened(connect):
     """As a proxy closes one just when the request is on its way."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
     requests = []
@@ -134,7 +134,7 @@ def test_credentials_are_sent(registry, connect, more, expected):
     assert registry.authorizations == [expected]
 
 
-def test_a_port_where_nobody_listens_is_away(registry, connect):
+def test_a_port_without_a_listener_is_away(registry, connect):
     registry_client = connect(registry.url)
     registry.goes_away()
     failure = fails(registry_client)
@@ -180,7 +180,7 @@ def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
 
 
 @pytest.mark.parametrize("fault", [Fault.HANGS_UP, Fault.CUT, Fault.NOT_HTTP])
-def test_an_answer_that_is_none_is_away(registry, connect, fault):
+def test_an_invalid_answer_is_away(registry, connect, fault):
     registry.fault = fault
     failure = fails(connect(registry.url))
     assert str(failure).startswith("ends the connection before its answer does (")
@@ -220,7 +220,7 @@ def certificates(tmp_path_factory):
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def test_a_trusted_registry_is_asked(certificates, connect):
+def test_a_trusted_registry_is_used(certificates, connect):
     with FakeRegistry(tls=certificates.server()) as registry:
         registry.register("s", '"int"')
         registry_client = connect(registry.url, ssl_truststore_location=certificates.trusted)
@@ -259,12 +259,12 @@ def test_a_registry_may_want_a_certificate(certificates, connect):
         assert fails(connect(registry.url, **trusted)).away
 
 
-def test_plain_http_where_tls_is_spoken_is_away(certificates, connect):
+def test_plain_http_to_a_tls_port_is_away(certificates, connect):
     with FakeRegistry(tls=certificates.server()) as registry:
         assert fails(connect(registry.url.replace("https", "http"))).away
 
 
-def test_tls_where_plain_http_is_spoken_is_away(registry, connect):
+def test_tls_to_a_plain_http_port_is_away(registry, connect):
     failure = fails(connect(registry.url.replace("http", "https")), PLENTY)
     assert failure.away
 

@@ -1,4 +1,4 @@
-"""What a registry said, for other workers and after a restart."""
+"""Answers of a registry, for other workers and after a restart."""
 
 from types import SimpleNamespace
 
@@ -35,7 +35,7 @@ def restart(monkeypatch):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_all_that_was_said_is_known_and_when(tmp_path, monkeypatch, restarted):
+def test_answers_are_kept_with_their_times(tmp_path, monkeypatch, restarted):
     clock = Clock()
     kept = KeptAnswers(URLS, CacheFolder(tmp_path), clock)
     kept.keep_schema("schemas/17", SCHEMA)
@@ -63,7 +63,7 @@ def test_without_a_folder_a_restart_forgets(monkeypatch):
     assert kept.schema("schemas/17") is None
 
 
-def test_registries_are_told_apart(tmp_path):
+def test_registries_are_distinguished(tmp_path):
     KeptAnswers(("http://a",), CacheFolder(tmp_path)).keep_schema("schemas/17", SCHEMA)
     assert KeptAnswers(URLS, CacheFolder(tmp_path)).schema("schemas/17") is None
     assert NothingKept().schema("schemas/17") is None
@@ -111,15 +111,17 @@ OAUTH = {
         (OAUTH, OAUTH | {"schema.registry.timeout.ms": "7"}, True),
     ],
 )
-def test_registries_behind_one_url_are_told_apart_by_who_asks(tmp_path, first, second, is_same):
+def test_answers_to_different_clients_of_a_url_are_distinguished(tmp_path, first, second, is_same):
     url = {"schema.registry.url": "https://a"}
-    one, other = (RegistrySettings.from_configs(url | given) for given in (first, second))
-    KeptAnswers(one.urls, CacheFolder(tmp_path), caller=one.caller).keep_schema("x", SCHEMA)
+    settings, other = (RegistrySettings.from_configs(url | given) for given in (first, second))
+    KeptAnswers(settings.urls, CacheFolder(tmp_path), caller=settings.caller).keep_schema(
+        "x", SCHEMA
+    )
     kept = KeptAnswers(other.urls, CacheFolder(tmp_path), caller=other.caller)
     assert (kept.schema("x") is not None) == is_same
 
 
-def test_opened_registries_keep_answers_apart_by_who_asks():
+def test_opened_registries_keep_answers_separately_for_each_client():
     found = []
     for user in ("dev", "prod"):
         settings = RegistrySettings.from_configs(
@@ -135,7 +137,7 @@ def test_opened_registries_keep_answers_apart_by_who_asks():
     assert found == ['"dev"', '"prod"']
 
 
-def test_who_asks_holds_no_secret():
+def test_the_caller_contains_no_secret():
     for given in (
         {"schema.registry.basic.auth.user.info": "dev:5ecret"},
         {BEARER + "token": "5ecret"},
@@ -159,7 +161,7 @@ def test_who_asks_holds_no_secret():
         b'nan\n{"schema": "\\"int\\"", "id": 17}',
     ],
 )
-def test_what_cannot_be_read_is_not_known(value):
+def test_an_unreadable_answer_is_not_used(value):
     clock = Clock()
     kept = KeptAnswers(URLS, clock=clock)
     share_value(kept._prefix + "schemas/17", value)
@@ -183,7 +185,7 @@ def test_an_answer_that_has_not_changed_is_seldom_written(tmp_path):
     assert file.read_bytes() != changed
 
 
-def test_names_that_are_too_long_are_kept_by_nobody(tmp_path):
+def test_answers_with_names_that_are_too_long_are_not_kept(tmp_path):
     kept = KeptAnswers(URLS, CacheFolder(tmp_path))
     kept.keep_latest("latest/" + "ä" * 1000, SCHEMA, 1)
     kept.forget("latest/" + "ä" * 1000)

@@ -86,7 +86,7 @@ def test_scope_and_confluents_headers_are_sent(issuer, registry):
     assert registry.headers["target-sr-cluster"] == "lsrc-1"
 
 
-def test_while_no_other_token_comes_the_one_before_is_used_until_it_expires(
+def test_without_a_new_token_the_old_token_is_used_until_it_expires(
     issuer, registry, client, clock
 ):
     client.schema_by_id(1)
@@ -137,7 +137,7 @@ def test_a_wrong_secret_is_named_and_not_shown(issuer, registry, clock):
     "answer",
     ["x", [], {}, {"access_token": 1}, {"access_token": "a\r\nHost: b"}, {"access_token": ""}],
 )
-def test_what_is_no_token_is_not_sent(issuer, registry, client, answer):
+def test_an_invalid_token_is_not_sent(issuer, registry, client, answer):
     issuer.answer = answer
     with pytest.raises(RetriableException, match="returned no access_token"):
         client.schema_by_id(1)
@@ -147,7 +147,7 @@ def test_what_is_no_token_is_not_sent(issuer, registry, client, answer):
 def jwt(**claims):
     parts = ({"alg": "none"}, claims)
     return ".".join(
-        urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts
+        urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
     )
 
 
@@ -162,14 +162,14 @@ def jwt(**claims):
         ("a.W10.c", 3600),
     ],
 )
-def test_where_the_endpoint_does_not_say_the_token_may(token, lifetime):
+def test_the_lifetime_may_be_in_the_token(token, lifetime):
     assert oauth._lifetime(token, 1000) == lifetime
 
 
 @pytest.mark.parametrize(
     "lifetime", ["\u00b2", "1" * 5000, 10**400, float("nan"), float("inf"), 0, -1, "x", [], "1e3"]
 )
-def test_a_lifetime_that_is_none_is_no_answer(issuer, registry, client, lifetime):
+def test_an_invalid_lifetime_is_no_answer(issuer, registry, client, lifetime):
     issuer.lifetime = lifetime
     with pytest.raises(RetriableException, match="expires_in"):
         client.schema_by_id(1)

@@ -1,4 +1,4 @@
-"""The keys `schema.registry.*`: what is read, and what is said where one is wrong."""
+"""The keys `schema.registry.*`: their values, and the errors."""
 
 import pytest
 
@@ -24,13 +24,13 @@ def test_urls_are_a_list():
     assert read(url="http://[::1]:8081").tls is None
 
 
-def test_a_login_is_kept_out_of_what_is_printed():
+def test_a_login_is_not_in_the_repr():
     found = read(url="http://a", basic_auth_user_info=f"me:{SECRET}:x", timeout_ms=" 250 ")
     assert (found.user_info, found.timeout) == (f"me:{SECRET}:x", 0.25)
     assert SECRET not in repr(found)
 
 
-def test_a_token_is_sent_in_headers_with_what_belongs_to_it():
+def test_a_token_is_sent_with_its_headers():
     given = {
         "schema.registry.url": "http://a",
         "schema.registry.bearer.auth.token": SECRET,
@@ -65,7 +65,10 @@ OAUTH = ONE | {
     ("given", "text"),
     [
         ({URL: ""}, f"{URL} must be a URL like .* not nothing"),
-        ({URL: ",".join(f"http://{one}" for one in range(11))}, f"{URL} must be .* up to 10 of"),
+        (
+            {URL: ",".join(f"http://{number}" for number in range(11))},
+            f"{URL} must be .* up to 10 of",
+        ),
         ({USER_INFO: "a:b"}, f"{URL} must be a URL"),
         ({URL: "a:8081"}, f"{URL} must begin with http:// or https:// and a host"),
         ({URL: "ftp://a"}, f"{URL} must begin with http://"),
@@ -117,13 +120,13 @@ OAUTH = ONE | {
         (ONE | {"schema.registry.urls": "x"}, "schema.registry.urls is unknown; there are "),
     ],
 )
-def test_what_is_wrong_is_named_and_no_secret_is_shown(given, text):
+def test_errors_name_the_key_and_show_no_secret(given, text):
     with pytest.raises(ValueError, match=text) as caught:
         RegistrySettings.from_configs(given)
     assert SECRET not in str(caught.value)
 
 
-def test_each_key_says_what_it_means():
+def test_each_key_is_documented():
     assert all(len(meaning) > 4 for _, meaning in KEYS.values())
     assert all(key.startswith("schema.registry.") for key in KEYS)
 

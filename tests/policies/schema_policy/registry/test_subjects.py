@@ -18,14 +18,14 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("one", SubjectNameStrategy)
+@pytest.mark.parametrize("strategy", SubjectNameStrategy)
 @pytest.mark.parametrize("is_key", [True, False])
 @pytest.mark.parametrize("record_name", ["shop.Order", None])
-def test_a_subject_is_named_as_by_confluents_client(one, is_key, record_name):
+def test_a_subject_is_named_as_by_confluents_client(strategy, is_key, record_name):
     context = SerializationContext("orders", MessageField.KEY if is_key else MessageField.VALUE)
-    expected = THEIRS[one](context, record_name)
-    assert subject_of(one, "orders", record_name, is_key=is_key) == expected
-    assert (expected is None) == (one.needs_record_name and record_name is None)
+    expected = THEIRS[strategy](context, record_name)
+    assert subject_of(strategy, "orders", record_name, is_key=is_key) == expected
+    assert (expected is None) == (strategy.needs_record_name and record_name is None)
 
 
 def test_topics_may_carry_a_context():

@@ -1,4 +1,4 @@
-"""Stores of certificates and keys, in files and as contents, and those that are none."""
+"""Stores of certificates and keys, in files and as contents, and invalid stores."""
 
 import ssl
 
@@ -37,7 +37,7 @@ def test_a_truststore_is_all_that_is_trusted(certificates):
         assert context.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_a_host_need_not_be_named_where_the_algorithm_is_empty(tmp_path):
+def test_a_host_need_not_be_named_if_the_algorithm_is_empty(tmp_path):
     context = made(tmp_path, endpoint_identification_algorithm=" ")
     assert not context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED

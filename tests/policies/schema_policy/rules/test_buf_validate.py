@@ -57,8 +57,8 @@ def compiled(text, message="shop.Order", references=None, rule_set=None):
     return schema, compile_rules(registered, schema, source)
 
 
-def said(text, value, message="shop.Order", **more):
-    """Return what the rules of a schema say of a value."""
+def objection_of(text, value, message="shop.Order", **more):
+    """Return the objection of a schema's rules to a value."""
     schema, rules = compiled(text, message, **more)
     made = schema.decode(b"")
     if isinstance(value, bytes):
@@ -99,7 +99,7 @@ def one_field(field):
 )
 def test_a_broken_rule_is_named_with_its_place(change, expected):
     value = {key: held for key, held in (GOOD | change).items() if held is not None}
-    assert expected == said(ORDER, value)
+    assert expected == objection_of(ORDER, value)
 
 
 def test_a_schema_without_them_has_no_rules():
@@ -124,13 +124,13 @@ def test_rules_that_cannot_be_compiled_make_the_schema_unusable(field):
         compiled(one_field(field))
 
 
-def test_a_rule_that_cannot_be_compiled_behind_one_without_a_result_is_found_with_the_record():
+def test_a_rule_that_cannot_be_compiled_after_a_rule_without_a_result_is_found_with_the_record():
     text = one_field(
         'int32 a = 1 [(buf.validate.field).cel = {id: "x", expression: "1 / this == 1"}];'
         'int32 b = 2 [(buf.validate.field).cel = {id: "y", expression: "this +"}];'
     )
     with pytest.raises(InvalidSchemaError, match=r"^its rules of buf\.validate: "):
-        said(text, {"a": 1})
+        objection_of(text, {"a": 1})
 
 
 def changed(**added):
@@ -175,7 +175,7 @@ def test_a_rule_of_a_newer_version_is_not_passed_over(where, text):
 )  # fmt: skip
 def test_a_rule_without_a_result_is_broken(rule, value, expected):
     text = one_field(f'int32 a = 1 [(buf.validate.field).cel = {{id: "x", {rule}}}];')
-    assert expected == said(text, {"a": value})
+    assert expected == objection_of(text, {"a": value})
 
 
 def test_a_loop_without_an_end_in_sight_is_ended():
@@ -183,7 +183,10 @@ def test_a_loop_without_an_end_in_sight_is_ended():
         'repeated int32 a = 1 [(buf.validate.field).cel = {id: "x",'
         ' expression: "this.all(b, this.all(c, b + c >= 0))"}];'
     )
-    assert said(text, {"a": [1] * 1000}) == 'rule "x" has no result: it takes more than 10000 steps'
+    assert (
+        objection_of(text, {"a": [1] * 1000})
+        == 'rule "x" has no result: it takes more than 10000 steps'
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,22 +197,22 @@ def test_a_loop_without_an_end_in_sight_is_ended():
         ("this == 'a' ? '' : this", "this == 'a' ? '' : this"),
     ],
 )
-def test_a_text_of_an_expression_is_shown_only_where_it_is_written_there(expression, expected):
+def test_a_text_is_shown_only_if_it_is_written_in_the_rule(expression, expected):
     text = one_field(
         f'string a = 1 [(buf.validate.field).cel = {{id: "x", expression: "{expression}"}}];'
     )
-    assert said(text, {"a": SECRET}) == f'rule "x" failed at a: {expected}'
+    assert objection_of(text, {"a": SECRET}) == f'rule "x" failed at a: {expected}'
     text = one_field(
         f'option (buf.validate.message).cel = {{id: "required", expression: "{expression}"}}; string a = 1;'.replace(
             "this", "this.a"
         )
     )
-    assert SECRET not in said(text, {"a": SECRET})
+    assert SECRET not in objection_of(text, {"a": SECRET})
 
 
 def test_an_expression_without_an_id_is_its_own_name():
     text = one_field("string a = 1 [(buf.validate.field).cel_expression = \"this == 'a'\"];")
-    assert said(text, {"a": SECRET}) == (
+    assert objection_of(text, {"a": SECRET}) == (
         "rule \"this == 'a'\" failed at a: \"this == 'a'\" returned false"
     )
 
@@ -228,9 +231,9 @@ message Order {
   optional string b = 2 [(buf.validate.field).string.(echo) = true];
 }
 """
-    assert said(text, {"a": "x"}) == 'rule "shout" failed at a: must be in capitals'
-    assert said(text, {"b": SECRET}) == "rule \"echo\" failed at b: this == 'a' ? '' : this"
-    assert said(text, {"a": "X", "b": "a"}) is None
+    assert objection_of(text, {"a": "x"}) == 'rule "shout" failed at a: must be in capitals'
+    assert objection_of(text, {"b": SECRET}) == "rule \"echo\" failed at b: this == 'a' ? '' : this"
+    assert objection_of(text, {"a": "X", "b": "a"}) is None
 
 
 def test_strings_of_proto2_that_are_no_text_are_refused():
@@ -238,7 +241,9 @@ def test_strings_of_proto2_that_are_no_text_are_refused():
         'syntax = "proto2"; package shop; import "buf/validate/validate.proto";'
         "message Order { optional string a = 1 [(buf.validate.field).string.min_len = 1]; }"
     )
-    assert said(text, b"\x0a\x02\xff\xfe") == "its rules have no result: a string is not UTF-8"
+    assert (
+        objection_of(text, b"\x0a\x02\xff\xfe") == "its rules have no result: a string is not UTF-8"
+    )
 
 
 def test_types_of_the_same_name_have_the_rules_of_their_own_schema():
@@ -248,7 +253,7 @@ def test_types_of_the_same_name_have_the_rules_of_their_own_schema():
         assert expected in rules.objection(schema.decode(b"\x0a\x02xx"))
 
 
-def test_a_file_of_the_schema_itself_is_used_where_there_is_one():
+def test_a_file_of_the_schema_is_used_if_it_exists():
     own = 'syntax = "proto2"; package buf.validate; import "google/protobuf/descriptor.proto";'
     with pytest.raises(InvalidSchemaError, match="is not valid"):
         compiled(ORDER, references={buf_validate.NAME: own})
@@ -275,12 +280,12 @@ def test_conditions_of_the_data_contract_come_first():
         "type": "CEL",
         "expr": "message.id != 'x'",
     }
-    assert said(ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}).startswith(
-        'rule "c" failed'
-    )
-    assert said(ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}).startswith(
-        'rule "string.min_len" failed'
-    )
+    assert objection_of(
+        ORDER, GOOD | {"id": "x"}, rule_set={"domainRules": [condition]}
+    ).startswith('rule "c" failed')
+    assert objection_of(
+        ORDER, GOOD | {"id": "y"}, rule_set={"domainRules": [condition]}
+    ).startswith('rule "string.min_len" failed')
 
 
 def test_both_evaluations_of_cel_are_in_one_process():

@@ -37,8 +37,8 @@ def test_a_receiver_is_the_first_argument():
     assert tree == Call("contains", (Part(Name("message"), "a"), Constant("x")), is_scalar=True)
 
 
-def test_has_asks_for_a_part():
-    assert tree_of("has(message.a.b)") == Part(Part(Name("message"), "a"), "b", is_asked=True)
+def test_has_tests_for_a_part():
+    assert tree_of("has(message.a.b)") == Part(Part(Name("message"), "a"), "b", is_tested=True)
 
 
 def test_loops():
@@ -48,7 +48,7 @@ def test_loops():
     assert tree.over == Part(Name("message"), "items")
 
 
-def test_what_is_in_a_tree():
+def test_the_parts_of_a_tree():
     tree = tree_of("message.a.matches('^a+$') && message.b == 'x' && now > timestamp('2020')")
     assert names_in(tree) == {"message", "now"}
     assert texts_in(tree) == {"^a+$", "x", "2020"}

@@ -80,7 +80,7 @@ def test_values(value, text):
         "decimals.mul(decimal('1e900'), decimal('1e900')) == decimal(1)",
     ],
 )
-def test_what_has_no_result(text):
+def test_expressions_without_a_result(text):
     with pytest.raises(EvaluationError):
         holds(text, True)
 

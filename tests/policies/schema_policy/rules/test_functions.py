@@ -25,7 +25,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_is_and_what_is_not(name):
+def test_texts_for_which_functions_are_true_and_false(name):
     yes, no = CASES[name]
     assert [text for text in yes if not FUNCTIONS[name](text)] == []
     assert [text for text in no if FUNCTIONS[name](text)] == []

@@ -77,12 +77,12 @@ def test_null_stays_null():
 
 
 def test_fields_and_rules_within_the_schema():
-    asked = (
+    expected = (
         field_rule("value > timestamp(0) && message.at == value && typeName == 'LONG'", "T"),
         field_rule("decimals.gt(value, decimal(0)) && typeName == 'BYTES'", "D"),
     )
-    assert judge(rules_of(SCHEMA, *asked), VALUE) is None
-    assert judge(rules_of(SCHEMA, *asked), {**VALUE, "amount": b"\xff"}) == (
+    assert judge(rules_of(SCHEMA, *expected), VALUE) is None
+    assert judge(rules_of(SCHEMA, *expected), {**VALUE, "amount": b"\xff"}) == (
         "rule \"r\" failed at amount: decimals.gt(value, decimal(0)) && typeName == 'BYTES'"
     )
     within = {
@@ -100,7 +100,7 @@ def test_fields_and_rules_within_the_schema():
     assert "failed" in judge(rules_of(within), {**VALUE, "at": -1})
 
 
-def test_what_cel_does_not_have_is_refused():
+def test_values_that_cel_does_not_have_are_refused():
     rules = rules_of(SCHEMA, rule("message.day > 0"))
     assert judge(rules, {**VALUE, "at": 2**62}) == (
         "its rules have no result: a timestamp is not between the years 1 and 9999"

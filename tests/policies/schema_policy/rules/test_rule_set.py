@@ -46,7 +46,7 @@ def test_conditions_of_writing_are_run_in_order():
         ({"mode": "WRITEREAD", "onFailure": "NONE,ERROR"}, "its onFailure is NONE"),
     ],
 )
-def test_what_is_not_run_is_said(more, reason):
+def test_rules_that_are_not_run_are_listed(more, reason):
     found = read(rule("x", **more))
     assert names(found) == []
     assert found.not_run == (f'rule "x": {reason}',)
@@ -57,7 +57,7 @@ def test_other_actions_refuse(action):
     assert names(read(rule("x", mode="WRITEREAD", onFailure=action))) == ["x"]
 
 
-def test_a_pair_of_actions_is_one_in_rules_for_both_alone():
+def test_a_pair_of_actions_is_split_only_in_rules_for_both():
     # For writing alone, Confluent's clients look for an action of the name "NONE,ERROR" and fail.
     assert names(read(rule("x", mode="WRITE", onFailure="NONE,ERROR"))) == ["x"]
     assert names(read(rule("x", mode="WRITEREAD", onFailure="NONE,ERROR"))) == []
@@ -94,7 +94,7 @@ def test_the_engine_of_patterns(given, engine):
         ("NONE", False),
     ],
 )
-def test_where_a_rule_set_is_enabled(where, run):
+def test_modes_in_which_a_rule_set_is_enabled(where, run):
     assert bool(read(rule(), enableAt=where).conditions) is run
 
 
@@ -121,7 +121,7 @@ def test_guards_are_split_off():
     assert condition.guard == ""
 
 
-def test_what_is_shown_is_one_line_and_not_long():
+def test_a_shown_rule_is_one_short_line():
     [condition] = read(rule(doc="first\nsecond " + "x" * 500)).conditions
     assert condition.shown.startswith("first second xxx")
     assert len(condition.shown) == 200
@@ -150,6 +150,6 @@ def test_rules_of_migration_and_encoding_are_named():
         [rule()] * 201,
     ],
 )
-def test_what_is_no_rule_set_is_refused(rules):
+def test_an_invalid_rule_set_is_refused(rules):
     with pytest.raises(InvalidSchemaError):
         read_rule_set({"domainRules": rules}, {})

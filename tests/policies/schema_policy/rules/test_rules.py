@@ -91,7 +91,7 @@ def test_a_condition_without_doc_shows_its_expression():
     )
 
 
-def test_a_guard_says_when_a_condition_is_asked():
+def test_a_guard_decides_whether_a_condition_is_evaluated():
     rules = rules_of(USER, rule("message.kind == 'A' ; message.age > 3"))
     assert judge(rules, user(kind="B", age=1)) is None
     assert "failed" in judge(rules, user(age=1))
@@ -119,13 +119,13 @@ def test_keys_of_maps_are_not_shown():
 
 
 def test_fields_of_every_primitive_type_without_tags():
-    asked = rules_of(USER, field_rule("typeName != 'STRING' || value != 'bad'"))
-    assert judge(asked, user(tags=["bad"])) is not None
+    compiled = rules_of(USER, field_rule("typeName != 'STRING' || value != 'bad'"))
+    assert judge(compiled, user(tags=["bad"])) is not None
     # An enum is no primitive type.
     assert judge(rules_of(USER, field_rule("value != 'B'")), user(kind="B")) is None
 
 
-def test_what_field_rules_see():
+def test_the_variables_of_field_rules():
     rules = rules_of(
         USER,
         field_rule(
@@ -180,7 +180,7 @@ def test_inline_rules_of_records_and_fields():
     )
 
 
-def test_inline_rules_are_not_run_where_values_are_changed():
+def test_inline_rules_are_not_run_if_values_are_transformed():
     schema = {
         "type": "record",
         "name": "R",
@@ -285,7 +285,7 @@ def test_protobuf():
     assert judge(rules, value) == 'rule "id" failed at scores[*]: this.id >= 0'
 
 
-def test_several_conditions_are_asked_in_order():
+def test_several_conditions_are_evaluated_in_order():
     rules = rules_of(
         USER,
         rule("now > timestamp('2020-01-01T00:00:00Z') && message.age > 0", name="first"),
@@ -300,7 +300,7 @@ def test_several_conditions_are_asked_in_order():
     assert "too much work" in judge(rules, user(ssn="A" * 1_000_000))
 
 
-def test_which_rule_is_wrong_is_said():
+def test_the_wrong_rule_is_named():
     with pytest.raises(InvalidSchemaError, match=r'^rule "bad": its expression is not valid: '):
         rules_of(USER, rule("true"), rule("nothing == 1", name="bad"))
     with pytest.raises(InvalidSchemaError, match=r'^rule "bad": its guard is not valid: '):
@@ -338,8 +338,12 @@ def test_a_value_without_end_is_refused():
 
 def test_a_recursive_schema_with_several_ways_is_walked_once():
     """With 60 levels, there are more ways than could be gone in a lifetime."""
-    one = {"properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}}
-    rules = rules_of({"anyOf": [one, dict(one)]}, field_rule("value == 'x'", "P"), kind="JSON")
+    branch = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}
+    }
+    rules = rules_of(
+        {"anyOf": [branch, dict(branch)]}, field_rule("value == 'x'", "P"), kind="JSON"
+    )
     value, bad = {"ssn": "x"}, {"ssn": "y"}
     for _ in range(60):
         value, bad = {"a": value, "ssn": "x"}, {"a": bad, "ssn": "x"}
@@ -386,7 +390,7 @@ HIDDEN = "a@b.co\0<script>"
 
 
 @pytest.mark.parametrize("expr", ["{}.isEmail()", "size({}) <= 6", "!{}.contains('<')"])
-def test_what_follows_a_nul_character_is_judged_too(expr):
+def test_text_after_a_nul_character_is_judged_too(expr):
     whole, field, inline = (expr.format(name) for name in ("message.ssn", "value", "this"))
     avro = {
         "type": "record",

@@ -42,7 +42,7 @@ def test_functions(text):
         "timestamp(message, 4) == now",
     ],
 )
-def test_what_has_no_result(text):
+def test_expressions_without_a_result(text):
     with pytest.raises(EvaluationError):
         holds(text, 90)
 

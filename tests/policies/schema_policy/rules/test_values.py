@@ -1,4 +1,4 @@
-"""Values, as a whole, on their way into CEL."""
+"""Values are converted for CEL completely."""
 
 import pytest
 from cel_expr_python import cel
@@ -102,7 +102,7 @@ def test_literals_of_expressions_arrive_as_a_whole():
     assert holds("size(b'\\x00\\x00') == 2", None) is True
 
 
-def test_what_is_without_a_nul_stays_what_it_is():
+def test_a_value_without_a_nul_is_unchanged():
     value = {"a": [1, 2.5, "x", b"y", None, True, {"b": 2**63}]}
     assert to_cel(value).value is value
 

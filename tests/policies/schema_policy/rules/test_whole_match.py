@@ -45,7 +45,7 @@ def test_patterns_that_are_no_constants():
         holds("message.text.matches(message.pattern)", {"text": "ab", "pattern": "("})
 
 
-def test_what_is_no_pattern_is_found_before_a_record_comes():
+def test_an_invalid_pattern_is_found_before_a_record_comes():
     with pytest.raises(InvalidSchemaError, match=r"not a regular expression$"):
         holds("message.matches('(?=')", "")
 

@@ -1,1 +1,1 @@
-"""The worker as a process: how it starts, what runs inside, and how it ends."""
+"""The worker as a process: its start, its work, and its end."""

@@ -21,7 +21,7 @@ from penstock.engine.workers.progress import SharedProgress, shared_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import Ready, TopicsLoaded
     from penstock.engine.workers.processes.worker import Worker
 
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
            "MALLOC_MMAP_THRESHOLD_": "33554432"}  # fmt: skip
-"""For glibc: memory of one batch is kept for the next one. To give it back and take it again
+"""For glibc: memory of a batch is kept for the next batch. To return and allocate it again
 costs as much as a policy that changes a field of every record."""
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
@@ -55,11 +55,11 @@ _OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQU
 Not SIGINT, which is ignored: Python ends itself with it where a policy raises KeyboardInterrupt.
 """
 _DRAIN_TIMEOUT_S = 1.0
-"""How long to wait for what a dead process has sent and printed."""
+"""How long to wait for the last messages and output of a dead process."""
 
 
 class Events(Protocol):
-    """Callbacks for what a worker sends."""
+    """Callbacks for the messages of a worker."""
 
     def on_ready(self, worker: Worker, ready: Ready) -> None:
         """Its policies are loaded."""
@@ -77,9 +77,11 @@ class Events(Protocol):
         """Its policies have counted something: event, result, how often."""
 
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
-        """Its policies have learned something that others should know: names and values."""
+        """Its policies share values with other workers: names and values."""
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+    def on_verdicts(
+        self, worker: Worker, verdicts: Sequence[tuple[int, PolicyVerdict, float]]
+    ) -> None:
         """Attempts, their verdicts, and how many seconds each took, in order."""
 
     def on_protocol_error(self, worker: Worker) -> None:
@@ -170,7 +172,7 @@ class Child(asyncio.Protocol):
             self._transport.writelines(buffers)
 
     def share(self, buffers: Iterable[bytes]) -> None:
-        """Send what others have shared, unless too much waits to be sent."""
+        """Send values that others share, unless too many bytes wait to be sent."""
         if self._transport.get_write_buffer_size() < _UNSENT_MAX:
             self.write(buffers)
 
@@ -205,7 +207,7 @@ class Child(asyncio.Protocol):
         self.kill()
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_POLL_S)
-        # Only now: a process that is killed may have been about to start another one.
+        # Only now: a killed process may have been about to start another process.
         descendants.ended(self._mark)
         left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
         if left:
@@ -219,7 +221,7 @@ class Child(asyncio.Protocol):
         return signal.Signals(-process.returncode)
 
     async def read_output(self) -> None:
-        """Log what a dead process has printed."""
+        """Log the output of a dead process."""
         if self._output is not None:
             await asyncio.wait([self._output], timeout=_DRAIN_TIMEOUT_S)
             self._output.cancel()
@@ -228,17 +230,17 @@ class Child(asyncio.Protocol):
         """Parse messages. Only a policy that writes to our socket can make them invalid."""
         if self._garbled:
             return
-        verdicts: list[tuple[int, Verdict, float]] = []
+        verdicts: list[tuple[int, PolicyVerdict, float]] = []
         for kind, body in self._split(self._join(data)):
             try:
                 if kind == messages.VERDICT:
                     verdicts.append(messages.read_verdict(body))
                     continue
-                tell = self._read(kind, body)
+                report = self._read(kind, body)
             except Exception:
                 self._garbled = True
                 break
-            tell()
+            report()
         if verdicts:
             self._events.on_verdicts(self.worker, verdicts)
         if self._garbled:
@@ -248,21 +250,21 @@ class Child(asyncio.Protocol):
         """Read a message other than a verdict; return the event that reports it.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is invalid.
         """
-        tell, worker = self._events, self.worker
+        events, worker = self._events, self.worker
         if kind == messages.READY:
-            return partial(tell.on_ready, worker, messages.read_ready(body))
+            return partial(events.on_ready, worker, messages.read_ready(body))
         if kind == messages.TOPICS_LOADED:
-            return partial(tell.on_topics_loaded, worker, messages.read_topics_loaded(body))
+            return partial(events.on_topics_loaded, worker, messages.read_topics_loaded(body))
         if kind == messages.RECORDS_CLASS:
             name, takes_client = messages.read_records_class(body)
-            return partial(tell.on_records_class, name, takes_client=takes_client)
+            return partial(events.on_records_class, name, takes_client=takes_client)
         if kind == messages.SHARED:
-            return partial(tell.on_shared, worker, messages.read_shared(body))
+            return partial(events.on_shared, worker, messages.read_shared(body))
         if kind == messages.EVENTS:
-            return partial(tell.on_policy_events, messages.read_events(body))
-        return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))
+            return partial(events.on_policy_events, messages.read_events(body))
+        return partial(events.on_load_failed, worker, body.decode("utf-8", "replace"))
 
     def _join(self, data: bytes) -> bytes:
         """Return the rest of earlier data and new data; nothing while a message is incomplete."""
@@ -277,7 +279,7 @@ class Child(asyncio.Protocol):
         return joined
 
     def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the kind and body of each message; keep the bytes behind the last whole message."""
+        """Yield the kind and body of each message; keep the bytes after the last full message."""
         missing = 1
         start, size = 0, len(data)
         while size - start >= _PREFIX.size:

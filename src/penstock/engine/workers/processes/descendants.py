@@ -22,10 +22,10 @@ _PROCESSES: Final = Path("/proc")
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PASSES: Final = 50
 _PASS_S: Final = 0.02
-"""A process that is killed may have started another one, which is found when it has ended."""
+"""A killed process may have started another process, which is found when it has ended."""
 
 _live: dict[str, int | None] = {}
-"""The process ids of workers by marker; None while one is being started."""
+"""The process ids of workers by marker; None while a worker is being started."""
 _adopts = False
 
 
@@ -47,7 +47,7 @@ def ended(marker: str) -> None:
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of processes whose own parent has ended, in place of init.
+    """Become the parent of processes whose parent has ended, instead of init.
 
     Then `kill_descendants` also finds those that run with another environment, and `reap_orphans`
     has to be called now and then. To be called once, by a process whose own children, but for
@@ -70,7 +70,7 @@ def reap_orphans() -> None:
         except ChildProcessError:
             return
         if found is None or not _is_adopted(found.si_pid):
-            return  # one of its own, which is waited for elsewhere
+            return  # a child of this process, which is waited for elsewhere
         with contextlib.suppress(ChildProcessError):
             os.waitpid(found.si_pid, os.WNOHANG)
 
@@ -78,7 +78,7 @@ def reap_orphans() -> None:
 def kill_descendants(marker: str) -> int:
     """Kill the processes that a worker has left running, and return their number.
 
-    Of adopted ones without the variable it is not known which worker they were started by: all of
+    For adopted processes without the variable, the worker that started them is unknown: all of
     them are killed.
 
     Args:
@@ -120,10 +120,10 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def _is_left(pid: int, marker: str) -> bool:
-    """Return whether a process was started by a worker, and by no other one that is there."""
+    """Return whether a process was started by a worker, and by no other existing worker."""
     try:
         variables = (_PROCESSES / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:  # it has just ended, or is somebody else's
+    except OSError:  # it has just ended, or belongs to another user
         return False
     if f"{VARIABLE}={marker}".encode() in variables:
         return True
@@ -135,9 +135,9 @@ def _is_left(pid: int, marker: str) -> bool:
 
 
 def _is_adopted(pid: int, stat: _Stat | None = None) -> bool:
-    """Return whether a process is a child of this one, and was started by another one.
+    """Return whether a process is a child of this process, and was started by another process.
 
-    Workers are in sessions of their own, and nothing that they start can enter this one's.
+    Workers are in separate sessions, and nothing that they start can enter this session.
     """
     stat = stat or _stat(pid)
     if stat is None or stat.parent != os.getpid() or stat.session == os.getsid(0):

@@ -1,8 +1,8 @@
 """The output of policies: read from a pipe of their worker, and logged within a limit.
 
 A policy may print a line for each record. The event loop reads no more often than every few
-milliseconds, whatever is written, and splits and logs a bounded number of lines a second; the
-others are counted. Where the pipe is full, the policy waits.
+milliseconds, however much is written, and splits and logs a bounded number of lines a second; the
+others are counted. If the pipe is full, the policy waits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class OutputLines:
             self._log(self._begun + line)
             self._begun = b""
         if not self._left:
-            # What is left is not split: it may be thousands of lines.
+            # The rest is not split: it may be thousands of lines.
             count = rest.count(b"\n")
             self.left_out += count
             if count:
@@ -70,7 +70,7 @@ class OutputLines:
         self._begun = (self._begun + rest)[: 4 * LINE_MAX]  # a character has 4 bytes at most
 
     def end(self) -> None:
-        """Log what has no end of line, and how many lines were left out."""
+        """Log a line without an end of line, and how many lines were left out."""
         if self._begun:
             self.take(b"\n")
         self.report()
@@ -102,7 +102,7 @@ class OutputPipe:
         self._ours, self.theirs = os.pipe()
         os.set_blocking(self._ours, False)
         if _SET_PIPE_SIZE is not None:
-            with contextlib.suppress(OSError):  # beyond what this user may have
+            with contextlib.suppress(OSError):  # more than this user may have
                 fcntl.fcntl(self._ours, _SET_PIPE_SIZE, READ_BYTES)
 
     def started(self) -> None:

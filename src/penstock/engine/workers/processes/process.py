@@ -5,7 +5,7 @@ ends. It may be killed at any time; it leaves nothing to clean up.
 
 Verdicts about small batches are sent together while more batches have been received: each system
 call, and each wake-up of the parent, costs as much as judging ten records. Where batches take long,
-a verdict does not wait for the one after it. A batch that crashes
+a verdict does not wait for the next verdict. A batch that crashes
 or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
 the number of an attempt there before it begins it. The parent writes there up to which attempt
 the worker is to skip.
@@ -37,7 +37,7 @@ from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
     Outcome,
-    Verdict,
+    PolicyVerdict,
     cause_of,
     failed,
     refused,
@@ -62,7 +62,7 @@ _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
 _AT_ONCE: Final = 32
-"""After a batch that took longer, so many verdicts wait for nothing."""
+"""After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
@@ -97,7 +97,7 @@ class WorkerJudge:
         dropped_before: bytes,
         client: bytes,
         data: memoryview,
-    ) -> Verdict:
+    ) -> PolicyVerdict:
         """Judge what one partition of a Produce request carries."""
         begin = self._progress.begin
         self._attempt = attempt
@@ -137,7 +137,7 @@ class WorkerJudge:
         )
 
     def _preparing(self, begins: bool) -> None:
-        """Have the clock of another deadline run while a policy prepares."""
+        """Run the clock of another deadline while a policy prepares."""
         if begins:
             self._phase = self._progress.current.phase
         else:
@@ -153,7 +153,7 @@ class WorkerJudge:
         judges = (self._policies.create_topic, self._policies.alter_config)
         return any(judge is not None and judge.needs_context for judge in judges)
 
-    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
+    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> PolicyVerdict:
         """Judge a request about a topic."""
         self._progress.begin(attempt)
         policies = self._policies
@@ -165,7 +165,7 @@ class WorkerJudge:
             return ACCEPTED if judge is None else judge.judge_alteration(*request)
         return self._tried(request)
 
-    def _tried(self, request: messages.Trial) -> Verdict:
+    def _tried(self, request: messages.Trial) -> PolicyVerdict:
         """Return whether the settings of a topic are valid."""
         objection: str | None = None
         name, problem = "", ""
@@ -205,18 +205,18 @@ def _topic_id(data: bytes) -> UUID:
 
 
 def _counted() -> bytes:
-    """Frame what policies have counted and shared since the last call; nothing if they have not."""
+    """Frame policies' counts and shared values since the last call; empty if there are none."""
     counted = take_events()
     return (messages.events(counted) if counted else b"") + _shared()
 
 
 def _shared() -> bytes:
-    """Frame what policies have shared since the last call; nothing if they have not."""
+    """Frame the shared values of policies since the last call; empty if there are none."""
     return b"".join(messages.shared(take_shared()))
 
 
 class _Verdicts:
-    """Verdicts about batches, and what policies counted, gathered for one call to the system."""
+    """Verdicts about batches, and counts of policies, gathered for one system call."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -288,7 +288,7 @@ def main() -> None:
 def _loading_when_idle(
     inbox: Iterator[tuple[int, memoryview, bool]], loading: TopicLoading, parent: socket.socket
 ) -> Iterator[tuple[int, memoryview, bool]]:
-    """Yield messages; load topics while there is none."""
+    """Yield messages; load topics while there are no messages."""
     for message in inbox:
         yield message
         more = message[2]
@@ -315,7 +315,7 @@ def _serve(
     progress: SharedProgress,
     parent: socket.socket,
 ) -> None:
-    """Do what the parent says, in order, until there is nothing more."""
+    """Handle the parent's messages in order, until there are no more."""
     verdicts = _Verdicts(parent)
     for kind, body, more in inbox:
         if kind == messages.JUDGE:
@@ -337,13 +337,13 @@ def _serve(
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
             _judge_admin(judge, body, progress, parent)
-        elif not _take_note(kind, body, judge, loading):
+        elif not _handle(kind, body, judge, loading):
             break
     verdicts.send()
 
 
-def _take_note(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
-    """Do what the parent says that is answered later or never; return whether it is that."""
+def _handle(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
+    """Handle a message that is answered later or never; return whether it is such a message."""
     if kind == messages.RETIRE:
         judge.retire(*json.loads(bytes(body)))
     elif kind == messages.SHARED:
@@ -367,7 +367,7 @@ def _judge_admin(
         parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
 
 
-def _judge_batch(judge: WorkerJudge, body: memoryview) -> Verdict:
+def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
     header = messages.JUDGE_HEADER
     attempt, version, partition, topic_id, *sizes = header.unpack_from(body)
     plan_size, dropped_size, client_size = sizes
@@ -393,10 +393,10 @@ def _judge_batch(judge: WorkerJudge, body: memoryview) -> Verdict:
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
-    """Read messages: kind, body, and whether another one has already been received.
+    """Read messages: kind, body, and whether another message has already been received.
 
-    A body is valid until the next one, and has `SLACK` bytes behind it. One call to the
-    system fetches all that has been sent, often several messages.
+    A body is valid until the next message, and has `SLACK` bytes after it. One system
+    call reads all that has been sent, often several messages.
     """
     prefix = messages.PREFIX
     buffer = bytearray(_BUFFER_BYTES)

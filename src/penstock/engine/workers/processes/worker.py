@@ -77,7 +77,7 @@ class Killed(NamedTuple):
 
 
 class Worker:
-    """A process: its state, what it was sent, its observed progress.
+    """A process: its state, the messages sent to it, its observed progress.
 
     Attributes:
         number: Its unique number.

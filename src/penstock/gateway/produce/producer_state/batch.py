@@ -24,7 +24,7 @@ class State(IntEnum):
     AWAITED = 2
     """As far as is known it is not stored; a retry of the client is expected."""
     PRESUMED = 3
-    """It is presumably stored: the broker has stored a later one, or the batch is known from an
+    """It is presumably stored: the broker has stored a later batch, or the batch is known from an
     earlier process. A retry is sent to the broker again."""
     STORED = 4
     """The broker responded that it is stored."""
@@ -106,7 +106,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
     },
 }
-"""The legal transitions. Every other one is an error of the gateway."""
+"""The legal transitions. Every other transition is an error of the gateway."""
 
 
 class Stored(NamedTuple):
@@ -126,7 +126,7 @@ class WrittenPositions(NamedTuple):
     Attributes:
         dropped: Of `Batch`.
         quarantined: Of `Batch`.
-        texts: What is written for both; None where there are none.
+        texts: The encoded form of both; None if both are empty.
     """
 
     dropped: Sequence[int]
@@ -151,8 +151,8 @@ class Batch:
         unsettled_before: The number of unsettled batches before it when it was sent last.
         stored: Its position in the log.
         checksum: The CRC of the client's batch; 0 if it is not known.
-        is_whole: Whether a retry goes as the client sends it, whatever interceptors drop now: the
-            broker has stored all of it, or may have.
+        is_whole: Whether a retry is sent as the client sends it, without regard to interceptors:
+            the broker has stored all of it, or may have.
         is_changed: Whether interceptors changed it: then it never goes as the client sends it.
         quarantined: The positions of those dropped records that become dead letters.
         letters: These, until they are stored; None after a restart, or for lack of memory.
@@ -243,12 +243,12 @@ class Batch:
     def is_done(self) -> bool:
         """Whether nothing is sent to the broker, and the client gets a success in its turn.
 
-        A batch that was stored through another gateway is sent again, to learn its position.
+        A batch that was stored through another gateway is sent again, to find out its position.
         """
         return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
-    def may_come_again(self) -> bool:
+    def may_be_retried(self) -> bool:
         """Whether the client has no final answer yet, so that a retry of it may be received."""
         return self.state in _UNANSWERED
 

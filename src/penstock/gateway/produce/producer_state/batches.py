@@ -92,7 +92,7 @@ class Batches(deque[Batch]):
 
     @property
     def were_all_refused(self) -> bool:
-        """Whether none of them may be at the broker; so too if there is none."""
+        """Whether none of them may be at the broker; also if there is none."""
         return all(batch.state is _REFUSED for batch in self)
 
     @property

@@ -17,8 +17,8 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.presence import (
+    Announcement,
     Presence,
-    Said,
     announce,
     withdraw,
 )
@@ -80,17 +80,17 @@ class ClusterStore:
         Args:
             configuration: Names the topic.
             properties: The client properties for the cluster, as for a Java client.
-            presence: What is said of this gateway in the topic, and read of others.
+            presence: The announcements of this gateway in the topic, and those of others.
         """
         self._presence = presence
         topic = state_topic(configuration, properties)
         self.topic = topic.topic
-        self.ahead: Callable[[str], None] = _nobody_asks
+        self.ahead: Callable[[str], None] = _ignore_topic
         self._follower = LogFollower(topic, self._read, ahead=self._read_ahead)
         self.writes = self._follower.writes
         self._is_present = False
-        # How many changes could not be said, and how many of these have been said since.
-        self._unsaid = self._said = 0
+        # How many changes could not be announced, and how many of these have been announced since.
+        self._unannounced = self._announced = 0
         self._unread = _OnceAMinute(
             "batches are held back: the state of their producers is not known"
         )
@@ -115,7 +115,7 @@ class ClusterStore:
         """Read the topic up to its present end.
 
         Raises:
-            CompactedTopicError: It cannot be read now; the log says so once a minute.
+            CompactedTopicError: It cannot be read now; this is logged once a minute.
         """
         try:
             await self._follower.read_to_end(READ_TIMEOUT_S)
@@ -126,12 +126,12 @@ class ClusterStore:
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
         """Write a record; `done` is called with None when it has been read back, or with an error.
 
-        By then all records before it have been read, too. A change of interceptors that could not
-        be said is written before it: whoever reads the decision knows of the change.
+        By then all records before it have been read, too. If a change of interceptors could not be
+        announced, it is written before the decision: readers of the decision then know the change.
         """
-        unsaid = self._unsaid
+        unannounced = self._unannounced
         records: list[tuple[bytes, bytes | None]] = [(key.encode(), record)]
-        if unsaid > self._said:
+        if unannounced > self._announced:
             records.insert(0, (self._presence.key, self._presence.value))
 
         def written(end: int, failure: str | None) -> None:
@@ -139,7 +139,7 @@ class ClusterStore:
                 self._unwritten.log(failure)
                 done(failure)
             else:
-                self._said = max(self._said, unsaid)
+                self._announced = max(self._announced, unannounced)
                 self._follower.when_read(end, READ_TIMEOUT_S, done)
 
         self._follower.write(records, written)
@@ -164,12 +164,12 @@ class ClusterStore:
         return presence.compare(digest if is_written else None)
 
     @property
-    def before(self) -> Said | None:
-        """What an earlier process of this gateway said last; None if it is not known."""
+    def before(self) -> Announcement | None:
+        """The last announcement of an earlier process of this gateway; None if it is not known."""
         return self._presence.before
 
     async def announce_change(self, topics: Sequence[str]) -> str | None:
-        """Say that the interceptors of this gateway change, before they do.
+        """Announce that the interceptors of this gateway change, before they do.
 
         If that cannot be written, it is written with the next decision of them.
 
@@ -182,32 +182,32 @@ class ClusterStore:
         self._presence.change(topics)
         failure = await self._write_presence()
         if failure is not None:
-            self._unsaid += 1
+            self._unannounced += 1
             log.warning(
                 "other gateways do not know yet that interceptors have changed", reason=failure
             )
         return failure
 
     async def _write_presence(self) -> str | None:
-        said = self._presence.key, self._presence.value
+        record = self._presence.key, self._presence.value
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                await self._follower.append([said], READ_TIMEOUT_S)
+                await self._follower.append([record], READ_TIMEOUT_S)
         except (CompactedTopicError, TimeoutError) as error:
             return str(error) or f"not written within {READ_TIMEOUT_S:.0f} s"
         return None
 
     def on_change(self, call: Callable[[Callable[[str], bool]], None]) -> None:
-        """Have a function called when another gateway says that; see `Presence.on_change`."""
+        """Set the function that is called when another gateway announces that."""
         self._presence.on_change = call
 
     async def run(self) -> None:
-        """Say every minute that this gateway is there."""
+        """Announce every minute that this gateway is running."""
         self._is_present = True
         await announce(self._follower, self._presence)
 
     async def close(self) -> None:
-        """Say that this gateway ends, and stop following."""
+        """Announce that this gateway ends, and stop following."""
         if self._is_present:
             withdraw(self._follower, self._presence)
         await self._follower.close()
@@ -215,7 +215,7 @@ class ClusterStore:
     def _read_ahead(self, record: LogRecord) -> None:
         if Presence.is_about(record.key) or record.value is None:
             return
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # `_read` says so
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # `_read` logs it
             self.ahead(ProducerKey.decode(record.key).topic)
 
     def _read(self, record: LogRecord) -> None:
@@ -236,5 +236,5 @@ class ClusterStore:
             )
 
 
-def _nobody_asks(_: str) -> None:
-    """Nobody has to know which topics have state."""
+def _ignore_topic(_: str) -> None:
+    """Do nothing: the topics with state are not needed."""

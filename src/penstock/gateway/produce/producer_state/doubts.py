@@ -1,4 +1,4 @@
-"""Topics of which gateways may have other interceptors than before, or than each other."""
+"""Topics for which gateways may have other interceptors than before, or than each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DOUBTED_S: Final = 600.0
 """No client retries a batch for longer, unless configured to."""
 _CHANGES_MAX: Final = 20
-"""The most changes that expire one by one; those before count as long as the newest of them."""
+"""The most changes that expire one by one; older changes expire with the newest of them."""
 _TOPICS_MAX: Final = 10_000
 
 

@@ -57,7 +57,7 @@ class ProducerKey(NamedTuple):
         """Read a record's key.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is invalid.
         """
         if key is not None and key.startswith(b"["):
             topic, partition, producer_id, principal = json.loads(key)
@@ -101,7 +101,7 @@ def encode(
 
 
 def is_ahead(producer: Producer, theirs: Producer) -> bool:
-    """Whether a producer's state is ahead of the one that another gateway has written.
+    """Whether a producer's state is ahead of the state that another gateway has written.
 
     Refused batches are not written, and so not compared: two gateways would write forever.
     """
@@ -121,7 +121,7 @@ def _end(producer: Producer) -> tuple[int, int]:
 
 
 def read_head(record: bytes) -> Head:
-    """Read the head of a record; the rest is not looked at if `encode` wrote it.
+    """Read the head of a record; do not read the rest if `encode` wrote it.
 
     Raises:
         ValueError: It is not what `encode` writes.
@@ -159,7 +159,7 @@ def decode(
 
     Args:
         record: The value.
-        history: What is known of earlier batches.
+        history: The known facts about earlier batches.
         used: When the record was written, in seconds since the epoch.
         release: See `Producer`.
 

@@ -1,13 +1,13 @@
 """Which records of a producer count, where several gateways have written about it at the same time.
 
-A gateway may decide about a batch while another one is still writing what it has decided about the
-same batch, or about one before it that the client has given up. Both cannot be right if their
+A gateway may decide about a batch while another gateway is still writing its decision about the
+same batch, or about an earlier batch that the client has given up. Both cannot be right if their
 interceptors differ, as while a configuration is rolled out, or if the broker does not object to a
 gap. Then a gateway writes a record that fences, and the order of the topic counts.
 
 - It is void if another gateway has written something that its writer had not read.
-- Otherwise each record is void that another gateway writes behind it without having read it.
-- Behind a void record, what its writer writes without having read it back is void, too.
+- Otherwise each record is void that another gateway writes after it without having read it.
+- After a void record, records that its writer writes without having read it back are void, too.
 
 All gateways read the same topic, and so agree. A decision that fences takes effect once its writer
 has read it back.

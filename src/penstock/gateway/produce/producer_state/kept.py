@@ -2,7 +2,7 @@
 
 A record has the position up to which its writer had read the topic. So it is known which earlier
 records of the same producer it takes into account: it replaces these. Others were written at the
-same time by another gateway, and stay beside it until the producer is used and they are merged.
+same time by another gateway, and stay next to it until the producer is used and they are merged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OVERHEAD_BYTES: Final = 500
 _WARN_EVERY_S: Final = 60.0
 
 
-class Kept(NamedTuple):
+class KeptRecord(NamedTuple):
     """A record.
 
     Attributes:
         value: Its value.
         used: When it was written, in seconds since the epoch.
         position: The position after it in the topic; `UNREAD` if it has not been read there.
-        head: What is read of it without decoding all of it.
+        head: The part of it that can be read without decoding all of it.
     """
 
     value: bytes
@@ -64,7 +64,7 @@ class KeptRecords:
             max_bytes: The most memory.
         """
         self._max_bytes = max_bytes
-        self._records: OrderedDict[ProducerKey, tuple[Kept, ...]] = OrderedDict()
+        self._records: OrderedDict[ProducerKey, tuple[KeptRecord, ...]] = OrderedDict()
         self._concurrent: dict[ProducerKey, None] = {}
         self._fences: dict[ProducerKey, tuple[int, Fences]] = {}
         """Of producers that have void records, which are not kept."""
@@ -81,15 +81,15 @@ class KeptRecords:
 
     @property
     def concurrent(self) -> Iterable[ProducerKey]:
-        """The producers of which the last record in the topic does not say all."""
+        """The producers whose state is not only in their last record in the topic."""
         return self._concurrent
 
-    def add(self, key: ProducerKey, record: Kept) -> None:
+    def add(self, key: ProducerKey, record: KeptRecord) -> None:
         """Add the next record of a producer."""
         before = self._records.get(key, ())
         if any(_is_later(kept.head, record.head) for kept in before):
             if any(kept.head.epoch > record.head.epoch for kept in before):
-                self.mark(key)  # the last one in the topic is not what counts
+                self.mark(key)  # the last record in the topic is not the state
             self._records[key] = tuple(
                 kept._replace(position=record.position) if _is_written(kept, record) else kept
                 for kept in before
@@ -140,7 +140,7 @@ class KeptRecords:
         """Whether the last record of a producer in the topic does not say all."""
         return key in self._concurrent
 
-    def remove(self, key: ProducerKey) -> tuple[Kept, ...]:
+    def remove(self, key: ProducerKey) -> tuple[KeptRecord, ...]:
         """Remove the records of a producer, and return them; oldest first."""
         found = self._records.pop(key, ())
         self._concurrent.pop(key, None)
@@ -186,24 +186,24 @@ class KeptRecords:
             )
 
 
-def _size(records: tuple[Kept, ...]) -> int:
+def _size(records: tuple[KeptRecord, ...]) -> int:
     return sum(len(kept.value) + _OVERHEAD_BYTES for kept in records)
 
 
 def _is_later(kept: Head, read: Head) -> bool:
-    """Whether a record here was written after one that has been read now."""
+    """Whether a record here was written after a record that has been read now."""
     if kept.epoch != read.epoch:
         return kept.epoch > read.epoch
     # The write of a producer that has been replaced may come late; of our own, we have all.
     return kept.writer == read.writer and kept.revision >= read.revision > 0
 
 
-def _is_written(kept: Kept, record: Kept) -> bool:
-    """Whether a record is the last one that was written of a producer whose state is kept."""
+def _is_written(kept: KeptRecord, record: KeptRecord) -> bool:
+    """Whether a record is the last that was written for a producer whose state is kept."""
     return kept.head.writer == record.head.writer and kept.head.revision == record.head.revision
 
 
-def _replaces(record: Kept, before: Kept) -> bool:
+def _replaces(record: KeptRecord, before: KeptRecord) -> bool:
     head = record.head
     return (
         head.epoch > before.head.epoch

@@ -1,8 +1,8 @@
 """Whether the interceptors of a gateway that starts are those that were used last.
 
-Each gateway keeps a digest of its interceptors beside the state of producers. Where all digests of
+Each gateway keeps a digest of its interceptors with the state of producers. Where all digests of
 the last minutes are equal, no batch was decided by other interceptors, so a start begins no doubts
-(see `doubts`). Whatever is not known, not recent or not equal begins them.
+(see `doubts`). A digest that is unknown, old or different begins doubts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OWN_MAX_AGE_S: Final = 180.0
-"""After so long without a word, a gateway may have run meanwhile in a way that keeps no digest."""
+"""After so long without a record, a gateway may have run without keeping a digest."""
 OTHERS_MAX_AGE_S: Final = 3600.0
 """Longer than batches are retried (`DOUBTED_S`), so that clocks of brokers may differ."""
 
@@ -30,7 +30,7 @@ class Interceptors(NamedTuple):
     in_doubt: bool
 
 
-class Kept(NamedTuple):
+class KeptInterceptors(NamedTuple):
     """The interceptors that a gateway had, as it kept them.
 
     Attributes:
@@ -42,13 +42,15 @@ class Kept(NamedTuple):
     age_s: float
 
 
-def are_as_before(digest: str, own: Kept | None, others: Iterable[Kept] = ()) -> bool:
+def are_as_before(
+    digest: str, own: KeptInterceptors | None, others: Iterable[KeptInterceptors] = ()
+) -> bool:
     """Whether interceptors have the digest of all that may have been used in the last minutes.
 
     Args:
-        digest: Of the interceptors that are used next.
-        own: What this gateway kept, before it started; None if there is nothing.
-        others: What other gateways of the cluster kept last.
+        digest: That of the new interceptors.
+        own: The interceptors that this gateway kept before it started, or None.
+        others: Those that other gateways of the cluster kept last.
     """
     if not digest or own is None or not 0.0 <= own.age_s <= OWN_MAX_AGE_S:
         return False

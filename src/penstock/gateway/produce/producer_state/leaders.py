@@ -1,9 +1,9 @@
-"""Whether what a partition's leader says about a batch is final.
+"""Whether the response of a partition's leader about a batch is final.
 
 A leader that does not have a batch may be wrong: a former leader may have it, and lead again before
-it has fetched from this one (KIP-101). Not once all replicas in sync have a record of this leader's
-epoch: who has that one has nothing else before it. A replica that fetches nothing is not in sync
-any more after `replica.lag.time.max.ms` (Partition.scala, `maybeShrinkIsr`).
+it has fetched from this leader (KIP-101). Not once all replicas in sync have a record of this
+leader's epoch: a replica with that record has no other record before it. A replica that does not
+fetch is not in sync any more after `replica.lag.time.max.ms` (Partition.scala, `maybeShrinkIsr`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from penstock.errors import UnavailableError
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
-    Kept,
+    KeptInterceptors,
     are_as_before,
 )
 
@@ -38,7 +38,7 @@ _PROBE_KEY: Final = b"probe"
 _PROBE_BYTES: Final = 4096
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _WRITTEN_BESIDE_S: Final = 30.0
-"""Longer than what is kept of interceptors may be older than what is kept of producers."""
+"""Longer than the kept interceptors may be older than the kept producers."""
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
@@ -96,7 +96,7 @@ class LocalStore:
         if version > _VERSION:
             raise LocalStoreError(f"{file} was written by another version")
         run("BEGIN EXCLUSIVE")
-        if version < _VERSION:  # its producers were not told apart by principal
+        if version < _VERSION:  # its producers were not distinguished by principal
             run("DROP TABLE IF EXISTS producers")
         run(_CREATE)
         run(_CREATE_INTERCEPTORS)
@@ -140,7 +140,8 @@ class LocalStore:
     def are_interceptors_as_before(self, digest: str) -> bool:
         """Whether interceptors are those of the process that used the file last, moments ago.
 
-        It is not known after a start of the machine: a power failure loses what was not synced.
+        It is unknown after a restart of the machine: a power failure loses records that were not
+        synced.
 
         Raises:
             sqlite3.Error: The file cannot be read.
@@ -152,14 +153,14 @@ class LocalStore:
         _, at, kept_digest, in_doubt = found
         if self._written_at > at + _WRITTEN_BESIDE_S:
             return False  # by a version that keeps no digest
-        kept = Kept(Interceptors(kept_digest, bool(in_doubt)), self._now() - at)
+        kept = KeptInterceptors(Interceptors(kept_digest, bool(in_doubt)), self._now() - at)
         return are_as_before(digest, kept)
 
     def keep_interceptors(self) -> None:
         """Keep which interceptors there are now.
 
         Raises:
-            sqlite3.Error: The file cannot be written; what was kept before stays.
+            sqlite3.Error: The file cannot be written; its previous content stays.
         """
         if self.interceptors is None:
             return
@@ -216,7 +217,7 @@ def _written_at(file: Path) -> float:
 
 
 def _boot_id() -> str:
-    """Return what differs after each start of the machine; empty if it is not known."""
+    """Return an id that changes with each restart of the machine; empty if it is not known."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except (OSError, ValueError):

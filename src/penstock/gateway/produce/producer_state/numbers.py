@@ -13,7 +13,7 @@ class Range(NamedTuple):
     """The sequence numbers of one batch.
 
     Attributes:
-        first: The first one.
+        first: The first number.
         count: How many there are.
         checksum: The CRC of the batch; 0 if it is not known. It distinguishes batches of clients
             that reuse sequence numbers for other records.

@@ -41,8 +41,8 @@ class OpenedProducers(NamedTuple):
         producers: The producers.
         local: The local file; None if there is none.
         shared: The topic that all gateways share; None with `state=local`.
-        writes: How writes have ended; None if nothing is kept.
-        presence: Says to other gateways that this one is there; None where none could matter.
+        writes: The results of writes; None if no state is kept.
+        presence: Announces this gateway to others; None if that makes no difference.
     """
 
     producers: Producers
@@ -199,7 +199,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
     log.info("reading the state of producers", topic=store.topic, gives_up_after_s=TIMEOUT_S)
     try:
         await store.start(TIMEOUT_S, producers.restore)
-        producers.expire()  # writes what was taken over, or begins to
+        producers.expire()  # writes the records that were taken over, or begins to
     except CompactedTopicError as error:
         await store.close()
         raise brokers.UnreachableError(str(error)) from None
@@ -210,7 +210,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
 
 
 def _take_over(file: Path | None, producers: Producers) -> None:
-    """Restore what this gateway has kept in a file, before it began to share its state."""
+    """Restore the state that this gateway kept in a file, before it began to share its state."""
     if file is None or not file.exists():
         return
     try:
@@ -220,7 +220,7 @@ def _take_over(file: Path | None, producers: Producers) -> None:
         return
     try:
         for key, record, used in store.records():
-            # Each record of the topic is newer; where there is none, this one is written there.
+            # Each record of the topic is newer; if it has none, this record is written there.
             producers.restore(key, record, used, 0)
         store.forget_interceptors()
     except (sqlite3.Error, ValueError) as error:

@@ -1,13 +1,14 @@
 """Finds other gateways of the same cluster that keep the state of producers for themselves.
 
 Each gateway whose interceptors may drop records writes its name to the state topic every minute,
-also one with `produce.request.interceptors.state=local`, if its principal may write there. Whoever
-reads a name beside which its own state is not safe logs a warning.
+also with `produce.request.interceptors.state=local`, if its principal may write there. A gateway
+that reads a name with which its own state is not safe logs a warning.
 
-A gateway with shared state also says when its interceptors change, before it uses the new ones, and
-which topics they are for: the others then write what they decide about batches of these topics that
-the gateway may be deciding, too (see `fences`). Its record has a digest of its interceptors, also
-after it has ended: whoever starts with the same ones as all others need not say so.
+A gateway with shared state also announces changes of its interceptors, before it uses the new
+interceptors, with their topics: the others then write their decisions about batches of these topics
+that the gateway may be deciding, too (see `fences`). Its record has a digest of its interceptors,
+also after it has ended: a gateway that starts with the same interceptors as all others announces
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.configuration import ConfigurationError
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
-    Kept,
+    KeptInterceptors,
     are_as_before,
 )
 from penstock.gateway.produce.producer_state.state_topic import state_topic
@@ -57,15 +58,15 @@ class Change(NamedTuple):
     topics: Sequence[str]
 
     def affects(self, topic: str) -> bool:
-        """Whether it is about a topic; a pattern that cannot be read is about every one."""
+        """Whether it is about a topic; an invalid pattern is about every topic."""
         try:
             return any(re.search(pattern, topic) for pattern in self.topics)
         except re.error:
             return True
 
 
-class Said(NamedTuple):
-    """What a gateway said last.
+class Announcement(NamedTuple):
+    """The last announcement of a gateway.
 
     Attributes:
         interceptors: Its interceptors; None if it did not say.
@@ -84,15 +85,15 @@ class Presence:
     """The announcements of a gateway about itself, and those of others.
 
     Attributes:
-        is_said: Whether it has been said since this process began.
-        on_change: Called when another gateway's interceptors change, with a function that says
+        is_announced: Whether it was announced since this process began.
+        on_change: Called when another gateway's interceptors change, with a function that returns
             whether a topic is affected; not before `begin`.
-        interceptors: Returns those of this gateway now; without it, nothing is said about them.
-        before: What this gateway said before this process began; None if it is not known.
+        interceptors: Returns those of this gateway now; without it, they are not announced.
+        before: The announcement of an earlier process of this gateway; None if it is not known.
     """
 
     def __init__(self, gateway: str, *, shares: bool) -> None:
-        """Say nothing yet.
+        """Announce nothing yet.
 
         Args:
             gateway: The name of this gateway.
@@ -104,16 +105,16 @@ class Presence:
         self._changes: dict[str, Change] = {}
         self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
         self.interceptors: Callable[[], Interceptors] | None = None
-        self.before: Said | None = None
+        self.before: Announcement | None = None
         self._process = uuid.uuid4().hex
-        self._said: dict[str, Said] = {}
+        self._announcements: dict[str, Announcement] = {}
         self._has_begun = False
         self._is_compared = not shares
         self._is_name_shared = False
         self._others: dict[str, tuple[bool, int]] = {}
         self._warned: set[str] = set()
         self._latest_ms = 0
-        self.is_said = False
+        self.is_announced = False
 
     @property
     def key(self) -> bytes:
@@ -134,19 +135,19 @@ class Presence:
 
     @property
     def _fields(self) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self._change is not None:
-            said["change"] = self._change
+            fields["change"] = self._change
         if self.interceptors is not None:
             digest, in_doubt = self.interceptors()
             # Until it has been compared, and where two gateways have a name, it is in doubt.
             in_doubt |= self._is_name_shared or not self._is_compared
-            said |= {"interceptors": [digest, in_doubt], "process": self._process}
-        return said
+            fields |= {"interceptors": [digest, in_doubt], "process": self._process}
+        return fields
 
     def begin(self) -> None:
-        """Take what this gateway said before for that of an earlier process."""
-        self.before = self._said.get(self._gateway)
+        """Keep the last announcement as that of an earlier process."""
+        self.before = self._announcements.get(self._gateway)
         self._change = self._change or (self.before.change if self.before is not None else None)
         self._has_begun = True
 
@@ -164,13 +165,15 @@ class Presence:
             digest: Of the interceptors here; None if they have changed. The record of this gateway
                 has been written and read since `begin`: it is from now.
         """
-        now, before = self._said.get(self._gateway), self.before
+        now, before = self._announcements.get(self._gateway), self.before
         are_equal = False
         is_now = now is not None and now.process == self._process
         if digest is not None and before is not None and now is not None and is_now:
             kept = {
-                name: Kept(said.interceptors, (now.at_ms - said.at_ms) / 1000)
-                for name, said in {**self._said, self._gateway: before}.items()
+                name: KeptInterceptors(
+                    announcement.interceptors, (now.at_ms - announcement.at_ms) / 1000
+                )
+                for name, announcement in {**self._announcements, self._gateway: before}.items()
             }
             own = kept.pop(self._gateway)
             are_equal = not self._is_name_shared and are_as_before(digest, own, kept.values())
@@ -181,7 +184,7 @@ class Presence:
         return are_equal
 
     def change(self, topics: Sequence[str]) -> None:
-        """Say from now on that the interceptors of this gateway have changed.
+        """Announce from now on that the interceptors of this gateway have changed.
 
         Args:
             topics: See `Change`.
@@ -199,12 +202,12 @@ class Presence:
         name = record.key[len(_PREFIX) :].decode(errors="replace")
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
         fields = _fields(record.value)
-        said = self._said[name] = _said(fields, record.timestamp_ms)
+        announcement = self._announcements[name] = _announcement(fields, record.timestamp_ms)
         if name == self._gateway:
-            if self._has_begun and said.process != self._process:
+            if self._has_begun and announcement.process != self._process:
                 self._is_name_shared = True
-                self._read_change_of_namesake(said.change)
-            if record.value is not None and self.is_said:
+                self._read_change_of_namesake(announcement.change)
+            if record.value is not None and self.is_announced:
                 self._warn()  # this is now, by the clock of the broker
             return
         self._others.pop(name, None)
@@ -212,8 +215,8 @@ class Presence:
         shares = fields.get("shares")
         if isinstance(shares, bool):
             self._others[name] = shares, record.timestamp_ms
-        if said.change is not None:
-            self._read_change(name, said.change)
+        if announcement.change is not None:
+            self._read_change(name, announcement.change)
 
     def _read_change_of_namesake(self, change: Change | None) -> None:
         of_both = self._change.id if self._change is not None else ""
@@ -231,7 +234,7 @@ class Presence:
             self.on_change(lambda topic: change.affects(topic) or before.affects(topic))
 
     def others(self) -> list[str]:
-        """Return the gateways that are there now and do not know the state of this one."""
+        """Return the running gateways that do not know the state of this gateway."""
         alive_ms = self._latest_ms - _GONE_AFTER_MS
         return [
             name
@@ -252,7 +255,7 @@ class Presence:
 
 
 def _fields(value: bytes | None) -> dict[str, Any]:
-    """Return what a gateway says; nothing if the record cannot be read."""
+    """Return the fields of an announcement; empty if the record cannot be read."""
     try:
         fields = json.loads(value or b"")
     except ValueError:
@@ -260,32 +263,32 @@ def _fields(value: bytes | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _change(said: dict[str, Any]) -> Change | None:
-    match said.get("change"):
+def _change(fields: dict[str, Any]) -> Change | None:
+    match fields.get("change"):
         case [str(number), list(topics)] if all(isinstance(name, str) for name in topics):
             return Change(number, topics)
     return None
 
 
-def _said(said: dict[str, Any], at_ms: int) -> Said:
-    process = said.get("process")
+def _announcement(fields: dict[str, Any], at_ms: int) -> Announcement:
+    process = fields.get("process")
     interceptors = None
-    match said.get("interceptors"):
+    match fields.get("interceptors"):
         case [str(digest), bool(in_doubt)]:
             interceptors = Interceptors(digest, in_doubt)
-    return Said(interceptors, at_ms, str(process or ""), _change(said))
+    return Announcement(interceptors, at_ms, str(process or ""), _change(fields))
 
 
 async def announce(follower: LogFollower, presence: Presence) -> None:
-    """Say every minute that a gateway is there, until the task is cancelled."""
-    presence.is_said = True
+    """Announce every minute that a gateway is running, until the task is cancelled."""
+    presence.is_announced = True
     while True:
         follower.write([(presence.key, presence.value)], lambda *_: None)
         await asyncio.sleep(HEARTBEAT_S)
 
 
 def withdraw(follower: LogFollower, presence: Presence) -> None:
-    """Say that a gateway ends; it is written when the follower is closed."""
+    """Announce that a gateway ends; it is written when the follower is closed."""
     follower.write([(presence.key, presence.last_value)], lambda *_: None)
 
 
@@ -304,7 +307,7 @@ class LocalPresence:
         self._follower: LogFollower | None = None
 
     async def run(self) -> None:
-        """Say every minute that this gateway is there, if its principal may.
+        """Announce every minute that this gateway is running, if its principal may.
 
         Clients do not wait for it, and nothing fails if it is not possible.
         """
@@ -325,7 +328,7 @@ class LocalPresence:
                 await announce(follower, self._presence)
 
     async def close(self) -> None:
-        """Say that this gateway ends."""
+        """Announce that this gateway ends."""
         if self._follower is not None:
             withdraw(self._follower, self._presence)
             await self._follower.close()

@@ -78,7 +78,7 @@ class Producer:
         epoch: The producer epoch.
         next: The client's sequence number after the last decided batch.
         removed: The number of records that were dropped before it.
-        history: What is known of the batches before the first of `batches`.
+        history: The known facts about the batches before the first of `batches`.
         batches: The last batches, oldest first, without gaps.
         beginning: The first sequence number in the record, including refused batches, which are
             not in it.
@@ -86,19 +86,19 @@ class Producer:
             the connection of each; 0 if it is not known.
         topic_id: The id of the topic, if it is known.
         continued: The client's sequence number up to which it is certain that no batch without
-            dropped records is missing here, and the connection: the broker was asked there, and all
-            batches since were decided here. A decision that drops nothing is not written, so other
-            gateways do not read it. None if it is not certain.
+            dropped records is missing here, and the connection: the broker was queried there, and
+            all batches since were decided here. A decision that drops nothing is not written, so
+            other gateways do not read it. None if it is not certain.
         fences: Which records of it count.
         agreed_at: The client's sequence number up to which it is certain that no gateway decides
-            otherwise, whatever its interceptors are, with the connection and the generation of
+            differently, with any interceptors, with the connection and the generation of
             interceptors here. None if it is not certain.
         begins_late: Whether the broker had nothing of this epoch at a batch that is not the first.
-        begins_unknown: Whether its record may be one that was evicted here: other gateways may
-            count its dropped records otherwise.
-        on_word: Batches that got a retriable error here, and that are stored by the word of their
-            leader alone, which also counts what its replicas do not have yet: first sequence
-            number, and since when.
+        begins_unknown: Whether its record may have been evicted here: other gateways may
+            count its dropped records differently.
+        at_leader_only: Batches that got a retriable error here, and that are stored according to
+            their leader alone, which also counts records that its replicas do not have yet: first
+            sequence number, and since when.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -108,10 +108,30 @@ class Producer:
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "agreed_at", "batches", "beginning", "begins_late",
-                 "begins_unknown", "continued", "decided", "epoch", "fences", "history", "merged",
-                 "next", "on_word", "position", "removed", "revision", "topic_id", "undecided",
-                 "unread", "used", "written")  # fmt: skip
+    __slots__ = (
+        "_release",
+        "agreed_at",
+        "at_leader_only",
+        "batches",
+        "beginning",
+        "begins_late",
+        "begins_unknown",
+        "continued",
+        "decided",
+        "epoch",
+        "fences",
+        "history",
+        "merged",
+        "next",
+        "position",
+        "removed",
+        "revision",
+        "topic_id",
+        "undecided",
+        "unread",
+        "used",
+        "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -134,7 +154,7 @@ class Producer:
             first: The client's sequence number that is decided next.
             release: Called with each batch whose data is not needed any more, or that is removed.
             removed: The number of records that were dropped before it.
-            history: What is known of earlier batches.
+            history: The known facts about earlier batches.
             batches: The batches that are remembered.
             beginning: See `Producer`; None for the sequence number of the first batch.
             topic_id: The id of the topic, if it is known.
@@ -149,7 +169,7 @@ class Producer:
         self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: dict[Range, int] = {}
-        self.on_word: dict[int, float] = {}
+        self.at_leader_only: dict[int, float] = {}
         self.continued: tuple[int, int] | None = None
         self.fences = Fences()
         self.agreed_at: tuple[int, int, int] | None = None
@@ -172,10 +192,10 @@ class Producer:
         return self.history not in _UNCONFIRMED
 
     @property
-    def begins_unasked(self) -> bool:
-        """Whether nothing here says what the broker had stored before the first batch.
+    def is_beginning_unknown(self) -> bool:
+        """Whether the state here does not tell what the broker had stored before the first batch.
 
-        So if all batches until now were refused or postponed.
+        This is so if all batches until now were refused or postponed.
         """
         return (
             self.history in BEGUN
@@ -196,14 +216,14 @@ class Producer:
         return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
 
     @property
-    def may_come_again(self) -> bool:
+    def may_be_retried(self) -> bool:
         """Whether there is a batch that has to be retried, or may have to be.
 
         Also behind a refused batch, which no record contains.
         """
         if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
             return True
-        return any(batch.may_come_again for batch in self.batches)
+        return any(batch.may_be_retried for batch in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this batch."""
@@ -216,7 +236,7 @@ class Producer:
     def is_agreed(
         self, numbers: Range, known: Batch | None, connection: int, generation: int
     ) -> bool:
-        """Whether no other gateway can be writing something else about a batch.
+        """Whether no other gateway can be writing another decision about a batch.
 
         Not so at the first batch on a connection: before, the client may have been at another
         gateway, which may have decided about the same batch, or about one before it.
@@ -281,7 +301,7 @@ class Producer:
         before = self.batches.before(None)
         if ahead < 0 or (is_refused(before) and self.batches.are_known_to_broker):
             self.defer(numbers, connection)
-            return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
+            return OUT_OF_ORDER_SEQUENCE_NUMBER  # as from a broker that has not stored it
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers, connection)
             return REQUEST_TIMED_OUT
@@ -291,7 +311,7 @@ class Producer:
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers, connection)
             return REQUEST_TIMED_OUT
-        if ahead:  # and the broker, which was asked, misses something, too
+        if ahead:  # and the broker, which was queried, misses some batches, too
             if self.history in _MAY_BE_OLD and not unsettled:
                 return UNKNOWN_PRODUCER_ID
             self.defer(numbers, connection)
@@ -308,11 +328,11 @@ class Producer:
                 if batch.state is State.SENT:  # it may be on its way to the broker
                     batch.apply(Event.RETRY)
                     return REQUEST_TIMED_OUT
-                if batch.state is State.PRESUMED and batch.first in self.on_word:
+                if batch.state is State.PRESUMED and batch.first in self.at_leader_only:
                     return REQUEST_TIMED_OUT
                 if batch.state is not State.STORED:
                     return UNKNOWN_PRODUCER_ID
-                batch.stored = Stored()  # it need not go again to learn where it is
+                batch.stored = Stored()  # it need not be sent again to find out where it is
                 return batch
             batch.dropped, batch.data = dropped, data
         return batch
@@ -382,7 +402,7 @@ class Producer:
     def _insert(
         self, place: int, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
     ) -> Batch | int:
-        """Decide about a batch that precedes decided ones.
+        """Decide about a batch that precedes decided batches.
 
         Its dropped records lower the sequence numbers of the later batches, unless they are
         counted already, or one of these batches is stored.
@@ -445,13 +465,13 @@ class Producer:
         )
 
     def _settle_before(self, batch: Batch) -> None:
-        """Expect no retry of batches before one that is stored or acknowledged."""
+        """Expect no retry of batches before a batch that is stored or acknowledged."""
         if self.undecided:
             self._expect_no_longer(lambda waiting: distance(waiting.first, batch.next) > 0)
-        if self.on_word:
-            self.on_word = {
+        if self.at_leader_only:
+            self.at_leader_only = {
                 first: since
-                for first, since in self.on_word.items()
+                for first, since in self.at_leader_only.items()
                 if distance(first, batch.next) <= 0
             }
 
@@ -465,7 +485,7 @@ class Producer:
                 self._release(batch)
             return
         if self.batches.have_refused(numbers):
-            return  # its client has not heard of it; what came behind it may be stored
+            return  # its client does not know of it; later batches may be stored
         place = self._cut(numbers)
         if place is not None:
             self.batches.insert(place, self._refused(numbers, self.batches[place].removed))
@@ -537,7 +557,7 @@ class Producer:
         """Return the client's error code for a batch whose records were all dropped; 0 for success.
 
         To be called when all requests before it on the connection have responses, because clients
-        take a success as one for all batches before it.
+        take a success to include all batches before it.
 
         Args:
             batch: The batch.
@@ -556,7 +576,7 @@ class Producer:
         if batch.state is not State.STORED:
             if any(
                 distance(first, batch.first) > 0 and since > now - REPLICATED_AFTER_S
-                for first, since in self.on_word.items()
+                for first, since in self.at_leader_only.items()
             ):
                 return REQUEST_TIMED_OUT
             batch.apply(Event.ACKNOWLEDGE)
@@ -593,7 +613,7 @@ class Producer:
         batch.apply(Event.STORE)
         batch.stored = stored
         self.begins_late = False
-        if not batch.quarantined:  # else a retry elsewhere has to lose the same ones
+        if not batch.quarantined:  # else a retry elsewhere has to lose the same records
             batch.dropped = ()
         self._release(batch)
         self._settle_before(batch)
@@ -626,9 +646,9 @@ class Producer:
             dropped: The positions of the records of the batch that interceptors dropped now.
             is_shared: Whether batches may be sent through other gateways.
             overtakes: See `decide`.
-            is_begun: Whether all that is known of the producer was received here.
+            is_begun: Whether all known batches of the producer were received here.
             is_recent: Whether the broker cannot have forgotten the producer.
-            connection: The number of the connection on which the broker was asked.
+            connection: The number of the connection on which the broker was queried.
             now: The time in seconds.
         """
         known = self.batches.find(numbers)
@@ -643,7 +663,7 @@ class Producer:
         is_followed = self.next == numbers.first and not self.batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
-            self.on_word = dict.fromkeys(self.on_word, now)
+            self.at_leader_only = dict.fromkeys(self.at_leader_only, now)
             self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
         known = self.batches.find(numbers)
@@ -667,12 +687,12 @@ class Producer:
     def _settle_undecided(
         self, numbers: Range, missing: int, *, is_shared: bool, connection: int, now: float
     ) -> None:
-        """Take the undecided batches before one for stored, if the broker misses none.
+        """Assume that the undecided batches before a batch are stored, if the broker misses none.
 
         They may have been stored through other gateways.
         """
-        if missing > 0:  # it may have lost what it had
-            self.on_word = dict.fromkeys(self.on_word, now)
+        if missing > 0:  # it may have lost records
+            self.at_leader_only = dict.fromkeys(self.at_leader_only, now)
         if missing > 0 or not is_shared:
             return
         failed_here = [
@@ -684,25 +704,27 @@ class Producer:
         self._believe(failed_here, now)
 
     def _believe(self, stored: Iterable[int], now: float) -> None:
-        """Take batches for stored by the word of their leader alone; see `on_word`.
+        """Take batches for stored by the word of their leader alone; see `at_leader_only`.
 
         Only those that failed on the connection that is used now: on a new connection, clients send
-        what has no response first.
+        batches without a response first.
         """
         for first in stored:
-            self.on_word.setdefault(first, now)
+            self.at_leader_only.setdefault(first, now)
         # Where there are more than any client has in flight, all count as the first.
-        if len(self.on_word) > UNSETTLED_MAX:
-            self.on_word = {next(iter(self.on_word)): max(self.on_word.values())}
+        if len(self.at_leader_only) > UNSETTLED_MAX:
+            self.at_leader_only = {
+                next(iter(self.at_leader_only)): max(self.at_leader_only.values())
+            }
         for batch in self.batches:
             if batch.state is State.AWAITED:
-                self.on_word.pop(batch.first, None)
+                self.at_leader_only.pop(batch.first, None)
 
     def _decide_otherwise(self, batch: Batch, dropped: Sequence[int], now: float) -> None:
-        """Decide again about a batch of which interceptors drop other records than before.
+        """Decide again about a batch, because interceptors drop other records than before.
 
-        If the broker has stored it, it stays what it was; the client gets a success, but not by the
-        word of the leader alone, as it cannot be sent again.
+        If the broker has stored it, it is not changed; the client gets a success, but not if only
+        the leader says so, as it cannot be sent again.
 
         Args:
             batch: The batch.
@@ -715,10 +737,10 @@ class Producer:
             elif self._is_replicated(batch, now):
                 batch.apply(Event.STORE)
         elif batch.state is State.AWAITED and not (batch.dropped_count or batch.is_changed):
-            # Its leader may not have what a former leader has, which may lead again.
+            # Its leader may not have the records of a former leader, which may lead again.
             batch.is_whole = True
         elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
-            # Else what was decided was not known yet when it was judged: it has to come again.
+            # Else the decision was not known yet when it was judged: it must be retried.
             place = self.batches.index(batch)
             states = {self.batches[i].state for i in range(place, len(self.batches))}
             if states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
@@ -727,16 +749,16 @@ class Producer:
             keeps_letters = any(later.quarantined for later in behind)
             if not behind or (State.SENT in states and not keeps_letters):
                 self.cut_at(place)
-            else:  # what was decided about those behind it stays: dead letters may be stored
+            else:  # the decisions about later batches stay: dead letters may be stored
                 if not place:  # those behind it do not say how many were dropped before it
                     self.beginning = Beginning(batch.first, batch.removed)
                 self.batches.remove(batch)
                 self._release(batch)
 
     def _is_replicated(self, batch: Batch, now: float) -> bool:
-        """Whether a batch that a leader says to have is certain not to be lost with that leader."""
+        """Whether a batch that a leader has is certain not to be lost with that leader."""
         self._believe([batch.first], now)
-        return self.on_word.get(batch.first, now) <= now - REPLICATED_AFTER_S or any(
+        return self.at_leader_only.get(batch.first, now) <= now - REPLICATED_AFTER_S or any(
             other.state is State.STORED and distance(batch.first, other.first) > 0
             for other in self.batches
         )
@@ -815,8 +837,8 @@ class Producer:
     def _lost_others(self, numbers: Range, last_sequence: int, dropped: Sequence[int]) -> bool:
         """Whether the first batch here lost other records before, which is not known any more.
 
-        Its last stored sequence number is then within the batch, and is not the one that it has
-        now. What follows would get numbers that the broker takes for retries.
+        Its last stored sequence number is then within the batch, and is not the number that it has
+        now. Later batches would get numbers that the broker takes for retries.
         """
         if self.batches or not dropped:
             return False
@@ -851,11 +873,11 @@ class Producer:
             self.batches.insert(place, stored)
             return
         self.batches.append(stored)
-        # Later batches may have been stored in the same way: the broker is asked again for them.
+        # Later batches may have been stored in the same way: the broker is queried for them, too.
         self.next = add(numbers.first, numbers.count)
 
     def _removed_before(self, place: int, numbers: Range) -> int:
-        """Return how many records were dropped before a batch that precedes decided ones."""
+        """Return how many records were dropped before a batch that precedes decided batches."""
         if place:
             return self.batches[place - 1].removed_with
         if self.beginning is not None and distance(self.beginning.first, numbers.first) >= 0:
@@ -863,7 +885,7 @@ class Producer:
         return self.batches[place].removed
 
     def skip(self, numbers: Range, *, overtakes: bool) -> None:
-        """Continue at a batch although the broker cannot be asked for its last sequence number.
+        """Continue at a batch although the broker cannot be queried for its last sequence number.
 
         Batches that are not known here were sent through another gateway, where no record was
         dropped, or it would have written a shared record. If one is missing, the broker refuses.
@@ -881,7 +903,7 @@ class Producer:
 
         Args:
             batches: The batches of the other gateway.
-            following: The client's sequence number after the last one that it has decided.
+            following: The client's sequence number after the last batch that it has decided.
             removed: The number of records that were dropped before it.
             is_newer: Whether the other gateway knew all that was written here.
 
@@ -926,8 +948,8 @@ class Producer:
         Or is to be sent: of one that stays whole here, those behind it have other numbers.
 
         Its interceptors are not those of this gateway, after a reload for example. It cannot have
-        sent the batch: a gateway reads what others have decided before it decides, and what it
-        writes comes late if it is not read then. Only what loses records is written.
+        sent the batch: a gateway reads the decisions of others before it decides, and its
+        record comes too late if it is not read then. Only decisions that lose records are written.
         """
         sent = {
             own.numbers[:2]: own.dropped_count
@@ -961,7 +983,7 @@ class Producer:
                 # The client has split it, for example.
                 if any(_count_same_behind(other, theirs) for other in beside):
                     continue
-                break  # what follows counts what was dropped from one that is another here
+                break  # later batches include the dropped records of a batch that is different here
             if not beside:
                 merged.append(theirs)
                 self._expect_again(theirs)
@@ -983,7 +1005,7 @@ class Producer:
                 batch.apply(Event.RETRY)
 
     def _fitting(self, batches: Sequence[Batch]) -> Sequence[Batch]:
-        """Return those of another gateway's batches that fit the stored ones that are known here.
+        """Return the batches of another gateway that fit the stored batches known here.
 
         The other gateway may have dropped records of a batch that the client has given up since,
         and lowered the sequence numbers of those behind it, before it could write that. Where a
@@ -1003,8 +1025,8 @@ class Producer:
     def _cut_replaced(self, batches: Sequence[Batch]) -> None:
         """Remove the batches in whose place another gateway has decided others, knowing these.
 
-        The client has split one, for example (see `_cut`); or it has given up one that was never
-        written, and never sent, and whose records do not count at the other gateway.
+        The client has split a batch, for example (see `_cut`); or it has given up a batch that was
+        never written, and never sent, and whose records do not count at the other gateway.
         """
         for place, own in enumerate(self.batches):
             is_replaced = any(

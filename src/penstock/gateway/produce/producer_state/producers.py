@@ -13,7 +13,12 @@ import structlog
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.doubts import Doubts
-from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, UNREAD, Kept, KeptRecords
+from penstock.gateway.produce.producer_state.kept import (
+    KEPT_MAX_BYTES,
+    UNREAD,
+    KeptRecord,
+    KeptRecords,
+)
 from penstock.gateway.produce.producer_state.leaders import Leaders
 from penstock.gateway.produce.producer_state.numbers import Range, distance
 from penstock.gateway.produce.producer_state.producer import BEGUN, History, Producer
@@ -48,7 +53,7 @@ HELD_MAX_BYTES: Final = 256 * 2**20
 REWRITTEN_MAX: Final = 200
 """The most records that are rewritten at a time: that blocks the event loop."""
 _EVICTION_CANDIDATES: Final = 64
-"""The number of least recently used producers among which one without a record is evicted first."""
+"""How many least recently used producers are searched for one without a record to evict."""
 _EVICTED_TOPICS_MAX: Final = 10_000
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
@@ -155,7 +160,7 @@ class Producers:
         self._doubts = Doubts(now)
         self._leaders = Leaders(now)
         self._fencing: set[int] = set()
-        self._unsaid: dict[ProducerKey, None] = {}
+        self._unannounced: dict[ProducerKey, None] = {}
         self._read_back: dict[int, bool] = {}
         self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
@@ -217,7 +222,7 @@ class Producers:
     def interceptors_changed(self, affects: Callable[[str], bool]) -> None:
         """Record that gateways may have other interceptors than before, or than each other.
 
-        Until no batch comes again that was received before, an unknown batch loses records only if
+        Until no batch is retried that was received before, an unknown batch loses records only if
         no former leader may have it (see `leaders`). If gateways share their state, the decision
         about the first batch of a producer on a connection is also written in any case (see
         `fences`).
@@ -235,7 +240,7 @@ class Producers:
 
     @property
     def are_in_doubt(self) -> bool:
-        """Whether they have, or what decides about some topic."""
+        """Whether they have, or whether policies of some topic have."""
         return self._doubts.are_present
 
     def is_doubted(self, topic: str) -> bool:
@@ -370,8 +375,8 @@ class Producers:
             epoch: The producer epoch.
             numbers: The sequence numbers of the batch that is decided next.
             dropped: The positions of the records that interceptors dropped now.
-            connection: The number of the connection on which it will be sent. On another one the
-                producer may have been at another gateway meanwhile.
+            connection: The number of the connection on which it will be sent. On another connection
+                the producer may have been at another gateway meanwhile.
         """
         producer = self._find(key, epoch)
         if producer is None:
@@ -392,9 +397,9 @@ class Producers:
             return True
         if not self._is_shared:
             return False
-        if producer.begins_unasked and producer.continued != at:
+        if producer.is_beginning_unknown and producer.continued != at:
             return True  # else the first batch that is sent would not fence
-        # A batch that has to come again may have been stored through another gateway.
+        # A batch that has to be retried may have been stored through another gateway.
         loses_all = len(dropped) == numbers.count
         return producer.batches.await_any or (loses_all and producer.batches.are_presumed)
 
@@ -416,10 +421,10 @@ class Producers:
             key: The producer.
             arrival: The producer as in the request.
             epoch: The producer epoch.
-            numbers: The sequence numbers of the batch that is decided next.
-            last_sequence: The last sequence number of this epoch; None if there is none.
+            numbers: The sequence numbers of the next batch.
+            last_sequence: The last sequence number of this epoch, or None.
             dropped: The positions of the records of the batch that interceptors dropped now.
-            connection: The number of the connection on which the broker was asked.
+            connection: The number of the connection on which the broker was queried.
             leader: That broker; None if it is not known.
 
         Returns:
@@ -463,8 +468,8 @@ class Producers:
         Returns:
             Whether the batch can be decided. It cannot if all of its records are dropped and the
             beginning of the producer is not known here: the broker may have stored it already, and
-            later ones, and would take what follows for retries. If only some are dropped, the
-            broker refuses the rest in that case.
+            later batches, and would take the next batches for retries. If only some are dropped,
+            the broker refuses the rest in that case.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
@@ -507,9 +512,9 @@ class Producers:
             connection: The number of the connection on which it will be sent.
             is_changed: Whether interceptors changed it, apart from records that they dropped.
             topic_id: The id of the topic, if it is known.
-            quarantined: Those of the records dropped now that become dead letters; None where
+            quarantined: The records dropped now that become dead letters; None if
                 there are none, now or before. They are stored after the decision has been written,
-                so that whoever decides again sets the same ones aside.
+                so that a gateway that decides again quarantines the same records.
             done: Called with None when the decision has been written, or with an error message;
                 `LettersNotStored` where it has been, and dead letters could not be stored.
 
@@ -581,10 +586,10 @@ class Producers:
         return fences
 
     def _is_to_be_written(self, key: ProducerKey, batch: Batch) -> bool:
-        """Whether the decision about a batch has to be written, whoever decides.
+        """Whether the decision about a batch has to be written, for every gateway.
 
-        Where another gateway may drop what is sent here, also that nothing is dropped: the broker
-        cannot tell it all. Its leader may not have what a former leader has, which may lead again.
+        If another gateway may drop the records that are sent here, also that none is dropped: the
+        broker does not know everything. Its leader may not have the records of a former leader.
         """
         if batch.state not in _TO_BE_WRITTEN:
             return False
@@ -600,7 +605,7 @@ class Producers:
     ) -> None:
         """Store the dead letters of a batch whose decision has been written.
 
-        Whoever has judged it by other policies does not know where: it has to come again.
+        A gateway that has judged it by other policies does not know its place: it must be retried.
         """
         if failure is not None:
             done(failure)
@@ -632,14 +637,14 @@ class Producers:
         done(failure)
         is_current = self._of(key, producer.epoch) is producer
         if failure is None and self._is_shared and batch.loses_all and is_current:
-            self._write(key, producer, partial(self._said, key))
+            self._write(key, producer, partial(self._announced, key))
 
-    def _said(self, key: ProducerKey, failure: str | None) -> None:
+    def _announced(self, key: ProducerKey, failure: str | None) -> None:
         """Have `expire` write again what other gateways wait for, if it was not written."""
         if failure is None:
-            self._unsaid.pop(key, None)
+            self._unannounced.pop(key, None)
         else:
-            self._unsaid[key] = None
+            self._unannounced[key] = None
 
     def _forget_letters(self, batch: Batch) -> int:
         """Release a batch's dead letters; return their number of bytes."""
@@ -660,7 +665,7 @@ class Producers:
         if self._keep is None:
             done(None)
             return
-        # Without a fence that is not written, what it says would not fence.
+        # Without a fence that is not written, its content would not fence.
         fences = fences or any(unread in self._fencing for unread in producer.unread)
         producer.written = self._now()
         self._revisions += 1
@@ -674,7 +679,7 @@ class Producers:
         self._keep(key, self._encode(producer, fences=fences), done)
         current = self._producers.get(key)
         if current is not None and current.epoch > producer.epoch and current.written:
-            self._write(key, current, _ignore)  # the last record is what stays
+            self._write(key, current, _ignore)  # only the last record is kept
 
     def _written(
         self,
@@ -712,7 +717,7 @@ class Producers:
         if producer is None:
             self._miss(key, epoch, batch)
         elif batch in producer.batches:
-            # An earlier record may have been read back that says the same: then it is settled,
+            # An earlier record with the same content may have been read back: then it is settled,
             # and its retry may go through another gateway.
             if batch.state is not State.DROPPED or batch.owes_letters:
                 batch.apply(Event.RETRY)
@@ -794,7 +799,7 @@ class Producers:
         if UNKNOWN_PRODUCER_ID in {client_code, code}:
             if producer is self._producers.get(key):
                 self._forget(key)
-            else:  # a late answer says nothing about a newer epoch
+            else:  # a late answer is not about a newer epoch
                 self._before.pop(key).clear()
         return client_code
 
@@ -814,14 +819,14 @@ class Producers:
             key: The producer.
             record: The record.
             used: When it was written, in seconds since the epoch.
-            position: The position after it; None for the one after the last; 0 if it is not where
-                other gateways read it, and `expire` is to write it there.
+            position: The position after it; None for the position after the last; 0 if it is not
+                where other gateways read it, and `expire` is to write it there.
 
         Raises:
             ValueError: It cannot be decoded.
         """
         self._position = max(self._position, self._position + 1 if position is None else position)
-        kept = Kept(record, used, self._position, encoding.read_head(record))
+        kept = KeptRecord(record, used, self._position, encoding.read_head(record))
         producer = self._producers.get(key)
         if producer is not None:
             if kept.head.epoch < producer.epoch:
@@ -840,7 +845,7 @@ class Producers:
             self._kept.mark(key)
         self._bound()
 
-    def _read_older(self, key: ProducerKey, read: Kept) -> None:
+    def _read_older(self, key: ProducerKey, read: KeptRecord) -> None:
         """Find out whether a decision counts that is read when its producer has a newer epoch."""
         before = self._of(key, read.head.epoch)
         if before is None:
@@ -857,7 +862,7 @@ class Producers:
         if revision in self._read_back:
             self._read_back[revision] = True
 
-    def _learn(self, producer: Producer, key: ProducerKey, read: Kept) -> bool:
+    def _learn(self, producer: Producer, key: ProducerKey, read: KeptRecord) -> bool:
         """Apply a record to a producer that is in use here; return whether it takes its place."""
         head = read.head
         is_own = head.writer == self._writer
@@ -869,7 +874,7 @@ class Producers:
             producer.unread = tuple(unread for unread in producer.unread if unread > head.revision)
             producer.position = read.position
             self._confirm(head.revision)
-            # It was written before what others had written by then was read, and hides that.
+            # It was written before the records of others at that time were read, and hides them.
             hides = not producer.unread and producer.merged > (head.seen or 0)
             if not hides and not producer.batches.await_lost:
                 return False
@@ -883,7 +888,7 @@ class Producers:
         is_void_here = any(unread in self._fencing for unread in producer.unread)
         is_newer = (knows_all and not producer.unread) or is_void_here
         if (is_newer or head.fences) and _is_other(producer.topic_id, theirs.topic_id):
-            producer.clear()  # the topic was created anew
+            producer.clear()  # the topic was created again
             del self._producers[key]
             return True
         if head.fences:
@@ -894,8 +899,8 @@ class Producers:
         self._merge(producer, key, theirs, read, is_newer=is_newer)
         return False
 
-    def _ignore_void(self, producer: Producer, key: ProducerKey, read: Kept) -> None:
-        """Take no decision of a record that does not count; it must not stay the last one."""
+    def _ignore_void(self, producer: Producer, key: ProducerKey, read: KeptRecord) -> None:
+        """Ignore the decision of a record that does not count; it must not stay the last record."""
         producer.fences.leave_out(read.head, read.position)
         producer.position = read.position
         if read.head.writer == self._writer:
@@ -910,7 +915,13 @@ class Producers:
             self._write(key, producer, _ignore)
 
     def _merge(
-        self, producer: Producer, key: ProducerKey, theirs: Producer, read: Kept, *, is_newer: bool
+        self,
+        producer: Producer,
+        key: ProducerKey,
+        theirs: Producer,
+        read: KeptRecord,
+        *,
+        is_newer: bool,
     ) -> None:
         producer.decided = max(producer.decided, read.used)
         is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
@@ -918,7 +929,7 @@ class Producers:
             producer.written = max(producer.written, read.used)
         producer.position = producer.merged = read.position
         if not is_complete and encoding.is_ahead(producer, theirs):
-            # The other gateway had older state; the last record in the topic is what counts.
+            # The other gateway had older state; the last record in the topic wins.
             self._write(key, producer, _ignore)
 
     def expire(self) -> None:
@@ -939,10 +950,10 @@ class Producers:
         )
         for key, producer in islice(old, REWRITTEN_MAX):
             self._write(key, producer, _ignore)
-        for key in list(islice(self._unsaid, REWRITTEN_MAX)):
-            del self._unsaid[key]
+        for key in list(islice(self._unannounced, REWRITTEN_MAX)):
+            del self._unannounced[key]
             if key in self._producers:
-                self._write(key, self._producers[key], partial(self._said, key))
+                self._write(key, self._producers[key], partial(self._announced, key))
         self._expire_kept()
         for key in list(islice(self._kept.concurrent, REWRITTEN_MAX)):
             self._find(key)
@@ -993,7 +1004,7 @@ class Producers:
             except ValueError as error:
                 log.error("the state of a producer cannot be understood", reason=str(error))
                 return
-            self._kept.add(key, Kept(record, used, self._position, head))
+            self._kept.add(key, KeptRecord(record, used, self._position, head))
             self._begin_topic(key.topic)
 
     def _decode_kept(self, key: ProducerKey) -> Producer | None:
@@ -1022,7 +1033,7 @@ class Producers:
                 merged.unread = (merged.revision,)
         return merged
 
-    def _decode_one(self, kept: Kept) -> Producer | None:
+    def _decode_one(self, kept: KeptRecord) -> Producer | None:
         # The broker has forgotten a producer that was idle for so long. With several gateways the
         # record may be older than the last batch.
         is_old = kept.used < self._now() - self._expiration_s
@@ -1124,7 +1135,7 @@ class Producers:
         if record is not None:
             head = encoding.read_head(record)
             position = UNREAD if producer.unread else producer.position
-            self._kept.add(key, Kept(record, producer.written, position, head))
+            self._kept.add(key, KeptRecord(record, producer.written, position, head))
             self._kept.keep_fences(key, producer.epoch, producer.fences)
             self._begin_topic(key.topic)
 
@@ -1174,7 +1185,7 @@ class Producers:
 
     def _need(self, key: ProducerKey) -> tuple[bool, bool]:
         producer = self._producers[key]
-        return producer.may_come_again, bool(producer.written)
+        return producer.may_be_retried, bool(producer.written)
 
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""

@@ -41,8 +41,8 @@ def read_fields(source: SchemaSource, patterns: TagPatterns) -> Node:
     """Return the fields of an Avro schema.
 
     Args:
-        source: The schema, and what it refers to.
-        patterns: The tags beside the schema.
+        source: The schema, and its references.
+        patterns: The tags in the metadata of the schema.
 
     Raises:
         InvalidSchemaError: It is no Avro schema.
@@ -98,7 +98,7 @@ def _fill_record(node: Node, schema: AvroType, below: list[Node], patterns: TagP
 
 
 def _fill_leaf(node: Node, schema: AvroType) -> None:
-    """Say which values an enum or a fixed has, and which of them means no value."""
+    """Set the values of an enum or a fixed, and the value that means no value."""
     if schema.kind == "enum":
         symbols = frozenset(schema.names)
         node.fits = lambda value: isinstance(value, str) and value in symbols

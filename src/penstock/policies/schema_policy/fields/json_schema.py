@@ -51,26 +51,26 @@ def read_fields(source: SchemaSource, patterns: TagPatterns, *, widely: bool) ->
     and required properties.
 
     Args:
-        source: The schema, which `compile_schema` has found to be valid, and what it refers to.
-        patterns: The tags beside the schema.
-        widely: Whether all branches hold whatever the value is, and properties that are not
-            declared are looked into: for redaction, which rather replaces too much. Confluent's
-            rules look at declared properties, and at branches that the value fits.
+        source: The schema, which `compile_schema` has found to be valid, and its references.
+        patterns: The tags in the metadata of the schema.
+        widely: Whether all branches apply to every value, and undeclared properties
+            are included: for redaction, where it is better to replace too much. Confluent's
+            rules read only declared properties, and branches that the value fits.
 
     Raises:
-        InvalidSchemaError: It is no JSON Schema, refers to what is not there, or is too large.
+        InvalidSchemaError: It is not a JSON Schema, refers to a missing schema, or is too large.
     """
     try:
         documents = {name: json.loads(text) for name, text in source.references.items()}
         root = json.loads(source.text)
-        return _Reader(root, documents, patterns, widely=widely).root()
+        return _NodeReader(root, documents, patterns, widely=widely).root()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
         if isinstance(error, InvalidSchemaError):
             raise
         raise InvalidSchemaError("the properties of the JSON Schema cannot be read") from None
 
 
-class _Reader:
+class _NodeReader:
     def __init__(
         self, root: Any, documents: dict[str, Any], patterns: TagPatterns, *, widely: bool
     ) -> None:
@@ -154,7 +154,7 @@ class _Reader:
                 continue
             seen.add(id(node))
             tags |= read_inline_tags(node.get("confluent:tags"))
-            if self._widely:  # those of all that is said about the same value count, too
+            if self._widely:  # those of all schemas of the same value count, too
                 if isinstance(node.get("$ref"), str):
                     waiting.append(self._references.target(node["$ref"], home))
                 waiting.extend(self._references.dynamic_targets(node, home))
@@ -197,7 +197,7 @@ class _Reader:
         )
 
     def _as_field(self, schema: Any, document: Any, path: str, depth: int) -> Node:
-        """Return a node that knows its own tags: of what is no declared property."""
+        """Return a node that has its own tags, for a value that is not a declared property."""
         inner = self.node(schema, document, path, depth + 1)
         tags = self._inline_tags(schema, document)
         if not tags:

@@ -43,11 +43,11 @@ _TYPES: Final = {
 
 
 def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
-    """Return the fields of a message and of what it contains.
+    """Return the fields of a message and of the messages in it.
 
     Args:
         descriptor: Of the message.
-        patterns: The tags beside the schema.
+        patterns: The tags in the metadata of the schema.
 
     Raises:
         InvalidSchemaError: The options of a field cannot be read.
@@ -120,7 +120,7 @@ def _read_meta(options: Message) -> tuple[frozenset[str], tuple[InlineRule, ...]
     the class that this process has for it.
 
     Raises:
-        InvalidSchemaError: They are not what confluent/meta.proto says.
+        InvalidSchemaError: They do not follow confluent/meta.proto.
     """
     data = options.SerializeToString()
     if not data:

@@ -55,7 +55,7 @@ class References:
     def dynamic_targets(
         self, schema: Mapping[str, Any], document: Any
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield what a reference may mean that depends on how one comes to it: all that it may.
+        """Yield all possible targets of a reference whose target depends on the path to it.
 
         Args:
             schema: The schema that may have a `$dynamicRef` or `$recursiveRef`.

@@ -39,8 +39,8 @@ class Node:
         every: Whether all alternatives hold that fit, not the first of them only.
         nullable: Whether null is valid here.
         rules: Checks of the record, message or object.
-        zero: The value that means no value where null is not allowed: of Avro's enums and fixed.
-        fits: Whether a value may be one of this part; tells alternatives apart.
+        zero: The value that means no value if null is not allowed, for Avro's enums and fixed.
+        fits: Whether a value may belong to this part; distinguishes alternatives.
         logical: Of Avro: the declaration of a type that names a logical type.
     """
 
@@ -93,7 +93,7 @@ class Field:
 
     Attributes:
         name: Its name.
-        full_name: What patterns of `metadata.tags` and rules call it: `com.acme.User.ssn`,
+        full_name: Its name in patterns of `metadata.tags` and in rules: `com.acme.User.ssn`,
             `$.address.zip`.
         node: Its type.
         tags: Inline tags, and those of `metadata.tags`.
@@ -126,12 +126,12 @@ def leading_to(
     wanted_field: Callable[[Field], bool],
     wanted_node: Callable[[Node], bool] = lambda _node: False,
 ) -> frozenset[int]:
-    """Return the identities of nodes below which anything wanted is; the others can be skipped.
+    """Return the identities of nodes that lead to selected parts; the others can be skipped.
 
     Args:
         nodes: All nodes of a graph.
-        wanted_field: Whether a field is wanted.
-        wanted_node: Whether a record, message or object is wanted for itself.
+        wanted_field: Whether a field is selected.
+        wanted_node: Whether a record, message or object itself is selected.
     """
     above: dict[int, list[Node]] = {}
     waiting = []

@@ -31,7 +31,7 @@ def compile_schema(
 
     Raises:
         InvalidSchemaError: It cannot be used: it is wrong, too large or of an unknown type.
-        ValueError: A package is missing; the text says how to install it.
+        ValueError: A package is missing; the text explains how to install it.
     """
     if source.schema_type not in _COMPILERS:
         raise InvalidSchemaError(

@@ -1,4 +1,4 @@
-"""A schema that is ready to judge payloads, whatever its type."""
+"""A schema that is ready to judge payloads, of any type."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class SchemaSource(NamedTuple):
 class CompiledSchema(Protocol):
     """Judges payloads by a schema; used by one thread.
 
-    A payload is what follows the schema id: Avro's binary encoding; a JSON text; for Protobuf
-    the message indexes and the message, or the message alone where the source names it.
+    A payload is the part after the schema id: Avro's binary encoding; a JSON text; for Protobuf
+    the message indexes and the message, or only the message if the source names its type.
     """
 
     def objections(
@@ -42,11 +42,11 @@ class CompiledSchema(Protocol):
     ) -> Iterable[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason.
 
-        The reason says what is wrong and where, never what a payload holds.
+        The reason has the fault and its place, but no content of the payload.
 
         Args:
-            payloads: What is judged.
-            start: Where each of them starts: the bytes before, a schema id, are not looked at.
+            payloads: The payloads.
+            start: Where each of them starts: earlier bytes, a schema id, are not judged.
         """
         ...
 
@@ -73,5 +73,5 @@ class NamesMessages(Protocol):
         ...
 
     def message_name(self, payload: bytes) -> str | None:
-        """Return the full name of the type that a payload says it is; None where it says none."""
+        """Return the full name of the type that a payload declares, or None."""
         ...

@@ -35,11 +35,11 @@ class JsonPayloads:
     def objections(
         self, payloads: Sequence[bytes | memoryview], start: int = 0
     ) -> Iterable[tuple[int, str]]:
-        """Return the position of each payload that does not fit, with what is wrong and where."""
+        """Return the position of each payload that does not fit, with the reason and the place."""
         return self._check.refused(payloads, start)
 
     def decode(self, payload: bytes) -> object:
-        """Return what a payload that fits says.
+        """Return the value of a payload that fits.
 
         Raises:
             ValueError: It is not JSON.
@@ -69,8 +69,8 @@ def compile_json(source: SchemaSource, *, formats: bool = False) -> JsonPayloads
         formats: Whether `format` is judged.
 
     Raises:
-        InvalidSchemaError: It is not one, refers to too many or what is not given, or cannot be
-            used for another reason.
+        InvalidSchemaError: It is not a JSON Schema, refers to too many or missing schemas, or
+            cannot be used for another reason.
     """
     if len(source.references) > MAX_REFERENCES:
         raise InvalidSchemaError(f"the schema has more than {MAX_REFERENCES} references")

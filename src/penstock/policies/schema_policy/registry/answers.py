@@ -23,14 +23,14 @@ _LATEST: Final = -1
 
 
 class UnreadableAnswerError(ValueError):
-    """An answer that no registry gives. The text names the fault."""
+    """An answer that is invalid. The text names the fault."""
 
 
 def read(body: bytes) -> Any:
     """Read JSON.
 
     Raises:
-        UnreadableAnswerError: It is none.
+        UnreadableAnswerError: It is invalid.
     """
     try:
         return json.loads(body)
@@ -55,7 +55,7 @@ def schema(body: bytes) -> RegisteredSchema:
     """Read the answer about a schema; `schema_id` and `guid` are those that it names.
 
     Raises:
-        UnreadableAnswerError: It is none.
+        UnreadableAnswerError: It is invalid.
     """
     found = read(body)
     if not isinstance(found, dict):
@@ -78,7 +78,7 @@ def version(body: bytes) -> int:
     """Read the number of the version out of the answer about a subject's version.
 
     Raises:
-        UnreadableAnswerError: It is none.
+        UnreadableAnswerError: It is invalid.
     """
     found = read(body)
     return _positive(found.get("version") if isinstance(found, dict) else None, "version")
@@ -92,7 +92,7 @@ def context(body: bytes, default: str) -> str:
         default: The context where it does not say: older registries and others have none.
 
     Raises:
-        UnreadableAnswerError: It is none.
+        UnreadableAnswerError: It is invalid.
     """
     found = read(body)
     subject = found.get("subject") if isinstance(found, dict) else None
@@ -105,7 +105,7 @@ def subject_versions(body: bytes) -> tuple[tuple[str, int], ...]:
     """Read the subjects and versions that a schema has.
 
     Raises:
-        UnreadableAnswerError: It is none.
+        UnreadableAnswerError: It is invalid.
     """
     return tuple(
         (_name(entry.get("subject"), "subject"), _positive(entry.get("version"), "version"))
@@ -117,7 +117,7 @@ def id_in_context(body: bytes, wanted: str) -> int | None:
     """Read the id that a GUID has in a context; None where it has none there.
 
     Raises:
-        UnreadableAnswerError: It is no answer about a GUID's ids.
+        UnreadableAnswerError: It is not an answer about a GUID's ids.
     """
     for entry in _objects(body):
         if (entry.get("context") or DEFAULT_CONTEXT) == wanted:

@@ -1,4 +1,4 @@
-"""How many look-ups in vain there may be."""
+"""Limits the number of look-ups that find nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHARES_KEPT: Final = 10_000
-"""How many topics' shares are remembered; the others are whole."""
+"""How many topics' shares are kept; the others are full."""
 
 
 class TokenBucket:
@@ -32,7 +32,7 @@ class TokenBucket:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is no whole token."""
+        """Whether there is less than one token."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._per_second)
         self._at = now

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
 
     from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
-    from penstock.policies.schema_policy.registry.kept_answers import KeptAnswers, Said
+    from penstock.policies.schema_policy.registry.kept_answers import KeptAnswer, KeptAnswers
     from penstock.policies.schema_policy.registry.refresher import Refresher
 
 MOST_SCHEMAS: Final = 10_000
@@ -33,14 +33,14 @@ MOST_CHARACTERS: Final = 64 * 1024 * 1024
 MISS_SECONDS: Final = 2.0
 """For how long it counts that a registry did not know something."""
 MISS_SECONDS_AT_MOST: Final = 60.0
-"""For how long it counts where the registry gets too many requests to repeat this one: a batch with
-that many unknown ids is judged in the end, and is not retried for ever."""
+"""How long it is kept if the registry gets too many requests to repeat this request: a batch with
+that many unknown ids is judged in the end, and is not retried permanently."""
 REREAD_SECONDS: Final = 0.25
-"""After what time it is requested once more even so: it may have been registered just now."""
+"""After what time it is requested once more: it may have been registered just now."""
 SUBJECTS_SECONDS: Final = 300.0
 LATEST_SECONDS: Final = 30.0
 STALE_SECONDS: Final = 10.0
-"""How long an expired response is used on, each time that the registry is away."""
+"""For how much longer an expired response is used, each time that the registry is away."""
 STALE_AT_MOST: Final = 7 * 86_400.0
 """How long a response is used while the registry is away."""
 PATIENCE_S: Final = 1.0
@@ -49,7 +49,7 @@ LATELY_S: Final = 2 * SUBJECTS_SECONDS
 _LONGEST_WAIT_S: Final = 3600.0
 MISSES: Final = 100
 MISSES_PER_SECOND: Final = 10.0
-"""How many look-ups for one topic may be in vain: at once, and after that."""
+"""How many look-ups for a topic may find nothing: at once, and after that."""
 OWN_MISSES: Final = 20
 OWN_MISSES_PER_SECOND: Final = 2.0
 """How many of these are the topic's own; the others are those of all topics together."""
@@ -83,7 +83,13 @@ class Client(Protocol):
 
 
 class _Miss(NamedTuple):
-    """That a registry did not know something: when it said so, its words, and if they are final."""
+    """A response of the registry that it does not have something.
+
+    Attributes:
+        at: When the request was sent, in seconds of the clock.
+        text: The error message.
+        is_last: Whether it is not requested again soon.
+    """
 
     at: float
     text: str
@@ -91,11 +97,11 @@ class _Miss(NamedTuple):
 
 
 class _Kept(NamedTuple, Generic[_Found]):
-    """What may change.
+    """A response that may change.
 
     Attributes:
-        value: What the registry said.
-        until: Until when it counts, in seconds of the clock.
+        value: The response.
+        until: Until when it is used, in seconds of the clock.
         at: When the request was sent, as `KeptAnswers.now`.
     """
 
@@ -111,12 +117,12 @@ class Registry:
     missing schema may be registered, so misses count for two seconds, and within these it is
     requested once more. A client that invents ids costs the registry ten requests a second, two
     for each topic more, and removes no kept schema: further ids are answered with
-    `RetriableException` without a request. Each topic has a share of its own, and does not wait for
+    `RetriableException` without a request. Each topic has a separate share, and does not wait for
     the records of another topic.
 
     Which subjects have a schema, and which version is a subject's latest, is read again after a
-    while; as long as the registry is away, its last response counts on, for a week at most, so that
-    known schemas are used as before. Where others keep answers, too (`KeptAnswers`), only what
+    while; as long as the registry is away, its last response is used, for a week at most, so that
+    known schemas are used as before. If others keep answers, too (`KeptAnswers`), only what
     none of them knows is requested.
     """
 
@@ -128,14 +134,14 @@ class Registry:
         kept: KeptAnswers | None = None,
         refresher: Refresher[Client] | None = None,
     ) -> None:
-        """Ask for nothing yet.
+        """Send no request yet.
 
         Args:
-            client: Asks the registry.
+            client: The registry's client.
             clock: Seconds.
-            kept: What it said to others, who learn what it says here; nothing, unless given.
-            refresher: Refreshes known responses, so that no batch has to wait for them; the client
-                does that, unless given.
+            kept: Responses that are shared with other processes; not shared by default.
+            refresher: Refreshes known responses, so that no batch has to wait for them; by default
+                the client does that.
         """
         self._client = client
         self._clock = clock
@@ -168,12 +174,12 @@ class Registry:
         )
         self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
 
-    def asks_for(self, topic: str) -> None:
-        """Have the share of a topic bound how many look-ups from now on may be in vain."""
+    def use_share_of(self, topic: str) -> None:
+        """Bound the number of later look-ups that find nothing by the share of a topic."""
         self._topic = topic
 
     def allow(self, seconds: float) -> None:
-        """Have all look-ups from now on end within a time together."""
+        """Set the time that all later look-ups have together."""
         self._client.allow(seconds)
         self._until = self._clock() + seconds
         self._patience = PATIENCE_S
@@ -191,28 +197,29 @@ class Registry:
         `RegistryClient.schema_by_id`.
 
         Raises:
-            UnknownSchemaError: The registry says that there is none.
-            RetriableException: It is away, does not answer, or gets too many requests.
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry is away, does not respond, or gets too many
+                requests.
         """
         found = self._schemas.get(schema)
         if found is None:
-            question = f"schemas/{schema}"
-            said = self._kept.schema(question)
-            if said is not None:  # it never changes
-                found = said.value
+            request = f"schemas/{schema}"
+            answer = self._kept.schema(request)
+            if answer is not None:  # it never changes
+                found = answer.value
             else:
                 found = self._request(schema, lambda: self._by_name(schema))
                 if found.schema_id is not None:  # which it might get
-                    self._kept.keep_schema(question, found)
+                    self._kept.keep_schema(request, found)
             _keep(self._schemas, schema, found)
         return found
 
     def is_known(self, schema: int | str, subject: str | None = None) -> bool:
-        """Return whether these methods answer without asking the registry.
+        """Return whether these methods return without a request to the registry.
 
         Args:
             schema: The argument of `schema`.
-            subject: The subject, if any, that `subject_versions` is called with as well.
+            subject: The argument of `subject_versions`; None if only `schema` is called.
         """
         found = self._schemas.get(schema)
         if found is None or subject is None:
@@ -225,18 +232,17 @@ class Registry:
     ) -> Sequence[tuple[str, int]]:
         """Return the subjects that have a schema, each with its version there.
 
-        What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name, as it may have been put there since: then it is read again, for each id and
-        subject every two seconds at most, and for all together as often as for schemas that it
-        does not know.
+        A response is used for five minutes, unless it lacks the required subject, which may have
+        been registered since. It is then read again: for each id and subject at most every two
+        seconds, and for all together as often as for schemas that the registry does not have.
 
         Args:
             schema_id: The schema's id.
-            subject: The subject that is wanted, if any.
+            subject: The required subject, if any.
 
         Returns:
-            The pairs; none where the registry does not know the schema. Versions that were
-            deleted softly are left out: nothing new is written with them.
+            The pairs; none if the registry does not have the schema. Versions that were deleted
+            softly are left out: nothing new is written with them.
 
         Raises:
             RetriableException: As in `schema`.
@@ -265,26 +271,26 @@ class Registry:
                 raise
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        self._take_note(schema_id, subject, pairs, was_known=kept is not None)
-        said = self._newest(pairs, SUBJECTS_SECONDS)
-        _keep(self._versions, schema_id, said)
-        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, said.at)
+        self._record_missing(schema_id, subject, pairs, was_known=kept is not None)
+        answer = self._newest(pairs, SUBJECTS_SECONDS)
+        _keep(self._versions, schema_id, answer)
+        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, answer.at)
         return pairs
 
     def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
         kept = self._versions.get(schema_id)
         if kept is not None and self._clock() < kept.until:
             return kept
-        said = self._kept.versions(_SUBJECTS_OF.format(schema_id))
-        found = self._newer(kept, said, SUBJECTS_SECONDS)
+        answer = self._kept.versions(_SUBJECTS_OF.format(schema_id))
+        found = self._newer(kept, answer, SUBJECTS_SECONDS)
         if found is not None and found is not kept:
             _keep(self._versions, schema_id, found)
         return found
 
-    def _take_note(
+    def _record_missing(
         self, schema_id: int, subject: str | None, pairs: Sequence[tuple[str, int]], was_known: bool
     ) -> None:
-        """Remember that a subject was looked for in vain."""
+        """Record that a subject was not found."""
         if subject is None or _has(pairs, subject):
             return
         if was_known:
@@ -292,19 +298,19 @@ class Registry:
         self._not_under[schema_id, subject] = None
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
-        """Return the latest version of a subject and its number; it counts for half a minute.
+        """Return the latest version of a subject and its number; they are used for half a minute.
 
         Returns:
-            None where the registry knows no such subject.
+            None if the registry does not have the subject.
 
         Raises:
             RetriableException: As in `schema`.
         """
-        question = f"latest/{subject}"
+        request = f"latest/{subject}"
         kept = self._latest.get(subject)
         now = self._clock()
         if kept is None or now >= kept.until:
-            kept = self._newer(kept, self._kept.latest(question), LATEST_SECONDS)
+            kept = self._newer(kept, self._kept.latest(request), LATEST_SECONDS)
         if kept is not None and now < kept.until:
             return kept.value
         try:
@@ -317,30 +323,30 @@ class Registry:
         except UnknownSchemaError:
             if kept is not None:
                 self._latest.pop(subject, None)
-                self._kept.forget(question)
+                self._kept.forget(request)
             return None
         except RetriableException:
             if kept is None or self._is_too_old(kept):
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        said = self._newest(found, LATEST_SECONDS)
-        _keep(self._latest, subject, said)
-        self._kept.keep_latest(question, *found, said.at)
+        answer = self._newest(found, LATEST_SECONDS)
+        _keep(self._latest, subject, answer)
+        self._kept.keep_latest(request, *found, answer.at)
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
         """Return a schema with all that it refers to, and that those refer to.
 
-        A name that several of them use means what the first says that does: a schema before what
-        it refers to, and references in their order, as in Confluent's serializers
+        A name that several of them use is resolved by the first: a schema before its
+        references, and references in their order, as in Confluent's serializers
         (`AbstractSchemaProvider`). So circles end. Subjects without a context are in that of the
         schema that refers to them.
 
         Raises:
             InvalidSchemaError: A schema is not in the registry, or there is too much of it.
-            RetriableException: As in `schema`. What has been found by then is kept, so asking
-                again gets further.
+            RetriableException: As in `schema`. The schemas that were found until then are kept, so
+                a second call gets further.
         """
         texts: dict[str, str] = {}
         size = len(schema.text)
@@ -378,8 +384,8 @@ class Registry:
         found = self._schemas.get(key)
         if found is not None:
             return found
-        question = f"versions/{version}/{subject}"
-        kept = self._newer(None, self._kept.schema(question), SUBJECTS_SECONDS)
+        request = f"versions/{version}/{subject}"
+        kept = self._newer(None, self._kept.schema(request), SUBJECTS_SECONDS)
         if kept is not None and self._clock() < kept.until:
             found = kept.value
         else:
@@ -394,7 +400,7 @@ class Registry:
                 if kept is None or self._is_too_old(kept):
                     raise
                 return kept.value
-            self._kept.keep_schema(question, found, self._kept.now() - self._age)
+            self._kept.keep_schema(request, found, self._kept.now() - self._age)
         _keep(self._schemas, key, found)
         return found
 
@@ -404,42 +410,42 @@ class Registry:
         return self._client.schema_by_guid(schema)
 
     def _newer(
-        self, kept: _Kept[_Found] | None, said: Said[_Found] | None, seconds: float
+        self, kept: _Kept[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
     ) -> _Kept[_Found] | None:
-        """Return the last response: here, or to others, for whom it counts for so many seconds."""
-        if said is None or (kept is not None and said.at <= kept.at):
+        """Return the last response of this process or another, used until `seconds` after it."""
+        if answer is None or (kept is not None and answer.at <= kept.at):
             return kept
-        age = max(0.0, self._kept.now() - said.at)
-        return _Kept(said.value, self._clock() + seconds - age, said.at)
+        age = max(0.0, self._kept.now() - answer.at)
+        return _Kept(answer.value, self._clock() + seconds - age, answer.at)
 
     def _newest(self, value: _Found, seconds: float) -> _Kept[_Found]:
-        """Return the last response, which counts for so many seconds since its request."""
+        """Return a new response, which is used until `seconds` after its request."""
         return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
 
     def _is_too_old(self, kept: _Kept[_Found]) -> bool:
         return self._kept.now() - kept.at > STALE_AT_MOST
 
     def _refresh(
-        self, key: object, kept: _Kept[_Found] | None, question: Callable[[Client], _Found]
+        self, key: object, kept: _Kept[_Found] | None, send: Callable[[Client], _Found]
     ) -> _Found:
-        """Ask a question, and wait no longer than the answer that is known is worth."""
+        """Send a request; wait only briefly for its response if the last response is recent."""
         began = self._clock()
         if kept is None or self._refresher is None:
             try:
-                return question(self._client)
+                return send(self._client)
             finally:
                 self._age = self._clock() - began
         is_lately = self._kept.now() - kept.at <= LATELY_S
         wait = self._patience if is_lately else min(self._until - began, _LONGEST_WAIT_S)
         try:
-            return self._refresher.ask(key, question, wait)
+            return self._refresher.request(key, send, wait)
         finally:
             self._age = self._refresher.age
             if is_lately:
                 self._patience -= self._clock() - began
 
     def _request(self, key: object, request: Callable[[], _Found]) -> _Found:
-        """Ask the registry, unless it has just said that there is no such, or nothing."""
+        """Send a request, unless the registry has just failed to respond, or did not have it."""
         failure = self._failures.get(key)
         if failure is not None:
             raise RetriableException(failure)
@@ -461,7 +467,7 @@ class Registry:
             self._misses[key] = _Miss(self._clock() - self._age, str(error), is_last=again)
             raise
         except RegistryAwayException:
-            raise  # the client sends no request for a second, whatever is wanted
+            raise  # the client then sends no request for a second
         except RetriableException as error:
             budget.spend(self._topic)
             self._failures[key] = str(error)
@@ -482,7 +488,7 @@ def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
 
 
 def _size(schema: RegisteredSchema) -> int:
-    """Return how much room a schema takes, so that there are no more than `MOST_SCHEMAS`."""
+    """Return the size that a schema counts as, so that there are at most `MOST_SCHEMAS`."""
     length = len(schema.text) + len(repr(schema.metadata)) + len(repr(schema.rule_set))
     return max(length, MOST_CHARACTERS // MOST_SCHEMAS)
 
@@ -492,6 +498,6 @@ def _has(pairs: Sequence[tuple[str, int]], subject: str) -> bool:
 
 
 def _keep(cache: MutableMapping[_Named, _Found], key: _Named, value: _Found) -> None:
-    """Keep a value where there is room for it at all."""
+    """Keep a value, unless it is larger than the cache."""
     with suppress(ValueError):
         cache[key] = value

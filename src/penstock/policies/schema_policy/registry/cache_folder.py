@@ -1,8 +1,8 @@
 """A folder in which answers outlive the process: `schema.registry.cache.dir`.
 
-Each answer is a file of its own, named after a hash of what it answers: a line with a checksum, the
-name, and the answer. It is written under another name and renamed, so that whoever reads it, in
-this process or another, finds all of it or nothing. Damaged files are ignored: the answer is
+Each answer is a separate file, named after a hash of its request: a line with a checksum, the
+name, and the answer. It is written under another name and renamed, so that readers, in
+this process or another, find all of it or nothing. Damaged files are ignored: the answer is
 requested again. Nothing that concerns the folder is an error of a record.
 """
 
@@ -58,7 +58,7 @@ class CacheFolder:
         self._warned = float("-inf")
 
     def read(self, name: str) -> bytes | None:
-        """Return the answer of a name; None where there is none that can be used."""
+        """Return the answer with a name; None if there is no usable answer."""
         path = self._path(name)
         try:
             content = _read(path)
@@ -94,7 +94,7 @@ class CacheFolder:
             )
 
     def delete(self, name: str) -> None:
-        """Delete an answer, if it is there."""
+        """Delete an answer, if it exists."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 
@@ -137,7 +137,7 @@ class CacheFolder:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file, but nothing that is none, such as a pipe that never ends."""
+    """Read a file, but not a pipe, for example, which may never end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -159,7 +159,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _checked(content: bytes, name: str) -> bytes | None:
-    """Return the answer in a file, if it is whole and of this name."""
+    """Return the answer in a file, if it is complete and has this name."""
     head, _, body = content.partition(b"\n")
     if head != _MAGIC + sha256(body).hexdigest().encode():
         return None

@@ -46,7 +46,7 @@ _Read = TypeVar("_Read")
 def token_source(
     settings: RegistrySettings, clock: Callable[[], float] = monotonic
 ) -> TokenSource | None:
-    """Return what fetches the tokens of some settings; None where they have no token endpoint."""
+    """Return the source of tokens for settings; None if they have no token endpoint."""
     if settings.oauth is None:
         return None
     return TokenSource(settings.oauth, Endpoint(settings.oauth.url, settings), clock)
@@ -55,8 +55,8 @@ def token_source(
 class RegistryClient:
     """Looks up schemas; keeps no answers. It is used by one thread.
 
-    The URL that was successful last is queried first. If a URL is away, rejects our login, has an
-    error of its own or gives an invalid response, the next URL is queried; also if a URL does
+    The URL that was successful last is queried first. If a URL is away, rejects our login, has a
+    server error or gives an invalid response, the next URL is queried; also if a URL does
     not know the schema, since it may be a copy that is behind. It is unknown if none of
     those that answer knows it. A URL that is away is left alone for a second.
     """
@@ -85,7 +85,7 @@ class RegistryClient:
         self._problem = ""
 
     def allow(self, seconds: float) -> None:
-        """Have all look-ups from now on end within a time together, whatever each of them may take.
+        """Set the time that all later look-ups have together.
 
         Requests after it raise a `RegistryAwayException`, until `allow` is called again.
         """
@@ -100,8 +100,8 @@ class RegistryClient:
         `subject_versions` to say, which leaves such versions out.
 
         Raises:
-            UnknownSchemaError: There is none.
-            RetriableException: The registry does not say; a `RegistryAwayException` where no URL
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry does not respond; a `RegistryAwayException` if no URL
                 can be queried now.
         """
         found = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", answers.schema)
@@ -117,8 +117,8 @@ class RegistryClient:
             The schema; without `schema_id` where it has none in the context of the URL.
 
         Raises:
-            UnknownSchemaError: There is none.
-            RetriableException: The registry does not say, or knows no GUIDs at all.
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry does not respond, or does not support GUIDs.
         """
         found = self._get(f"/schemas/guids/{guid}", f"schema {guid}", answers.schema)
         schema_id = self._get(
@@ -147,12 +147,12 @@ class RegistryClient:
     def latest(self, subject: str) -> tuple[RegisteredSchema, int]:
         """Look up the latest version of a subject that is not deleted, and its number.
 
-        Where the default context does not have the subject, a registry gives that of any other
-        one: it is unknown then, as its id means something else here.
+        If the default context does not have the subject, a registry returns that of any other
+        context: it is unknown then, as its id has another meaning here.
 
         Raises:
-            UnknownSchemaError: There is none.
-            RetriableException: The registry does not say.
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry does not respond.
         """
         wanted = QualifiedSubject.read(subject, self._context).context
         found, version, context = self._get(
@@ -178,8 +178,8 @@ class RegistryClient:
             version: Its number; -1 for the latest.
 
         Raises:
-            UnknownSchemaError: There is none.
-            RetriableException: The registry does not say.
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry does not respond.
         """
         number = "latest" if version == _LATEST else f"{version}?deleted=true"
         context = QualifiedSubject.read(subject, self._context).context
@@ -219,15 +219,15 @@ class RegistryClient:
         """Query the URLs in turn until one answers.
 
         Args:
-            path: What follows the URL.
-            what: The name of the wanted object, for texts.
+            path: The part after the URL.
+            what: The name of the requested object, for texts.
             read: Reads the body of an answer.
         """
         now = self._clock()
         if now >= self._until:
             raise RegistryAwayException(f"{what} cannot be looked up: {_TOO_LONG_FOR_ALL}")
         deadline = min(now + self._timeout, self._until)
-        # Where others have had most of the time, the little that is left says nothing about a URL.
+        # If others have had most of the time, a timeout in the rest means nothing for a URL.
         is_short = deadline - now < min(self._timeout, self._allowed) / 2
         is_cut = False
         willing = [endpoint for endpoint in self._endpoints if endpoint.not_before <= now]
@@ -259,7 +259,7 @@ class RegistryClient:
         raise RetriableException(text)
 
     def _prefer(self, endpoint: Endpoint) -> None:
-        """Have a URL queried first from now on."""
+        """Query a URL first from now on."""
         place = self._endpoints.index(endpoint)
         self._endpoints = self._endpoints[place:] + self._endpoints[:place]
 

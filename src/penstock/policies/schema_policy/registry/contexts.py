@@ -1,8 +1,8 @@
-"""Contexts of a registry, each with subjects and ids of its own.
+"""Contexts of a registry, each with its own subjects and ids.
 
 A URL that ends with `/contexts/NAME` is of that context, any other URL of the default context. A
-registry names a subject of another context than the default `:.NAME:subject`, whatever URL it
-is queried by. Source: `QualifiedSubject` and `ContextFilter` of Confluent's registry.
+registry names a subject of another context than the default `:.NAME:subject`, for queries with any
+URL. Source: `QualifiedSubject` and `ContextFilter` of Confluent's registry.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def context_of_url(url: str) -> str:
     """Return the context that a URL is of, in a registry's spelling.
 
     Raises:
-        ValueError: It is no name of a context.
+        ValueError: It is not a name of a context.
     """
     found = _OF_URL.search(urlsplit(url).path)
     if found is None:

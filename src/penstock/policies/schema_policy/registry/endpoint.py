@@ -58,8 +58,8 @@ class RegistryResponse(NamedTuple):
 class Endpoint:
     """One URL of a registry. It is used by one thread, and keeps one connection.
 
-    A request runs in a thread of its own, because a limit on its whole time has to hold whatever
-    it waits for: names that do not resolve, and answers that come a byte at a time, too. A
+    A request runs in a separate thread, because a limit on its total time has to include everything
+    that it waits for: names that do not resolve, and answers that arrive byte by byte, too. A
     request that exceeds its limit is given up, and ends by itself; until then there is no other.
 
     Attributes:
@@ -96,11 +96,11 @@ class Endpoint:
         the credentials.
 
         Args:
-            path: What follows the URL, with a query, ready for the request line.
+            path: The part after the URL, with a query, ready for the request line.
             limit: Seconds from now until the last byte of the answer.
 
         Raises:
-            NoAnswerError: There is none, it comes too late, or it is too large.
+            NoAnswerError: There is no answer, it is too late, or it is too large.
         """
         headers = self._headers
         if self._tokens is None:
@@ -134,7 +134,7 @@ class Endpoint:
         self._given_up = None
         reused = self._connection
         self._connection = None
-        request = _Request(reused or self._connect(limit), reused is not None, limit)
+        request = _RequestThread(reused or self._connect(limit), reused is not None, limit)
         target = self._path + path or "/"
         thread = Thread(
             target=request.run, args=(method, target, headers, body), daemon=True, name=self.url
@@ -180,13 +180,13 @@ class Endpoint:
         )
 
 
-class _Request:
-    """A request on its way, in a thread of its own.
+class _RequestThread:
+    """A request in a separate thread.
 
     Attributes:
         answer: The answer, or None.
         failure: Why there is none, or None.
-        kept: The connection, where it can be used again.
+        kept: The connection, if it can be used again.
     """
 
     def __init__(self, connection: HTTPConnection, reused: bool, limit: float) -> None:
@@ -201,7 +201,7 @@ class _Request:
         connection.timeout = limit
 
     def run(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> None:
-        """Send it and read the answer. Whatever happens, nothing is raised."""
+        """Send it and read the answer. Never raises an exception."""
         try:
             response = self._response(partial(self._send, method, path, headers, body))
             self.answer = RegistryResponse(response.status, self._body(response))
@@ -218,7 +218,7 @@ class _Request:
             self._connection.close()
 
     def give_up(self) -> None:
-        """Have a request end that is over its limit."""
+        """End a request that is over its limit."""
         with self._lock:
             self._is_given_up = True
             open_socket = self._connection.sock
@@ -266,7 +266,7 @@ def _too_late(limit: float) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Say what an exception means, without the texts of libraries, which show objects."""
+    """Return the meaning of an exception, without the texts of libraries, which show objects."""
     if isinstance(error, NameResolutionError):
         return "cannot be reached: its host name is not known"
     cause: BaseException | None = error

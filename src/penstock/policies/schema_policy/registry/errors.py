@@ -1,10 +1,10 @@
-"""What look-ups end with, besides what they find."""
+"""The errors of look-ups."""
 
 from penstock.policy import RetriableException
 
 
 class UnknownSchemaError(LookupError):
-    """A registry says that there is no such schema, subject or version; the text says which."""
+    """The registry does not have this schema, subject or version; the text names it."""
 
 
 class RegistryAwayException(RetriableException):
@@ -12,7 +12,7 @@ class RegistryAwayException(RetriableException):
 
 
 class NoAnswerError(Exception):
-    """A registry does not answer, or not with the requested object. The text says how it fails.
+    """A registry does not respond, or not with the requested object. The text has the reason.
 
     Attributes:
         away: Whether another request would fare no better now.

@@ -1,8 +1,8 @@
-"""A registry's answers beyond a process: for other workers, and for after a restart.
+"""A registry's answers, kept for other workers, and for the time after a restart.
 
 Answers are shared with the other workers of the gateway (`penstock.policy.share_value`), which has
 them for as long as it runs, and written to a folder if a folder is named. They are kept as the
-registry gives them, and read by the same readers, which take nothing on trust.
+registry sends them, and read by the same readers, which check everything.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registry.cache_folder import CacheFolder
 
 WRITTEN_AGAIN_S: Final = 600.0
-"""After what time an answer that has not changed is written to the folder again, for its age."""
+"""After what time an answer that has not changed is written again, with its new age."""
 _FUTURE_S: Final = 60.0
 """By how much the clocks of two machines may differ: later answers are not used."""
 _WRITTEN_KEPT: Final = 20_000
-"""Of how many answers it is known when they were written."""
+"""For how many answers the time of writing is kept."""
 _Value = TypeVar("_Value")
 
 
-class Said(NamedTuple, Generic[_Value]):
-    """What a registry has said, and when.
+class KeptAnswer(NamedTuple, Generic[_Value]):
+    """An answer of a registry, and its time.
 
     Attributes:
-        value: What it was.
-        at: Seconds since the epoch.
+        value: The answer.
+        at: When the request was sent, in seconds since the epoch.
     """
 
     value: _Value
@@ -55,89 +55,91 @@ class KeptAnswers:
         *,
         caller: Sequence[str] = (),
     ) -> None:
-        """Look at nothing yet.
+        """Read nothing yet.
 
         Args:
-            urls: Those of the registry: an answer of any of them counts for all, and for no others.
-            folder: Where answers outlive the gateway; None for nowhere.
+            urls: The registry's URLs: an answer of one of them is used for all of them.
+            folder: Keeps answers after the gateway has ended; None to keep none.
             clock: Seconds since the epoch.
-            caller: The client, as `RegistrySettings.caller`: answers to other clients do not count.
+            caller: The client, as `RegistrySettings.caller`: answers to other clients are not used.
         """
         identity = json.dumps([sorted(urls), list(caller)])
         registry = sha256(identity.encode()).hexdigest()[:16]
         self._prefix = f"penstock.schema-registry/{registry}/"
         self._folder = folder
         self._clock = clock
-        self._written: dict[str, Said[bytes]] = {}
+        self._written: dict[str, KeptAnswer[bytes]] = {}
 
     def now(self) -> float:
-        """Return what time it is, as `Said.at`."""
+        """Return the time, as in `KeptAnswer.at`."""
         return self._clock()
 
-    def schema(self, question: str) -> Said[RegisteredSchema] | None:
-        """Return the schema that was the answer; None where it is not known here."""
-        return self._find(question, _schema)
+    def schema(self, request: str) -> KeptAnswer[RegisteredSchema] | None:
+        """Return the schema of an answer; None if it is not kept."""
+        return self._find(request, _schema)
 
-    def versions(self, question: str) -> Said[Sequence[tuple[str, int]]] | None:
-        """Return the subjects and versions that were the answer."""
-        return self._find(question, answers.subject_versions)
+    def versions(self, request: str) -> KeptAnswer[Sequence[tuple[str, int]]] | None:
+        """Return the subjects and versions of an answer; None if it is not kept."""
+        return self._find(request, answers.subject_versions)
 
-    def latest(self, question: str) -> Said[tuple[RegisteredSchema, int]] | None:
-        """Return the schema and its version that were the answer."""
-        return self._find(question, lambda body: (_schema(body), answers.version(body)))
+    def latest(self, request: str) -> KeptAnswer[tuple[RegisteredSchema, int]] | None:
+        """Return the schema of an answer, and its version; None if it is not kept."""
+        return self._find(request, lambda body: (_schema(body), answers.version(body)))
 
-    def keep_schema(self, question: str, schema: RegisteredSchema, at: float | None = None) -> None:
-        """Keep an answer: of a time, as `Said.at`, or of now."""
-        self._keep(question, _as_json(schema), at)
+    def keep_schema(self, request: str, schema: RegisteredSchema, at: float | None = None) -> None:
+        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        self._keep(request, _as_json(schema), at)
 
     def keep_versions(
-        self, question: str, pairs: Sequence[tuple[str, int]], at: float | None = None
+        self, request: str, pairs: Sequence[tuple[str, int]], at: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as `Said.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
         pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
-        self._keep(question, pairs_as_json, at)
+        self._keep(request, pairs_as_json, at)
 
     def keep_latest(
-        self, question: str, schema: RegisteredSchema, version: int, at: float | None = None
+        self, request: str, schema: RegisteredSchema, version: int, at: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as `Said.at`, or of now."""
-        self._keep(question, _as_json(schema) | {"version": version}, at)
+        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        self._keep(request, _as_json(schema) | {"version": version}, at)
 
-    def forget(self, question: str) -> None:
-        """Forget an answer: the registry has none any more."""
-        name = self._prefix + question
+    def forget(self, request: str) -> None:
+        """Forget an answer, because the registry does not have it any more."""
+        name = self._prefix + request
         with suppress(ValueError):
             share_value(name, b"")
         if self._folder is not None:
             self._written.pop(name, None)
             self._folder.delete(name)
 
-    def _find(self, question: str, read: Callable[[bytes], _Value]) -> Said[_Value] | None:
-        name = self._prefix + question
+    def _find(self, request: str, read: Callable[[bytes], _Value]) -> KeptAnswer[_Value] | None:
+        name = self._prefix + request
         shared = self._read(shared_value(name), read)
         if shared is not None or self._folder is None:
             return shared
         found = self._folder.read(name)
-        said = self._read(found, read)
-        if said is not None and found is not None:
+        answer = self._read(found, read)
+        if answer is not None and found is not None:
             with suppress(ValueError):
                 share_value(name, found)
-        return said
+        return answer
 
-    def _read(self, found: bytes | None, read: Callable[[bytes], _Value]) -> Said[_Value] | None:
+    def _read(
+        self, found: bytes | None, read: Callable[[bytes], _Value]
+    ) -> KeptAnswer[_Value] | None:
         if found is None:
             return None
         at, _, body = found.partition(b"\n")
         try:
-            said = Said(read(body), float(at))
+            answer = KeptAnswer(read(body), float(at))
         except (ValueError, UnreadableAnswerError):  # of another version of Penstock
             return None
-        return said if said.at <= self._clock() + _FUTURE_S else None
+        return answer if answer.at <= self._clock() + _FUTURE_S else None
 
-    def _keep(self, question: str, answer: Any, at: float | None) -> None:
-        name, now = self._prefix + question, self._clock() if at is None else at
+    def _keep(self, request: str, answer: Any, at: float | None) -> None:
+        name, now = self._prefix + request, self._clock() if at is None else at
         body = json.dumps(answer, separators=(",", ":")).encode()
-        with suppress(ValueError):  # a name may be too long; then it is known here alone
+        with suppress(ValueError):  # a name may be too long; then it is not shared
             share_value(name, b"%.3f\n" % now + body)
             if self._folder is not None:
                 self._write(self._folder, name, body, now)
@@ -149,22 +151,22 @@ class KeptAnswers:
             return
         if len(self._written) >= _WRITTEN_KEPT:
             self._written.clear()
-        self._written[name] = Said(digest, now)
+        self._written[name] = KeptAnswer(digest, now)
         folder.write(name, b"%.3f\n" % now + body)
 
 
 class NothingKept(KeptAnswers):
-    """Keeps nothing: for whoever wants no other process to know."""
+    """Keeps nothing."""
 
-    def _find(self, question: str, read: Callable[[bytes], _Value]) -> None:
-        del question, read
+    def _find(self, request: str, read: Callable[[bytes], _Value]) -> None:
+        del request, read
 
-    def _keep(self, question: str, answer: Any, at: float | None) -> None:
-        del question, answer, at
+    def _keep(self, request: str, answer: Any, at: float | None) -> None:
+        del request, answer, at
 
-    def forget(self, question: str) -> None:
+    def forget(self, request: str) -> None:
         """Do nothing."""
-        del question
+        del request
 
 
 def _schema(body: bytes) -> RegisteredSchema:

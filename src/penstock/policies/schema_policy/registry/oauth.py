@@ -76,7 +76,7 @@ class TokenSource:
             limit: Seconds that fetching a token may take.
 
         Raises:
-            NoAnswerError: There is none.
+            NoAnswerError: There is no token.
         """
         if self._clock() < self._refreshed_at:
             return self._token
@@ -91,7 +91,7 @@ class TokenSource:
             self._lock.release()
 
     def is_refused(self, token: str) -> None:
-        """Have another token fetched: the registry does not accept the current token."""
+        """Fetch another token next time: the registry does not accept the current token."""
         with self._lock:
             if token == self._token:
                 self._refreshed_at = self._expires_at = float("-inf")
@@ -155,7 +155,7 @@ def _lifetime(token: str, now: float) -> float:
     """Return the seconds until a JWT expires; an hour where it does not say.
 
     Raises:
-        NoAnswerError: It is no time.
+        NoAnswerError: It is not a time.
     """
     try:
         claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))

@@ -1,8 +1,8 @@
 """Refreshes known responses of a registry, in a thread.
 
-Whoever needs the answer waits for it only for a while: the last response is there. The thread
-goes on requesting, so that a registry that hangs, or is slow, delays no known response, and its
-return is noticed.
+A caller waits for a new response only briefly, because the last response can be used instead. The
+thread continues to send requests, so a slow or hanging registry does not delay known responses, and
+its return is noticed.
 """
 
 from __future__ import annotations
@@ -25,96 +25,96 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 1000
 """How many requests may wait to be sent."""
 LATE_AT_MOST_S: Final = 15.0
-"""How old a request may be for a late answer to count; then it is sent again.
-It is more than the cache lets pass before it comes for a late answer."""
+"""The maximum age of a request whose late response is used; an older request is sent again.
+It is longer than the cache waits before it fetches a late response."""
 _IDLE_S: Final = 60.0
-"""How long the thread stays without requests."""
+"""How long the thread waits for a request before it ends."""
 _LATE: Final = "the schema registry takes too long; what it said last counts"
 _Client = TypeVar("_Client")
 _Found = TypeVar("_Found")
 
 
 @dataclass(slots=True, eq=False)
-class _Question(Generic[_Client]):
-    """A question on its way.
+class _PendingRequest(Generic[_Client]):
+    """A request without a response yet, or whose response was not fetched.
 
     Attributes:
-        ask: Sends the request.
-        answer: The response, or why there is none.
-        sent_at: When the thread sent the request, in seconds of the clock; valid once there is an
-            answer.
+        send: Sends the request, and returns the response.
+        response: The response, or the exception.
+        sent_at: When the thread sent the request, in seconds of the clock; valid once `response`
+            is done.
     """
 
-    ask: Callable[[_Client], Any]
-    answer: Future[Any] = field(default_factory=Future)
+    send: Callable[[_Client], Any]
+    response: Future[Any] = field(default_factory=Future)
     sent_at: float = 0.0
 
 
 class Refresher(Generic[_Client]):
-    """Sends requests in a thread of its own. It is used by one thread.
+    """Sends requests in a separate thread. Not thread-safe.
 
     Attributes:
-        is_away: Whether the registry did not answer the last question in time.
-        age: How many seconds before `ask` returned, or raised the registry's answer, the
-            request was sent; 0 without an answer.
+        is_away: Whether the registry did not respond to the last request in time.
+        age: How many seconds before the end of `request` the request was sent; 0 without a
+            response.
     """
 
     def __init__(self, client: _Client, clock: Callable[[], float] = monotonic) -> None:
         """Send no request yet.
 
         Args:
-            client: Asks the registry; used by the thread alone.
-            clock: Seconds.
+            client: The registry's client; only the thread uses it.
+            clock: Returns seconds.
         """
         self.is_away = False
         self.age = 0.0
         self._client = client
         self._clock = clock
-        self._pending: dict[object, _Question[_Client]] = {}
-        self._questions: deque[_Question[_Client]] = deque()
+        self._pending: dict[object, _PendingRequest[_Client]] = {}
+        self._queue: deque[_PendingRequest[_Client]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
         self._ends = False
 
-    def ask(self, key: object, question: Callable[[_Client], _Found], wait: float) -> _Found:
-        """Return the answer to a question, if it comes soon.
+    def request(self, key: object, send: Callable[[_Client], _Found], wait: float) -> _Found:
+        """Return the response to a request, if it arrives in time.
 
-        A late answer is returned by the next call for the same key, if it was requested
-        `LATE_AT_MOST_S` ago at most.
+        The next call for the same key returns a late response, if its request was sent at most
+        `LATE_AT_MOST_S` ago.
 
         Args:
-            key: Identifies the request: a request that is on its way is not sent twice.
-            question: Sends the request.
-            wait: Seconds to wait at most; no time where the registry is away.
+            key: Identifies the request: a pending request is not sent twice.
+            send: Sends the request, and returns the response.
+            wait: The maximum seconds to wait; ignored while the registry is away.
 
         Raises:
-            UnknownSchemaError: The registry says so.
-            RetriableException: It does not answer; a `RegistryAwayException` where it takes
-                longer than that.
+            UnknownSchemaError: The registry does not have it.
+            RetriableException: The registry does not respond; `RegistryAwayException` if it does
+                not respond in time.
         """
         self.age = 0.0
-        pending = self._pending_request(key, question)
+        pending = self._pending_request(key, send)
         try:
-            found: _Found = pending.answer.result(0 if self.is_away else max(0.0, wait))
+            found: _Found = pending.response.result(0 if self.is_away else max(0.0, wait))
         except TimeoutError:
             self.is_away = True
             raise RegistryAwayException(_LATE) from None
         finally:
-            if pending.answer.done():
+            if pending.response.done():
                 self.age = self._clock() - pending.sent_at
                 del self._pending[key]
         return found
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """End the thread. Nothing can be requested afterwards."""
         with self._changed:
             self._ends = True
             self._changed.notify()
 
     def _pending_request(
-        self, key: object, question: Callable[[_Client], Any]
-    ) -> _Question[_Client]:
-        """Return the request that is on its way, or has an answer that counts; or start one."""
+        self, key: object, send: Callable[[_Client], Any]
+    ) -> _PendingRequest[_Client]:
+        """Return the pending request with this key; start a new request if there is none."""
         pending = self._pending.get(key)
         if pending is not None and not self._is_too_old(pending):
             return pending
@@ -123,47 +123,47 @@ class Refresher(Generic[_Client]):
             self._pending = {
                 other: request
                 for other, request in self._pending.items()
-                if not request.answer.done()
+                if not request.response.done()
             }
         if len(self._pending) >= MOST_WAITING:
             raise RegistryAwayException(_LATE)
-        pending = self._pending[key] = _Question(question)
+        pending = self._pending[key] = _PendingRequest(send)
         self._start(pending)
         return pending
 
-    def _is_too_old(self, pending: _Question[_Client]) -> bool:
-        return pending.answer.done() and self._clock() - pending.sent_at > LATE_AT_MOST_S
+    def _is_too_old(self, pending: _PendingRequest[_Client]) -> bool:
+        return pending.response.done() and self._clock() - pending.sent_at > LATE_AT_MOST_S
 
-    def _start(self, pending: _Question[_Client]) -> None:
+    def _start(self, pending: _PendingRequest[_Client]) -> None:
         with self._changed:
-            self._questions.append(pending)
+            self._queue.append(pending)
             if self._thread is None:
-                # A daemon: what hangs must not keep a process from its end.
+                # A daemon: a hanging request must not keep the process from ending.
                 self._thread = Thread(target=self._run, daemon=True, name="registry refresher")
                 try:
                     self._thread.start()
-                except RuntimeError:  # there can be no more threads
+                except RuntimeError:  # no thread can be started
                     self._thread = None
             self._changed.notify()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._questions and not self._ends:
+                if not self._queue and not self._ends:
                     self._changed.wait(_IDLE_S)
-                if not self._questions or self._ends:
+                if not self._queue or self._ends:
                     self._thread = None
                     return
-                pending = self._questions.popleft()
+                pending = self._queue.popleft()
             pending.sent_at = self._clock()
             try:
-                found = pending.ask(self._client)
+                found = pending.send(self._client)
             except UnknownSchemaError as error:
                 self.is_away = False
-                pending.answer.set_exception(error)
+                pending.response.set_exception(error)
             except BaseException as error:
                 self.is_away = True
-                pending.answer.set_exception(error)
+                pending.response.set_exception(error)
             else:
                 self.is_away = False
-                pending.answer.set_result(found)
+                pending.response.set_result(found)

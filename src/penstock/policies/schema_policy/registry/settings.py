@@ -126,8 +126,8 @@ class RegistrySettings:
         oauth: Where tokens are fetched; None where none are.
         timeout: Seconds that a look-up may take.
         user_info: `user:password`, or empty.
-        headers: The headers that identify us, besides `user_info`: a token and what belongs to it.
-        tls: What HTTPS is spoken with; None where no URL is HTTPS.
+        headers: The headers of the login, besides `user_info`: a token and those that belong to it.
+        tls: The TLS settings of HTTPS; None if no URL is HTTPS.
     """
 
     urls: tuple[str, ...]

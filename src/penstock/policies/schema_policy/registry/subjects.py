@@ -35,7 +35,7 @@ def strategy(name: str) -> SubjectNameStrategy:
     """Return the strategy that a configuration names.
 
     Raises:
-        ValueError: There is none of that name; the text completes "<key>: ...".
+        ValueError: No strategy has this name; the text completes "<key>: ...".
     """
     try:
         return SubjectNameStrategy(name.strip().removeprefix(_PACKAGE))
@@ -57,7 +57,7 @@ def subject_of(
         is_key: Whether it is the schema of keys.
 
     Returns:
-        The subject; None where the strategy needs a name and there is none.
+        The subject; None if the strategy needs a name and there is none.
     """
     if strategy is SubjectNameStrategy.TOPIC_NAME:
         return f"{topic}-{'key' if is_key else 'value'}"

@@ -1,7 +1,7 @@
 """Values of Avro as rules see them: without the names of branches, with logical types.
 
-Confluent's clients hand rules what the producer's program has: a timestamp, a decimal. Dates, times
-and durations are the numbers and bytes that represent them: CEL has none of these.
+In Confluent's clients rules get the values of the producer's program: a timestamp, a decimal.
+Dates, times and durations are the numbers and bytes that represent them: CEL has none of these.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def as_it_is(node: Node | None, value: Any) -> Any:
-    """Return a value as it is, whatever it is declared to be."""
+    """Return a value unchanged, for any declaration."""
     del node
     return value
 
 
 def conversion(root: Node, *, logical_types: bool) -> Convert:
-    """Return what makes values for rules of those that fastavro reads.
+    """Return the conversion of values that fastavro reads to values for rules.
 
     Args:
         root: The fields of the schema.

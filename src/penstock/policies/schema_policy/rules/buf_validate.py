@@ -1,9 +1,9 @@
 """Rules that a Protobuf schema declares with the options of `buf/validate/validate.proto`.
 
 They are evaluated by protovalidate itself, as in Bufstream. It passes over an option of the rules
-that is newer than itself, compiles a type's rules when the first message of it comes, and knows
-types by their names alone. So options are looked at here, the rules of all types are compiled with
-the schema, and each schema has a validator of its own.
+that is newer than itself, compiles a type's rules with its first message, and knows
+types only by their names. So options are read here, the rules of all types are compiled with
+the schema, and each schema has a separate validator.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def compile_message_rules(messages: Iterable[Descriptor]) -> MessageRules | None
     """Compile the rules of messages, and of all that can be in them.
 
     Returns:
-        None where there are none.
+        None if there are none.
 
     Raises:
         InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
@@ -167,7 +167,7 @@ def _reachable(messages: Iterable[Descriptor]) -> list[Descriptor]:
 
 
 def _options_of(message: Descriptor) -> Iterator[tuple[str, str, bytes]]:
-    """Yield where there are rules, what they are called, and the rules."""
+    """Yield the places of rules, their names, and the rules."""
     for kind, of_kind in (
         ("MessageRules", (message,)),
         ("FieldRules", fields_of(message)),
@@ -180,7 +180,7 @@ def _options_of(message: Descriptor) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _option(declared: Any, number: int) -> bytes | None:
-    """Return an option as it is written, whatever this process knows of its extension."""
+    """Return an option as it is written, without the extensions that this process knows."""
     data = declared.GetOptions().SerializeToString()
     if not data:
         return None

@@ -43,12 +43,12 @@ class Part(NamedTuple):
     Attributes:
         of: What it is a part of.
         name: Its name.
-        is_asked: Whether it is the argument of `has()`, not read.
+        is_tested: Whether it is the argument of `has()`, not read.
     """
 
     of: Tree
     name: str = ""
-    is_asked: bool = False
+    is_tested: bool = False
 
 
 class Call(NamedTuple):
@@ -98,9 +98,9 @@ def read_tree(serialized: bytes) -> Tree:
     try:
         packed = any_pb2.Any.FromString(serialized)
         if packed.type_url.endswith(_PARSED):
-            return _Reader({}).tree(_MESSAGES["Parsed"].FromString(packed.value).expr)
+            return _TreeReader({}).tree(_MESSAGES["Parsed"].FromString(packed.value).expr)
         checked = _MESSAGES["Checked"].FromString(packed.value)
-        return _Reader(checked.type_map).tree(checked.expr)
+        return _TreeReader(checked.type_map).tree(checked.expr)
     except (DecodeError, RecursionError):
         raise InvalidSchemaError("is nested too deeply") from None
 
@@ -115,7 +115,7 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
     """
     packed = any_pb2.Any.FromString(serialized)
     of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_PARSED) else "Checked"]
-    message = of_message.FromString(packed.value)  # keeps what it does not know
+    message = of_message.FromString(packed.value)  # keeps unknown fields
     waiting = [message.expr]
     while waiting:
         found = waiting.pop()
@@ -129,7 +129,7 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
 
 
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
-    """Return what a part of a tree consists of."""
+    """Return the parts of a part of a tree."""
     if isinstance(tree, Part):
         return (tree.of,)
     if isinstance(tree, Call):
@@ -171,7 +171,7 @@ def _all_in(tree: Tree) -> Iterator[Tree]:
         waiting.extend(parts_of(found))
 
 
-class _Reader:
+class _TreeReader:
     def __init__(self, types: Any) -> None:
         self._types = types
 

@@ -116,7 +116,7 @@ def _calculated(calculate: Callable[..., Decimal]) -> Callable[..., Any]:
 
 
 def _scaled(rounding: str, *, widens: bool = True) -> Callable[..., Any]:
-    """Return what brings a decimal to a scale, 0 if none is given, as `BigDecimal.setScale`."""
+    """Return the function that sets a decimal's scale, 0 by default, as `BigDecimal.setScale`."""
 
     def scale_to(message: Any, scale: int = 0) -> Any:
         number = to_number(message)

@@ -43,10 +43,10 @@ def declared(cel: Any) -> list[Any]:
     text, integer, instant, truth = kinds.STRING, kinds.INT, kinds.TIMESTAMP, kinds.BOOL
 
     def overload(
-        function: Callable[..., Any], gives: Any, *takes: Any, is_member: bool = False
+        function: Callable[..., Any], returns: Any, *parameters: Any, is_member: bool = False
     ) -> Any:
         return cel.Overload(
-            f"penstock_{next(numbers)}", return_type=gives, parameters=list(takes),
+            f"penstock_{next(numbers)}", return_type=returns, parameters=list(parameters),
             is_member=is_member, impl=function,
         )  # fmt: skip
 

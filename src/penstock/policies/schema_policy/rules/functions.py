@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _LONGEST: Final = 2048
-"""Characters; what is longer is none of these."""
+"""Characters; longer texts match none of these."""
 _HOSTNAME_LONGEST: Final = 253
 _LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _LOCAL_PART: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
@@ -94,4 +94,4 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], bool]]] = {
     "isUriRef": is_uri_ref,
     "isUuid": is_uuid,
 }
-"""By what expressions call them, as methods of a string."""
+"""By their names in expressions, as methods of a string."""

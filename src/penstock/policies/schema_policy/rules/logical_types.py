@@ -1,7 +1,7 @@
 """Avro's logical types that CEL has: instants, decimals, UUIDs.
 
-Source: Avro's specification, "Logical types". An annotation that does not go with its type is
-passed over, as it says.
+Source: Avro's specification, "Logical types". An annotation that does not fit its type is
+ignored, as specified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UUID_BYTES: Final = 16
 
 
 def logical_type(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
-    """Return what makes a value for rules of one of a type with a logical type.
+    """Return the conversion of a type with a logical type to values for rules.
 
     Args:
         schema: The type, such as `{"type": "long", "logicalType": "timestamp-millis"}`.

@@ -42,7 +42,7 @@ class RegexEngine(Enum):
     RE2 = "re2"
     """The pattern is found anywhere in the text."""
     PCRE = "pcre"
-    """The pattern is the whole text, and may look around."""
+    """The pattern matches the complete text, and may have look-around."""
 
 
 class RuleOptions(NamedTuple):

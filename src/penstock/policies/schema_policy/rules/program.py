@@ -110,9 +110,9 @@ class Language:
 
         Args:
             text: The expression.
-            engine: What `matches` means in it.
-            only_bool: Whether a string is no result, whatever it says.
-            may_be_text: Whether the result may be a string: what is wrong, empty if nothing.
+            engine: The engine of `matches` in it.
+            only_bool: Whether a string is never a valid result.
+            may_be_text: Whether the result may be a string: the fault, empty if there is none.
 
         Raises:
             InvalidSchemaError: It is no CEL, or has another result. The text completes "its
@@ -144,8 +144,8 @@ class Language:
     def _compiled(self, text: str) -> Any:
         """Compile, with what Confluent's clients have and CEL's own check does not.
 
-        These are comparisons between kinds of numbers, which CEL's evaluation knows all the same,
-        and more arguments for functions of CEL, which are other functions here.
+        These are comparisons between kinds of numbers, which CEL's evaluation supports
+        nevertheless, and more arguments for functions of CEL, which are other functions here.
         """
         try:
             return self._environment.compile(text)
@@ -160,7 +160,7 @@ class Language:
         return self._compiled(amended)
 
     def _of_whole_texts(self, serialized: bytes) -> bytes:
-        """Return an expression in which `matches` is about whole texts."""
+        """Return an expression in which `matches` is about complete texts."""
         changed = rewritten(
             serialized, "matches", lambda call: rewrite(call, lambda text: self._takes(whole(text)))
         )
@@ -235,7 +235,7 @@ class Program:
             EvaluationError: There is no result.
         """
         result = self._result(variables)
-        if self._typed:  # no need to ask for the type of what is true
+        if self._typed:  # the type of a true result is known
             value = result.value()
             if value is True or value is False:
                 return value
@@ -269,7 +269,7 @@ def _amended(text: str, errors: Sequence[str]) -> str:
 
     Args:
         text: The expression.
-        errors: What is wrong with it, each with the line and the column.
+        errors: Its faults, each with the line and the column.
     """
     lines = text.split("\n")
     places = (_IS_FOR_OURS.match(error) for error in errors)
@@ -283,7 +283,7 @@ def _amended(text: str, errors: Sequence[str]) -> str:
 
 
 def reason_of(text: str) -> str:
-    """Say why there is no result. CEL's own text may show the value: only its kind is shown."""
+    """Return why there is no result. CEL's text may show the value: only its kind is shown."""
     if "budget" in text:
         return "it takes more than 10000 steps"
     if "outputs an unexpected type" in text:

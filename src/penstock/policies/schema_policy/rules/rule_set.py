@@ -30,7 +30,7 @@ class RuleCondition(NamedTuple):
         shown: What it demands, for the person who runs the producer: its doc, or its expression.
         guard: Only if this holds, the condition is evaluated; may be empty.
         expression: The condition.
-        by_field: Whether it is about each field of the tags (CEL_FIELD), not the whole (CEL).
+        by_field: Whether it is about each field of the tags (CEL_FIELD), not the message (CEL).
         tags: Those tags; none of them means every field of a primitive type.
         engine: What `matches` means in it; None where the rule does not say so.
     """
@@ -48,8 +48,8 @@ class RuleSet(NamedTuple):
     """The rules of a data contract.
 
     Attributes:
-        conditions: What records are judged by, in order.
-        not_run: What they are not judged by, and why, one line each.
+        conditions: The conditions for records, in order.
+        not_run: The rules that are not applied, and why, one line each.
         transformed_by: The name of a rule that changes values before they are sent, if any.
     """
 
@@ -61,15 +61,15 @@ class RuleSet(NamedTuple):
 def read_rule_set(rule_set: Mapping[str, Any], properties: Mapping[str, Any]) -> RuleSet:
     """Read the rules of a schema.
 
-    Conditions in front of a rule that transforms what is written are about another value than
-    the value that arrives: they are not run.
+    Conditions before a rule that transforms the written value are about another value than
+    the value that arrives: they are not applied.
 
     Args:
-        rule_set: As the registry gives it.
+        rule_set: As from the registry.
         properties: `metadata.properties`, which may have parameters of rules, too.
 
     Raises:
-        InvalidSchemaError: It is not what the registry's API says.
+        InvalidSchemaError: It does not follow the registry's API.
     """
     rules = _rules_of(rule_set, "domainRules")
     enabled_at = rule_set.get("enableAt") or "ALL"

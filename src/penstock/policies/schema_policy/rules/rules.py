@@ -15,7 +15,7 @@ from penstock.policies.schema_policy.rules.program import Language, Program
 from penstock.policies.schema_policy.rules.rule_set import RuleCondition, read_rule_set, shorten
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
-from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
+from penstock.policies.schema_policy.rules.walk import CompiledCondition, LocatedConditions, Walk
 from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
 
 if TYPE_CHECKING:
@@ -44,18 +44,18 @@ class SchemaRules:
 
     def __init__(
         self,
-        wholes: Sequence[Question],
+        record_conditions: Sequence[CompiledCondition],
         walks: _Walks,
         not_run: Sequence[str],
         convert: Callable[[Any], Any],
         of_messages: MessageRules | None,
     ) -> None:
-        self._wholes = wholes
+        self._record_conditions = record_conditions
         self._walks = walks
         self._convert = convert
         self._of_messages = of_messages
         self.not_run = tuple(not_run)
-        self.is_empty = not wholes and walks.is_empty and of_messages is None
+        self.is_empty = not record_conditions and walks.is_empty and of_messages is None
 
     def objection(self, value: object) -> str | None:
         """Return why a value breaks a rule, or None if it breaks none.
@@ -71,12 +71,12 @@ class SchemaRules:
             InvalidSchemaError: A rule cannot be used.
         """
         try:
-            if self._wholes:
+            if self._record_conditions:
                 variables = Variables(
-                    {"message": self._convert(value)}, is_shared=len(self._wholes) > 1
+                    {"message": self._convert(value)}, is_shared=len(self._record_conditions) > 1
                 )
-                for question in self._wholes:
-                    objection = question(variables, "")
+                for condition in self._record_conditions:
+                    objection = condition(variables, "")
                     if objection is not None:
                         return objection
             objection = self._walks.objection(value)
@@ -94,8 +94,8 @@ class _Walks:
 
     def __init__(
         self,
-        conditions: Sequence[tuple[RuleCondition, Question]],
-        inline: Callable[[InlineRule], Question] | None,
+        conditions: Sequence[tuple[RuleCondition, CompiledCondition]],
+        inline: Callable[[InlineRule], CompiledCondition] | None,
         root: Node | None,
         patterns: TagPatterns,
         convert: Convert,
@@ -130,7 +130,7 @@ class _Walks:
                     of_fields[id(field)] = [self._inline(rule) for rule in field.rules]
                     count += len(field.rules)
                 conditions = [
-                    question for rule, question in self._conditions if _is_for(rule, field)
+                    condition for rule, condition in self._conditions if _is_for(rule, field)
                 ]
                 if conditions:
                     of_leaves[id(field)] = conditions
@@ -144,11 +144,11 @@ class _Walks:
             lambda field: id(field) in of_fields or id(field) in of_leaves,
             lambda node: id(node) in of_nodes,
         )
-        questions = Questions(of_nodes, of_fields, of_leaves, ways)
-        self._ready[name] = root, Walk(questions, self._convert, skip_null=self._skip_null)
+        located = LocatedConditions(of_nodes, of_fields, of_leaves, ways)
+        self._ready[name] = root, Walk(located, self._convert, skip_null=self._skip_null)
 
     def settle(self, *, has_conditions: bool) -> None:
-        """Return whether there is no condition, once all types of values are known."""
+        """Set `is_empty`, once all types of values are known."""
         self.is_empty = not has_conditions and not any(self._ready.values())
 
     def objection(self, value: Any) -> str | None:
@@ -162,7 +162,7 @@ class _Walks:
         if found is None:
             return None
         root, walk = found
-        return walk.whole(root, value, self._path)
+        return walk.value_objection(root, value, self._path)
 
 
 def compile_rules(
@@ -183,7 +183,7 @@ def compile_rules(
 
     Raises:
         InvalidSchemaError: A rule cannot be used; the text names it, and the reason.
-        ValueError: A package is missing; the text says how to install it.
+        ValueError: A package is missing; the text explains how to install it.
     """
     if source is None:
         source = SchemaSource(schema.schema_type, schema.text)
@@ -191,9 +191,9 @@ def compile_rules(
     rule_set = read_rule_set(schema.rule_set, properties)
     patterns = read_patterns(schema.metadata)
     not_run = list(rule_set.not_run)
-    maker = _Maker(schema.schema_type, compiled, options.regex_engine)
+    compiler = _RuleCompiler(schema.schema_type, compiled, options.regex_engine)
     root = _root_of(source, patterns)
-    inline: Callable[[InlineRule], Question] | None = maker.inline
+    inline: Callable[[InlineRule], CompiledCondition] | None = compiler.inline
     if rule_set.transformed_by is not None:
         inline = None
         if _has_inline_rules(root, source):
@@ -203,8 +203,10 @@ def compile_rules(
     convert: Convert = as_it_is
     if root is not None and schema.schema_type == "AVRO":
         convert = conversion(root, logical_types=options.logical_types)
-    wholes = [maker.condition(rule) for rule in rule_set.conditions if not rule.by_field]
-    by_field = [(rule, maker.condition(rule)) for rule in rule_set.conditions if rule.by_field]
+    record_conditions = [
+        compiler.condition(rule) for rule in rule_set.conditions if not rule.by_field
+    ]
+    by_field = [(rule, compiler.condition(rule)) for rule in rule_set.conditions if rule.by_field]
     walks = _Walks(
         by_field,
         inline,
@@ -224,11 +226,11 @@ def compile_rules(
             )
 
             of_messages = compile_message_rules(messages)
-    return SchemaRules(wholes, walks, not_run, partial(convert, root), of_messages)
+    return SchemaRules(record_conditions, walks, not_run, partial(convert, root), of_messages)
 
 
-class _Maker:
-    """Makes questions of rules, in languages that are made when they are needed first."""
+class _RuleCompiler:
+    """Compiles rules to conditions; makes a language when it is first needed."""
 
     def __init__(self, schema_type: str, compiled: CompiledSchema, engine: RegexEngine) -> None:
         self._schema_type = schema_type
@@ -237,7 +239,7 @@ class _Maker:
         self._languages: dict[tuple[str, ...], Language] = {}
         self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
-    def condition(self, rule: RuleCondition) -> Question:
+    def condition(self, rule: RuleCondition) -> CompiledCondition:
         """Return the condition of a rule of the rule set."""
         variables = _FIELD_VARIABLES if rule.by_field else ("message",)
         title = f'rule "{shorten(rule.name)}"'
@@ -246,9 +248,9 @@ class _Maker:
         if rule.guard:
             guard = self._program(variables, rule.guard, title, "guard", engine)
         program = self._program(variables, rule.expression, title, "expression", engine)
-        return _Question(title, rule.shown, guard, program)
+        return _GuardedCondition(title, rule.shown, guard, program)
 
-    def inline(self, rule: InlineRule) -> Question:
+    def inline(self, rule: InlineRule) -> CompiledCondition:
         """Return the condition of a rule within the schema."""
         title = f'rule "{shorten(rule.name or "unnamed")}"'
         if not rule.expr.strip():
@@ -257,7 +259,7 @@ class _Maker:
         program = self._program(
             ("this",), rule.expr, title, "expression", RegexEngine.RE2, may_be_text=True
         )
-        return _Question(title, shorten(rule.doc or rule.expr), None, program)
+        return _GuardedCondition(title, shorten(rule.doc or rule.expr), None, program)
 
     def _program(
         self,
@@ -290,8 +292,8 @@ class _Maker:
         return language
 
 
-class _Question:
-    """Implements `Question`: a condition and its guard, in words that name no value."""
+class _GuardedCondition:
+    """Implements `CompiledCondition` with a guard. Its objections contain no value."""
 
     def __init__(self, title: str, shown: str, guard: Program | None, program: Program) -> None:
         self._title = title
@@ -301,7 +303,7 @@ class _Question:
         self.reads = program.reads if guard is None else program.reads | guard.reads
 
     def __call__(self, variables: Variables, path: str) -> str | None:
-        """Return what is wrong, or None."""
+        """Return an error message, or None."""
         place = f" at {path}" if path else ""
         try:
             if self._guard is not None and self._guard.holds(variables) is not True:
@@ -324,7 +326,7 @@ def _is_for(rule: RuleCondition, field: Field) -> bool:
 
 
 def _root_of(source: SchemaSource, patterns: TagPatterns) -> Node | None:
-    """Return the fields of the schema; None for Protobuf, whose messages say what they are."""
+    """Return the fields of the schema; None for Protobuf, whose messages identify their types."""
     if source.schema_type == "AVRO":
         from penstock.policies.schema_policy.fields import avro  # noqa: PLC0415
 
@@ -348,7 +350,7 @@ def _has_inline_rules(root: Node | None, source: SchemaSource) -> bool:
 def _try_messages(
     walks: _Walks, messages: Sequence[Descriptor], patterns: TagPatterns, *, has_conditions: bool
 ) -> None:
-    """Compile what all messages of a file ask, so a wrong rule is found before a record comes."""
+    """Compile the rules of all messages of a file, to find a wrong rule before a record comes."""
     from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
 
     waiting = list(messages)

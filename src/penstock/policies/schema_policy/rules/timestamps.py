@@ -47,7 +47,7 @@ def of_text(text: str) -> Any:
     """Return the timestamp of a text with its distance from UTC, as RFC 3339 has it.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: It has another form.
     """
     if _RFC_3339.fullmatch(text) is None:  # `fromisoformat` takes more, also behind the end
         raise ValueError("the timestamp is not of RFC 3339")

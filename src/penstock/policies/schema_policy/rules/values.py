@@ -2,7 +2,7 @@
 
 cel-expr-python 0.1.3 takes text, bytes and keys of maps up to their first NUL character only, so a
 condition would be evaluated on a part. A wrapper message of Protobuf, which CEL unwraps, arrives as
-a whole (`tests/policies/schema_policy/rules/test_values.py` fails when that is mended).
+one object (`tests/policies/schema_policy/rules/test_values.py` fails when that is corrected).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_KEY: Final = "a key of a map has a NUL character, which CEL would not be giv
 
 
 class EvaluationError(Exception):
-    """An expression has no result for a value; the text says why, and never what the value is."""
+    """An expression has no result for a value; the text has the reason, but not the value."""
 
 
 class CelValue(NamedTuple):
@@ -41,10 +41,10 @@ def to_cel(given: Any) -> CelValue:
     """Return a value as CEL is given it.
 
     Args:
-        given: Of JSON's and Avro's types, a Protobuf message, or one of its fields.
+        given: A value of JSON's and Avro's types, a Protobuf message, or one of its fields.
 
     Raises:
-        EvaluationError: It cannot be given as a whole: a key of a map has a NUL character.
+        EvaluationError: It cannot be converted: a key of a map has a NUL character.
     """
     kind = type(given)
     if kind is str:

@@ -1,4 +1,4 @@
-"""The way through a value along the fields of its schema, with the conditions on it."""
+"""Walks through a value along the fields of its schema, and checks conditions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 _GIVEN_MOST: Final = 64 * 1024 * 1024
-"""Characters, bytes and items that CEL is given of the records around fields, for one value:
-each time it makes its own values of them."""
+"""The most characters, bytes and items of the records around fields that CEL gets for one value:
+each time it converts them to its own values."""
 _WHOLE: Final = "message"
 
 
-class Question(Protocol):
-    """A condition on a value on the way; returns an objection or None.
+class CompiledCondition(Protocol):
+    """Checks a value; returns an objection or None.
 
     Attributes:
         reads: The variables that it reads.
@@ -33,37 +33,37 @@ class Question(Protocol):
     def __call__(self, variables: Variables, path: str) -> str | None: ...
 
 
-class Questions(NamedTuple):
-    """The conditions, and their places.
+class LocatedConditions(NamedTuple):
+    """Conditions, and the places where they are checked.
 
     Attributes:
         of_nodes: About a record, message or object as `this`, by the identity of its node.
         of_fields: About a field's value as `this`, by the identity of the field.
         of_leaves: About each primitive value of a field, by the identity of the field.
-        ways: The nodes that lead to any.
+        ways: The nodes that lead to a condition.
     """
 
-    of_nodes: Mapping[int, Sequence[Question]]
-    of_fields: Mapping[int, Sequence[Question]]
-    of_leaves: Mapping[int, Sequence[Question]]
+    of_nodes: Mapping[int, Sequence[CompiledCondition]]
+    of_fields: Mapping[int, Sequence[CompiledCondition]]
+    of_leaves: Mapping[int, Sequence[CompiledCondition]]
     ways: frozenset[int]
 
 
 class _Outer(NamedTuple):
-    """A record, message or object, and what it is declared to be."""
+    """A record, message or object, and its declaration."""
 
     node: Node
     value: Any
 
 
 class Walk:
-    """One way through a value. Ends with the first objection.
+    """A walk through a value, up to the first objection.
 
     Map keys are contents, so they are not in a path: `scores[*]`.
     """
 
-    def __init__(self, questions: Questions, convert: Convert, *, skip_null: bool) -> None:
-        self._questions = questions
+    def __init__(self, conditions: LocatedConditions, convert: Convert, *, skip_null: bool) -> None:
+        self._conditions = conditions
         self._convert = convert
         self._skip_null = skip_null
         self._given = 0
@@ -71,8 +71,8 @@ class Walk:
         # In a recursive schema with branches the ways to a value double with each of its levels.
         self._passed: set[tuple[int, int, int]] = set()
 
-    def whole(self, node: Node, value: Any, path: str) -> str | None:
-        """Return the first objection about a whole value, if any."""
+    def value_objection(self, node: Node, value: Any, path: str) -> str | None:
+        """Return the first objection to a value, if any."""
         self._given = 0
         try:
             return self.through(node, value, path)
@@ -99,9 +99,9 @@ class Walk:
         """
         if node.is_leaf:
             return self._leaf(node, value, path, field, outer)
-        questions = self._questions
-        asks_leaves = field is not None and id(field) in questions.of_leaves
-        if not asks_leaves and id(node) not in questions.ways:
+        conditions = self._conditions
+        has_leaf_conditions = field is not None and id(field) in conditions.of_leaves
+        if not has_leaf_conditions and id(node) not in conditions.ways:
             return None
         if node.alternatives and isinstance(value, dict | list):
             way = id(node), id(value), id(field)
@@ -146,7 +146,7 @@ class Walk:
         else:
             return None
         objection = self._check_inline_rules(
-            self._questions.of_nodes.get(id(node)), node, value, path
+            self._conditions.of_nodes.get(id(node)), node, value, path
         )
         if objection is not None:
             return objection
@@ -154,8 +154,8 @@ class Walk:
         for field, inner in present:
             place = f"{path}.{field.name}" if path else field.name
             if inner is not None:
-                questions = self._questions.of_fields.get(id(field))
-                objection = self._check_inline_rules(questions, field.node, inner, place)
+                conditions = self._conditions.of_fields.get(id(field))
+                objection = self._check_inline_rules(conditions, field.node, inner, place)
                 if objection is not None:
                     return objection
             objection = self.through(field.node, inner, place, field, outer)
@@ -164,16 +164,16 @@ class Walk:
         return None
 
     def _check_inline_rules(
-        self, questions: Sequence[Question] | None, node: Node, value: Any, path: str
+        self, conditions: Sequence[CompiledCondition] | None, node: Node, value: Any, path: str
     ) -> str | None:
-        if not questions:
+        if not conditions:
             return None
         try:
             variables = Variables({"this": self._convert(node, value)})
         except EvaluationError as error:
             return f"the rules within its schema have no result at {path}: {error}"
-        for question in questions:
-            objection = question(variables, path)
+        for condition in conditions:
+            objection = condition(variables, path)
             if objection is not None:
                 return objection
         return None
@@ -185,20 +185,25 @@ class Walk:
             return None
         if value is None and self._skip_null:
             return None
-        questions = self._questions.of_leaves.get(id(field))
-        if not questions:
+        conditions = self._conditions.of_leaves.get(id(field))
+        if not conditions:
             return None
         if outer is not self._outer[0]:
             self._outer = (outer, None)
-        return self._check_conditions(questions, field, node, value, path)
+        return self._check_conditions(conditions, field, node, value, path)
 
     def _check_conditions(
-        self, questions: Sequence[Question], field: Field, node: Node, value: Any, path: str
+        self,
+        conditions: Sequence[CompiledCondition],
+        field: Field,
+        node: Node,
+        value: Any,
+        path: str,
     ) -> str | None:
         ready = {}
         try:
             converted = self._convert(node, value)
-            if any(_WHOLE in question.reads for question in questions):
+            if any(_WHOLE in condition.reads for condition in conditions):
                 ready[_WHOLE] = self._around()
         except EvaluationError as error:
             return f"its rules about fields have no result at {path}: {error}"
@@ -216,8 +221,8 @@ class Walk:
             },
             ready,
         )
-        for question in questions:
-            objection = question(variables, path)
+        for condition in conditions:
+            objection = condition(variables, path)
             if objection is not None:
                 return objection
         return None

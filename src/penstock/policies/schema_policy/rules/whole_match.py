@@ -1,8 +1,8 @@
-"""`matches` as Confluent's client for Java has it: the pattern is the whole text.
+"""`matches` as in Confluent's client for Java: the pattern matches the complete text.
 
 Source: `CelUtils.pcreMatches`, which is `java.util.regex.Pattern.matches`. What RE2 takes, RE2
-matches, in time that grows with the text. Patterns that look around or refer back are matched by
-fancy-regex (in jsonschema-rs), which gives up after so many steps back.
+matches, in time that grows with the text. Patterns with look-around or back-references are matched
+by fancy-regex (in jsonschema-rs), which gives up after so many steps back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BACK_MOST: Final = 20_000
 
 
 def whole(pattern: str) -> str:
-    """Return a pattern of RE2 that is found only where another is the whole text."""
+    """Return a pattern of RE2 that only matches if another pattern matches the complete text."""
     return rf"\A(?:{pattern})\z"
 
 
@@ -35,10 +35,10 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches_whole(text: str, pattern: str) -> bool:
-    """Return whether a text is a pattern as a whole.
+    """Return whether a pattern matches a complete text.
 
     Raises:
-        ValueError: It is no pattern, or to decide takes too long.
+        ValueError: It is not a pattern, or to decide takes too long.
     """
     try:
         validator = _validator(pattern)
@@ -60,11 +60,11 @@ def _validator(pattern: str) -> Any:
 
 
 def rewrite(call: Any, takes: Callable[[str], bool]) -> None:
-    """Make a call of `matches` one of the whole text.
+    """Make a call of `matches` a call that matches the complete text.
 
     Args:
         call: `cel.expr.Expr.Call`, which is changed.
-        takes: Says whether RE2 takes a pattern.
+        takes: Returns whether RE2 accepts a pattern.
     """
     pattern = call.args[-1]
     if pattern.const.WhichOneof("kind") == "string" and takes(pattern.const.string):

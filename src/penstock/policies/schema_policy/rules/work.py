@@ -1,9 +1,9 @@
 """How much work an expression may be for a value, estimated before it is evaluated.
 
-CEL has no loop without an end, and Google's C++ ends loops after 10,000 steps of an evaluation
-altogether. One step can still be dear: it may copy, search or compare a whole value, and a text
-that is replaced by another may fill the memory. A process that is out of memory cannot be ended in
-order, so such an evaluation is not begun.
+CEL has no loop without an end, and Google's C++ ends loops after 10,000 steps of an evaluation. One
+step can still be expensive: it may copy, search or compare a large value, and a text that is
+replaced by another may fill the memory. A process that is out of memory cannot be ended in order,
+so such an evaluation is not begun.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Size(NamedTuple):
     Attributes:
         weight: Characters, bytes and items altogether.
         longest: Items of the longest list or map in it.
-        steps: What a loop over it takes. If it represents several values, whose lists are
+        steps: The steps of a loop over it. If it represents several values, whose lists are
             looped over one after the other, more than the longest of them.
     """
 
@@ -83,7 +83,7 @@ class Size(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a part of an expression costs and gives.
+    """The cost and the result size of a part of an expression.
 
     Attributes:
         cost: Nanoseconds.
@@ -166,10 +166,10 @@ class _Estimator:
     def _steps(
         self, loop: Loop, local: Mapping[str, Size], over: Size, steps: float
     ) -> tuple[Estimate, Estimate]:
-        """Return what a step is for an empty item, and what all of them are more than that.
+        """Return the steps for an empty item, and the additional steps for all items.
 
-        The items together are no more than the whole. What grows faster than its item is most
-        where one item is all; what grows more slowly, where all are of one size.
+        The items together are not larger than the value. Steps that grow faster than their item are
+        most if one item is everything; those that grow more slowly, if all have one size.
         """
         if self._depth > _NESTED_MOST:
             return self._step(loop, local, over), Estimate(0, _NOTHING)
@@ -210,7 +210,7 @@ def _called(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
 
 
 def _summed(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
-    """Reads all its arguments, and gives nothing that is larger than they are together."""
+    """Reads all its arguments, and returns a result that is not larger than they are together."""
     del call
     size = _together(sizes)
     return size.weight * _LOOK, size
@@ -370,4 +370,4 @@ _BY_FUNCTION: Final[Mapping[str, Callable[[Call, Sequence[Size]], tuple[float, S
     "matches": _matched,
     MATCHES_WHOLE: _matched_whole,
 }  # fmt: skip
-"""What functions cost; others as `_summed`."""
+"""The costs of functions; those of others are `_summed`."""

@@ -1,4 +1,4 @@
-"""The same tests for both implementations that judge Avro payloads, where both are there."""
+"""The same tests for both implementations that judge Avro payloads, if both are installed."""
 
 from collections.abc import Iterator
 

@@ -53,12 +53,12 @@ def schema_of(shape, numbers=None):
         return {"type": kind, keyword: schema_of(inner, numbers)}
     if kind == "record":
         fields = [
-            {"name": f"f{at}", "type": schema_of(one, numbers)} for at, one in enumerate(inner)
+            {"name": f"f{at}", "type": schema_of(part, numbers)} for at, part in enumerate(inner)
         ]
         return {"type": kind, "name": name, "fields": fields}
     branches = {}
-    for one in inner:
-        branch = schema_of(one, numbers)
+    for part in inner:
+        branch = schema_of(part, numbers)
         if not isinstance(branch, list):  # there are no unions in unions
             key = branch if isinstance(branch, str) else branch.get("name", branch["type"])
             branches.setdefault(key, branch)
@@ -126,5 +126,5 @@ def compiled(schema, **references):
 
 
 def objection(schema, payload, **references):
-    """What is wrong with a payload; None if nothing is."""
+    """The flaw of a payload, or None."""
     return dict(compiled(schema, **references).objections([payload])).get(0)

@@ -1,4 +1,4 @@
-"""Avro schemas as `compile_schema` gives them: columns judged, values made and written."""
+"""Avro schemas from `compile_schema`: columns judged, values decoded and encoded."""
 
 import math
 import struct
@@ -42,7 +42,7 @@ def test_a_column_is_judged_and_each_objection_has_its_position():
     ]
 
 
-def test_what_a_logical_type_says_is_neither_judged_nor_made():
+def test_logical_types_are_neither_judged_nor_converted():
     payload = b"\2a" + b"\x14" + b"\xff" * 10 + b"\xff" * 9 + b"\1" + b"\2z"
     schema = compiled(ORDER)
 
@@ -139,7 +139,7 @@ def test_bytes_that_a_schema_is_nothing_but_are_bare_as_confluents_serializers_w
         schema.encode("text")
 
 
-def test_a_type_without_namespace_inside_one_that_has_one():
+def test_a_type_without_namespace_inside_a_type_with_a_namespace():
     schema = compiled(
         {
             "type": "record",
@@ -225,10 +225,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("schema", "payload", "said"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_payloads_are_refused(schema, payload, said):
+@pytest.mark.parametrize(("schema", "payload", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_payloads_are_refused(schema, payload, message):
     text = objection(schema, payload)
-    assert said in text
+    assert message in text
     assert len(text) < 400
 
 

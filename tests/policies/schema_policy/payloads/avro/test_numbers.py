@@ -52,7 +52,7 @@ def test_lengths_are_not_negative():
         read_length(b"\1", 0)
 
 
-def test_a_block_says_how_many_items_and_where_it_ends():
+def test_a_block_has_the_number_of_items_and_its_end():
     assert read_block(b"\4", 0) == (2, 1, 0)
     assert read_block(b"\3\x0a", 0) == (2, 2, 7)
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Schemas as registries hold them: what is taken, and what is refused with which words."""
+"""Schemas of registries: valid schemas, and invalid schemas with their messages."""
 
 import json
 
@@ -39,7 +39,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 2}
         (record("R", "a b", namespace="x-y") | {"fields": [{"name": "a.b", "type": "int"}]}, b"\0"),
     ],
 )
-def test_what_is_taken(schema, payload):
+def test_valid_schemas(schema, payload):
     assert objection(schema, payload) is None
 
 
@@ -51,7 +51,7 @@ def test_no_default_is_refused(schema, default):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "it is not JSON: Expecting value"),
         ("record", "it is not JSON: Expecting value"),
@@ -110,10 +110,10 @@ def test_no_default_is_refused(schema, default):
         (record("R", "n" * 1000), "nnn..., which is not defined"),
     ],
 )
-def test_what_is_refused(text, said):
+def test_invalid_schemas(text, message):
     with pytest.raises(InvalidSchemaError) as raised:
         compiled(text)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 300
 
 
@@ -126,7 +126,7 @@ def test_references_in_any_order_and_in_circles():
     assert objection(record("R", "x.C"), b"", c=record("x.C", "x.D"), d=record("x.D")) is None
 
 
-def test_a_reference_that_defines_what_is_defined_is_an_error():
+def test_a_reference_that_defines_a_type_again_is_an_error():
     with pytest.raises(InvalidSchemaError, match=r"x.A is defined twice"):
         compiled(record("R", "x.A"), a=record("x.A"), other=record("x.A", "int"))
     with pytest.raises(InvalidSchemaError, match=r"x.A is defined twice"):

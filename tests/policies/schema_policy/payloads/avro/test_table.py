@@ -1,4 +1,4 @@
-"""A schema as nodes: what is one step, and that no payload makes anybody visit many of them."""
+"""A schema as nodes: types that are one step, and the bound of visited nodes for a payload."""
 
 import json
 import time
@@ -17,12 +17,12 @@ from penstock.policies.schema_policy.payloads.avro.table import (
     flatten,
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_LEVELS
-from penstock.policies.schema_policy.payloads.avro.walk import Walker, _Walk
+from penstock.policies.schema_policy.payloads.avro.walk import Walker, _PayloadWalk
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, compiled, objection
 
 
 def record(name, **fields):
-    listed = [{"name": one, "type": schema} for one, schema in fields.items()]
+    listed = [{"name": field, "type": schema} for field, schema in fields.items()]
     return {"type": "record", "name": name, "fields": listed}
 
 
@@ -31,13 +31,13 @@ def nodes(schema):
 
 
 def chain(levels, end):
-    """Records of which each has nothing but the next one, and some nulls."""
+    """Records each of which has only the next record, and some nulls."""
     for level in reversed(range(levels)):
         end = record(f"R{level}", before="null", **{f"f{level}": end, "after": "null"})
     return end
 
 
-def test_a_type_whose_values_all_have_one_size_is_one_step():
+def test_a_type_of_fixed_size_is_one_step():
     pair = record("Pair", x="double", y=record("F", z="float", n="null"))
     assert nodes({"type": "array", "items": pair})[1] == TypeNode(STEP, 12, (), ())
 
@@ -50,7 +50,7 @@ def test_a_record_has_the_fields_that_may_take_bytes():
     ]
 
 
-def test_records_that_have_nothing_but_each_other_are_one_node():
+def test_records_that_contain_only_each_other_are_one_node():
     flat = nodes(chain(5, record("Last", x="long", y="long")))
     assert flat[0] == TypeNode(CHAIN, 5, (1, 2), ("f0",))
     assert (flat[1].kind, flat[1].names) == (RECORD, ("x", "y"))
@@ -74,12 +74,12 @@ def test_a_record_that_leads_back_to_itself_has_no_end():
 def test_levels_of_a_chain_count_one_by_one(levels):
     """Around it are a record and an array, and it ends with a record."""
     schema = record("Top", list={"type": "array", "items": "R0"})
-    said = objection(schema, b"\2\0\0", chain=chain(levels, "N"), list=LIST)
-    assert (said is not None) == (levels + 3 > MAX_LEVELS)
-    assert said is None or said.endswith("is inside more than 127 records, arrays and maps")
+    reason = objection(schema, b"\2\0\0", chain=chain(levels, "N"), list=LIST)
+    assert (reason is not None) == (levels + 3 > MAX_LEVELS)
+    assert reason is None or reason.endswith("is inside more than 127 records, arrays and maps")
 
 
-def test_names_are_shown_without_what_a_terminal_would_obey():
+def test_names_are_shown_without_control_characters():
     (flat, *_) = nodes(record("R", **{"a\n\x1b[31m": "long", "b" * 999: "long"}))
     assert flat.names == ("a??[31m", "b" * (MAX_PATH + 1))
 
@@ -106,8 +106,8 @@ def test_no_payload_has_more_nodes_visited_than_it_has_bytes(item, references, d
     schema = {"type": "array", "items": item}
     count = 40_000 // len(data)
     payload = written_count(count) + data * count + b"\0"
-    visited, read = [], _Walk.read
-    monkeypatch.setattr(_Walk, "read", lambda *given: visited.append(1) or read(*given))
+    visited, read = [], _PayloadWalk.read
+    monkeypatch.setattr(_PayloadWalk, "read", lambda *given: visited.append(1) or read(*given))
     texts = {name: json.dumps(reference) for name, reference in references.items()}
     walker = Walker(flatten(parse(json.dumps(schema), texts)))
 
@@ -126,10 +126,10 @@ def test_a_large_payload_is_judged_and_explained_in_little_time(
     ready = compiled(schema, **references)
 
     began = time.thread_time()
-    (said,) = ready.objections([payload])
+    (reason,) = ready.objections([payload])
 
     assert time.thread_time() - began < 0.5
-    assert said[1] == "Avro: ends before the value does"
+    assert reason[1] == "Avro: ends before the value does"
 
 
 def written_count(number):

@@ -1,4 +1,4 @@
-"""What is said about a payload that does not fit: what is wrong, where, and no value."""
+"""The reason for a payload that does not fit: the flaw and the place, but no value."""
 
 import json
 
@@ -14,7 +14,7 @@ def record(name, **fields):
     return {
         "type": "record",
         "name": name,
-        "fields": [{"name": one, "type": schema} for one, schema in fields.items()],
+        "fields": [{"name": field, "type": schema} for field, schema in fields.items()],
     }
 
 
@@ -30,7 +30,7 @@ START = b"\2a" + b"\2b\2c"
 
 
 @pytest.mark.parametrize(
-    ("schema", "payload", "said"),
+    ("schema", "payload", "message"),
     [
         (ORDER, START[:-1], "ends before the field address.zip does"),
         (ORDER, START[:-3], "ends before the field address.street does"),
@@ -86,8 +86,8 @@ START = b"\2a" + b"\2b\2c"
         ("null", b"\0", "has 1 bytes after its end"),
     ],
 )
-def test_a_payload_that_does_not_fit(schema, payload, said):
-    assert objection(schema, payload) == f"Avro: {said}"
+def test_a_payload_that_does_not_fit(schema, payload, message):
+    assert objection(schema, payload) == f"Avro: {message}"
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_a_long_path_is_cut():
     assert len(text) < 260
 
 
-def test_the_work_is_bounded_by_the_bytes_where_fields_have_none(monkeypatch):
+def test_the_work_is_bounded_by_the_bytes_if_fields_have_none(monkeypatch):
     empty = {f"n{i}": "null" for i in range(900)}
     schema = {"type": "array", "items": record("R", on="boolean", **empty)}
     items, reads = 60, []
-    read = walk._Walk.read
-    monkeypatch.setattr(walk._Walk, "read", lambda *given: reads.append(1) or read(*given))
+    read = walk._PayloadWalk.read
+    monkeypatch.setattr(walk._PayloadWalk, "read", lambda *given: reads.append(1) or read(*given))
     payload = bytes([2 * items]) + b"\0" * (items - 1) + b"\2\0"
-    said = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
-    assert objection(schema, payload) == said
-    assert walk.objection(flatten(parse(json.dumps(schema), {})), payload) == said
+    expected = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
+    assert objection(schema, payload) == expected
+    assert walk.objection(flatten(parse(json.dumps(schema), {})), payload) == expected
     assert 0 < len(reads) <= 4 * len(payload)

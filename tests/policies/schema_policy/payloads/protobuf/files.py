@@ -90,7 +90,7 @@ def compiled(text: str, name: str = "schema.proto") -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(text)
         output = Path(folder, "set")
-        arguments = [f"-I{one}" for one in (folder, WELL_KNOWN, PROTOCS)]
+        arguments = [f"-I{path}" for path in (folder, WELL_KNOWN, PROTOCS)]
         code = protoc.main(
             ["protoc", *arguments, f"--descriptor_set_out={output}", "--include_imports", name]
         )

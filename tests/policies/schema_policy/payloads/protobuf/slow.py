@@ -1,6 +1,6 @@
 """Whether a message fits, the slow way: upb reads one, then its bytes are read again, recursively.
 
-Shares no code with what is tested. The bytes are looked at only where upb accepts them.
+Shares no code with the tested code. The bytes are read only if upb accepts them.
 """
 
 import struct
@@ -46,7 +46,7 @@ def is_unknown(field, wire, value):
     else:
         numbers = [value]
     if name == "enum" and field.enum_type.is_closed:
-        listed = {one.number for one in field.enum_type.values}
+        listed = {value.number for value in field.enum_type.values}
         return any(signed(number) not in listed for number in numbers)
     return field.message_type is not None and has_unknown(field.message_type, value)
 
@@ -68,7 +68,7 @@ def take(data):
 
 
 def fields(data):
-    """The fields of one message; of a group its number, 3 and what is in it."""
+    """The fields of a message; of a group its number, 3 and its content."""
     rest = data
     while rest:
         tag, rest = take(rest)

@@ -31,11 +31,11 @@ def described(*imports):
         (described("b.proto"), {}, False),
     ],
 )
-def test_it_is_missing_where_it_is_named_and_no_reference_has_it(text, references, expected):
+def test_it_is_missing_if_no_reference_has_it(text, references, expected):
     assert expected == is_missing(SchemaSource("PROTOBUF", text, references))
 
 
-def test_it_is_the_one_of_the_installed_package():
+def test_it_is_that_of_the_installed_package():
     file = descriptor_pb2.FileDescriptorProto.FromString(serialized())
     assert (file.name, file.package) == (NAME, "buf.validate")
-    assert {one.name for one in file.extension} >= {"message", "field", "oneof", "predefined"}
+    assert {entry.name for entry in file.extension} >= {"message", "field", "oneof", "predefined"}

@@ -35,7 +35,7 @@ def check(text, name, *, unknown=False):
 
 
 def objection(judge, data):
-    """What is said of one message."""
+    """The objection to a message."""
     return judge.objection(data, PayloadExplanations())
 
 
@@ -62,9 +62,9 @@ def filled(message, chance, depth=0):
                 else:
                     many.append(scalar(field, chance))
         elif inner is not None:
-            one = own[field] if own is not None else getattr(message, field.name)
-            one.SetInParent()
-            filled(one, chance, depth + 1)
+            part = own[field] if own is not None else getattr(message, field.name)
+            part.SetInParent()
+            filled(part, chance, depth + 1)
         elif own is not None:
             own[field] = scalar(field, chance)
         else:
@@ -163,9 +163,9 @@ def test_unknown_fields_are_found_at_every_depth(number):
     for levels in range(101):
         known, unknown = nested(levels, b"\x10\x05", number), nested(levels, b"\x48\x05", number)
         assert objection(judge, known) is None, levels
-        said = objection(judge, unknown)
-        assert said is not None, levels
-        assert said.startswith("unknown field 9 in shop.Tree"), levels
+        reason = objection(judge, unknown)
+        assert reason is not None, levels
+        assert reason.startswith("unknown field 9 in shop.Tree"), levels
         assert not judge.all_fit([known, unknown]), levels
     assert objection(judge, nested(101, b"")) == "is nested deeper than 100 levels"
     assert objection(judge, nested(5000, b"")) == "is nested deeper than 100 levels"
@@ -175,14 +175,14 @@ def test_unknown_fields_are_found_at_every_depth(number):
 @pytest.mark.parametrize(
     "many", [b"\x10\x05", inside(3, inside(1, b""))], ids=["number", "message"]
 )
-def test_what_is_deep_may_have_many_fields(many):
+def test_deep_messages_may_have_many_fields(many):
     deep = nested(80, b"\x10\x05")
     judge = check(SHOP, "shop.Tree")
     assert objection(judge, deep + many * 200_000) is None
     assert objection(judge, many * 200_000 + nested(80, b"\x48\x05")) == "has an unknown field"
 
 
-def test_what_is_deep_and_has_too_many_different_fields_is_refused(monkeypatch):
+def test_deep_messages_with_too_many_different_fields_are_refused(monkeypatch):
     """A tree of two branches, which no field repeats."""
     deep, wide = nested(80, b"\x10\x05"), b""
     judge = check(SHOP, "shop.Tree")
@@ -219,7 +219,7 @@ COSTLY = {
 
 @pytest.mark.parametrize(("text", "name", "before", "many", "end"), COSTLY.values(), ids=COSTLY)
 def test_an_explanation_is_bounded(text, name, before, many, end):
-    """To 50 ms a record where nothing else runs; more than that is left for a slow machine."""
+    """Up to 50 ms a record if nothing else runs; the rest is left for a slow machine."""
     judge = check(text, name)
     data = before + many * (1_000_000 // len(many)) + end
     assert judge.refusal(data) is not None
@@ -233,7 +233,7 @@ def test_an_explanation_is_bounded(text, name, before, many, end):
 
 
 def test_no_message_completes_another():
-    """Read into one, a message may not end in the next, nor have what only another one has."""
+    """Read into one, a message may not end in the next, nor have fields of another message."""
     whole = inside(1, b"abc")
     judge = check(SHOP, "shop.Order")
     for cut in range(1, len(whole)):
@@ -253,8 +253,8 @@ def test_an_unknown_field_is_not_hidden_by_the_next_message():
     assert not event.all_fit([place, inside(1, inside(1, b"home") + inside(2, b""))])
 
 
-def test_an_unknown_field_in_what_a_later_field_replaces_is_one():
-    """The bytes are judged, not what remains of them: readers differ in what they merge."""
+def test_an_unknown_field_in_a_replaced_value_counts():
+    """The bytes are judged, not the merged message: readers merge differently."""
     event = check(SHOP, "shop.Event")
     replaced = inside(3, b"\x48\x05") + inside(4, b"text")
     assert objection(event, replaced) == "unknown field 9 in shop.Address at address"
@@ -295,7 +295,7 @@ print(schema.objections([payload]), schema.objections([payload + b"\\x48\\x01"])
 @pytest.mark.system
 @pytest.mark.parametrize("syntax", ["proto3", "proto2"])
 def test_messages_by_the_million_take_no_worker_down(syntax, tmp_path):
-    """Each takes two bytes, and more than a kilobyte as a message of its own."""
+    """Each takes two bytes, and more than a kilobyte as a separate message."""
     optional, required = ("", "") if syntax == "proto3" else ("optional", "required int32 r = 2;")
     fields = "".join(f"{optional} int64 f{i} = {i + 1000};" for i in range(200))
     text = f'syntax = "{syntax}"; message A {{ repeated B many = 1; {required} }} message B {{ {fields} }}'

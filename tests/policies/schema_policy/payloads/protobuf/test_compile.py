@@ -61,7 +61,7 @@ def test_there_may_be_so_many_definitions(monkeypatch):
         schema_of("schema.proto", data, "A")
 
 
-def test_what_is_no_set_of_files():
+def test_invalid_sets_of_files():
     with pytest.raises(InvalidSchemaError):
         schema_of("schema.proto", b"\xff", None)
 
@@ -90,5 +90,5 @@ def test_payloads_of_confluents_serializer():
         payload = write(new(**fields), SerializationContext("orders", MessageField.VALUE))[5:]
         assert shop.objections([payload]) == []
         assert shop.decode(payload).SerializeToString() == new(**fields).SerializeToString()
-        ((_, said),) = shop.objections([payload + b"\xc0\x3e\x01"])
-        assert f"unknown field 1000 in confluent_shop.{name}" in said
+        ((_, reason),) = shop.objections([payload + b"\xc0\x3e\x01"])
+        assert f"unknown field 1000 in confluent_shop.{name}" in reason

@@ -22,7 +22,7 @@ def flaw(text, name, data, *, unknown=False):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", None),
         (inside(9, SECRET), "unknown field 9 in shop.Order"),
@@ -43,12 +43,12 @@ def flaw(text, name, data, *, unknown=False):
         (inside(3, b"\x20\x63"), None),
     ],
 )
-def test_what_is_wrong_is_named(data, said):
-    assert flaw(SHOP, "shop.Order", data) == said
+def test_the_flaw_is_named(data, message):
+    assert flaw(SHOP, "shop.Order", data) == message
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "required field id of old.Whole is missing"),
         (b"\x08\x01" + inside(3, b""), "required field name of old.Part is missing at parts"),
@@ -69,8 +69,8 @@ def test_what_is_wrong_is_named(data, said):
         (b"\x08\x01" + inside(100, b""), "required field name of old.Part is missing at spare"),
     ],
 )
-def test_proto2(data, said):
-    assert flaw(OLD, "old.Whole", data) == said
+def test_proto2(data, message):
+    assert flaw(OLD, "old.Whole", data) == message
 
 
 def test_editions():

@@ -7,7 +7,7 @@ from penstock.policies.schema_policy.payloads.protobuf.indexes import (
 )
 
 
-def test_one_byte_0_is_the_first_message():
+def test_a_single_byte_0_is_the_first_message():
     assert read_indexes(b"\x00rest") == ((0,), 1)
 
 
@@ -17,7 +17,7 @@ def test_a_count_and_positions_are_zigzag_varints():
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         (b"", "ends before its message indexes do"),
         (b"\x80", "ends before its message indexes do"),
@@ -30,6 +30,6 @@ def test_a_count_and_positions_are_zigzag_varints():
         (b"\x02\xff\xff\xff\xff\x1f", "has a message index of more than 32 bits"),
     ],
 )
-def test_what_is_none_is_said(payload, said):
-    with pytest.raises(MessageIndexError, match=f"^{said}$"):
+def test_invalid_indexes_are_reported(payload, message):
+    with pytest.raises(MessageIndexError, match=f"^{message}$"):
         read_indexes(payload)

@@ -1,4 +1,4 @@
-"""Temporary folders of which none is left by a process that is killed."""
+"""Temporary folders are removed after their process was killed."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def _temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def test_a_folder_is_there_for_as_long_as_it_is_used(tmp_path):
+def test_a_folder_exists_while_it_is_used(tmp_path):
     with locked_folder(PREFIX) as folder, locked_folder(PREFIX) as two:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
@@ -30,7 +30,7 @@ def test_a_folder_is_there_for_as_long_as_it_is_used(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_nobody_uses_is_removed_and_nothing_else(tmp_path):
+def test_only_unused_folders_are_removed(tmp_path):
     left = tmp_path / f"{PREFIX}left"
     (left / "in").mkdir(parents=True)
     others = [tmp_path / "other", tmp_path / f"{PREFIX}file", tmp_path / f"{PREFIX}link"]
@@ -44,7 +44,7 @@ def test_what_nobody_uses_is_removed_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("when", ["before it is opened", "before it is locked"])
 def test_a_folder_that_another_process_takes_for_left_is_made_again(monkeypatch, when):
-    """Between `mkdtemp` and the lock nobody can see that it is used."""
+    """Between `mkdtemp` and the lock it is not visible that it is used."""
     taken = []
 
     def open_late(path, flags):
@@ -64,7 +64,7 @@ def test_a_folder_that_another_process_takes_for_left_is_made_again(monkeypatch,
 
 
 @pytest.mark.system
-def test_who_is_killed_while_protoc_runs_leaves_nothing_after_the_next_one(tmp_path):
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     program = f"""
 import subprocess, tempfile, time
 tempfile.tempdir = {str(tmp_path)!r}

@@ -1,4 +1,4 @@
-"""Types that lose nothing: what a later field replaces is still there."""
+"""Types that lose nothing: a value that a later field replaces is still there."""
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -28,7 +28,7 @@ def test_members_of_a_oneof_are_all_kept():
     assert event.text == "text"
 
 
-def test_repeated_messages_become_one_and_numbers_stay():
+def test_repeated_messages_are_merged_and_numbers_stay():
     data = inside(3, inside(1, b"a")) + inside(3, b"\x10\x05") + b"\x20\x01" + inside(4, b"\x02")
     order = merged(SHOP, "shop.Order").FromString(data)
     assert order.lines.sku == "a"
@@ -44,7 +44,7 @@ def test_entries_of_a_map_are_messages():
     assert event.places.value.number == 1
 
 
-def test_entries_of_a_map_stand_behind_their_length_where_messages_are_groups():
+def test_entries_of_a_map_begin_with_their_length_also_if_messages_are_groups():
     part = inside(1, b"a")
     data = inside(1, b"\x08\x01" + inside(2, part)) + inside(2, inside(1, b"n") + b"\x10\x02")
     groups = b"\x1b" + part + b"\x1c" + b"\x23\x08\x07\x24"

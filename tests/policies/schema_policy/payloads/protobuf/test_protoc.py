@@ -1,4 +1,4 @@
-"""protoc in a process of its own, and texts that are made to hurt it."""
+"""protoc in a separate process, and hostile texts."""
 
 import os
 import subprocess
@@ -42,10 +42,10 @@ def compiled(text):
 def refused(text, references=None):
     with pytest.raises(InvalidSchemaError) as raised:
         compile_files(SchemaSource("PROTOBUF", text, references or {}))
-    said = str(raised.value)
-    assert len(said) < 700
-    assert "penstock-proto-" not in said
-    return said
+    reason = str(raised.value)
+    assert len(reason) < 700
+    assert "penstock-proto-" not in reason
+    return reason
 
 
 def bare(file):
@@ -58,7 +58,7 @@ def bare(file):
     return file
 
 
-def test_a_file_with_what_it_imports():
+def test_a_file_with_its_imports():
     references = {
         "acme/b.proto": PROTO3 + 'import "c d.proto"; message B { C c = 1; }',
         "c d.proto": PROTO3 + "message C {}",
@@ -119,7 +119,7 @@ def test_googles_own_files_are_protocs():
     assert FileDescriptorSet.FromString(data).file[0].message_type[0].field[0].number == 9
 
 
-def test_a_cycle_is_said():
+def test_a_cycle_is_reported():
     references = {
         "a.proto": PROTO3 + 'import "b.proto";',
         "b.proto": PROTO3 + 'import "a.proto";',
@@ -127,7 +127,7 @@ def test_a_cycle_is_said():
     assert "recursively imports itself" in refused(PROTO3 + 'import "a.proto";', references)
 
 
-def test_a_mistake_is_said_where_it_is():
+def test_a_mistake_is_reported_with_its_place():
     assert refused(PROTO3 + "\nmessage A { strin a = 1; }") == (
         'is not valid: 2:13: "strin" is not defined.'
     )
@@ -141,16 +141,16 @@ def test_a_mistake_is_said_where_it_is():
     ["/etc/passwd", "../secret.proto", "a/../../secret.proto", "./secret.proto", "//etc/passwd"],
 )
 def test_imports_do_not_leave_the_folder(imported, tmp_path):
-    said = refused(PROTO3 + f'import "{imported}"; message A {{}}')
-    assert "root:" not in said
-    assert "not found" in said or "not allowed" in said
+    reason = refused(PROTO3 + f'import "{imported}"; message A {{}}')
+    assert "root:" not in reason
+    assert "not found" in reason or "not allowed" in reason
 
 
 def test_an_absolute_import_is_not_even_read(tmp_path):
     secret = tmp_path / "secret.proto"
     secret.write_text(PROTO3 + "message Secret {}")
-    said = refused(PROTO3 + f'import "{secret}"; message A {{ Secret s = 1; }}')
-    assert "File not found" in said
+    reason = refused(PROTO3 + f'import "{secret}"; message A {{ Secret s = 1; }}')
+    assert "File not found" in reason
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_names_that_collide():
 
 
 def test_names_are_not_arguments_nor_python(tmp_path, monkeypatch):
-    """Names that protoc, or Python, would take for something else are names of files."""
+    """Names that have another meaning for protoc, or Python, are names of files."""
     marker = tmp_path / "ran"
     code = f"open({str(marker)!r}, 'w')"
     monkeypatch.setenv("PYTHONSTARTUP", str(marker))
@@ -211,11 +211,11 @@ MANY = "x{" * 100_000 + "}" * 100_000
     ],
 )
 def test_hostile_texts_end_no_process_but_their_own(text):
-    said = refused(text)
-    assert all(character.isprintable() for character in said)
+    reason = refused(text)
+    assert all(character.isprintable() for character in reason)
 
 
-def test_what_is_too_large_is_not_compiled():
+def test_a_schema_that_is_too_large_is_not_compiled():
     assert refused(" " * (protoc.MAX_TEXT_BYTES + 1)) == "is larger than 8 MiB with its references"
     half = " " * (protoc.MAX_TEXT_BYTES // 2)
     assert "larger" in refused(half, {"a": half, "b": " "})
@@ -237,7 +237,7 @@ def test_limits_of_the_process(monkeypatch):
     )
 
 
-def test_what_is_not_the_schemas_fault_is_no_objection_to_it(monkeypatch):
+def test_other_failures_are_no_objection_to_a_schema(monkeypatch):
     monkeypatch.setattr(protoc, "_WALL_SECONDS", 0.001)
     with pytest.raises(TimeoutError):
         compile_files(SchemaSource("PROTOBUF", PROTO3))
@@ -248,7 +248,7 @@ def test_what_is_not_the_schemas_fault_is_no_objection_to_it(monkeypatch):
 
 
 def test_who_waits_for_it_and_is_killed_leaves_no_process(tmp_path):
-    os.mkfifo(tmp_path / "a.proto")  # protoc waits until somebody writes
+    os.mkfifo(tmp_path / "a.proto")  # protoc waits for a writer
     script = Path(protoc.__file__).with_name("limited_protoc.py").read_text()
     folder = Path(protoc.grpc_tools.__file__).resolve().parents[1]
     limits = (str(protoc._MEMORY_BYTES), "60", "1000000")
@@ -278,7 +278,7 @@ def _until(found):
 def _opened(fifo):
     try:
         return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # nobody has opened it for reading
+    except OSError:  # there is no reader
         return None
 
 

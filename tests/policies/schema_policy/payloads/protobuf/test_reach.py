@@ -25,7 +25,7 @@ def test_required_fields_are_found_in_extensions_too():
     assert reach(EDITION, "modern.Item").required
 
 
-def test_what_contains_itself_is_not_shallow():
+def test_a_recursive_message_is_not_shallow():
     assert not reach(SHOP, "shop.Tree").shallow
     assert not reach(SHOP, "shop.Event").shallow  # google.protobuf.Struct
 

@@ -117,7 +117,7 @@ def test_decode_and_encode_keep_the_indexes(shop):
     assert shop.encode(value) == b"\x02\x00" + inside(1, b"x")
 
 
-def test_what_does_not_fit_is_not_decoded_or_encoded(shop):
+def test_a_message_that_does_not_fit_is_not_decoded_or_encoded(shop):
     with pytest.raises(ValueError, match="not a message of the schema") as raised:
         shop.decode(b"\x00\x0a\x7f" + SECRET)
     assert "4111" not in str(raised.value)

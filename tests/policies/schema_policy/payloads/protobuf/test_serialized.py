@@ -39,12 +39,14 @@ def test_a_descriptor_is_compiled_like_a_text():
 @pytest.mark.parametrize(
     "line", [LINE, described("elsewhere/line.proto", "shop", "Line")], ids=["text", "descriptor"]
 )
-def test_descriptors_and_texts_refer_to_one_another(line):
+def test_descriptors_and_texts_refer_to_each_other(line):
     imports = ["google/protobuf/timestamp.proto", "line.proto"]
     order = described("x.proto", "shop", "Order", imports=imports, of=".shop.Line")
     text = 'import "line.proto"; message Order { optional shop.Line one = 1; }'
-    for one in (order, text):
-        compiled = compile_protobuf(SchemaSource("PROTOBUF", one, {"line.proto": line}))
+    for text_or_descriptor in (order, text):
+        compiled = compile_protobuf(
+            SchemaSource("PROTOBUF", text_or_descriptor, {"line.proto": line})
+        )
         assert compiled.objections([b"\x00\x0a\x02\x08\x01"]) == []
         assert len(compiled.objections([b"\x00\x0a\x02\x38\x01"])) == 1
 
@@ -58,13 +60,13 @@ def test_descriptors_and_texts_refer_to_one_another(line):
     ],
     ids=["no descriptor", "an unknown type", "an unknown import"],
 )
-def test_what_cannot_be_used_is_told(text, why):
+def test_an_unusable_descriptor_is_reported(text, why):
     with pytest.raises(InvalidSchemaError, match=f"^is not valid: +{why}"):
         compile_protobuf(SchemaSource("PROTOBUF", text))
 
 
 @pytest.mark.parametrize("text", ["", " \n", LINE, "abc", "a=b", "=="])
-def test_a_text_is_none(text):
+def test_a_text_is_no_descriptor(text):
     assert descriptor_in(text) is None
 
 

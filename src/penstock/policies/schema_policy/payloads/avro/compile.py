@@ -28,7 +28,7 @@ _VALUE: Final = "value"
 class AvroSchema:
     """Judges payloads by the Avro schema that wrote them.
 
-    A payload fits if its bytes are those of the schema's types. What a logical type says beyond
+    A payload fits if its bytes have the schema's types. The meaning of a logical type
     is not judged, as the specification has readers ignore a logical type that they cannot use.
 
     Where the schema itself is `bytes`, any payload fits, and is the value: Confluent's serializers
@@ -43,7 +43,7 @@ class AvroSchema:
     def objections(
         self, payloads: Sequence[bytes | memoryview], start: int = 0
     ) -> Iterable[tuple[int, str]]:
-        """Return the position of each payload that does not fit, with what is wrong and where."""
+        """Return the position of each payload that does not fit, with the reason and the place."""
         if self._is_bare:
             return ()
         objections: Iterable[tuple[int, str]] = self._judge.objections(payloads, start)
@@ -52,9 +52,9 @@ class AvroSchema:
     def decode(self, payload: bytes) -> object:
         """Return fastavro's value of a payload that fits.
 
-        Logical types are left as what they are made of: a date is a number. Where a union has
-        several named types, a value of one of them is a pair: the type's full name, and the
-        value; so `encode` knows it again.
+        Logical types keep their underlying type: a date is a number. If a union has
+        several named types, a value of it is a pair: the type's full name, and the
+        value; `encode` uses the name.
 
         Raises:
             ValueError: The payload does not fit.
@@ -110,13 +110,13 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
     """Compile an Avro schema.
 
     Raises:
-        InvalidSchemaError: It is not one, refers to what is not there, or is too large.
+        InvalidSchemaError: It is not an Avro schema, refers to a missing type, or is too large.
     """
     return AvroSchema(parse(source.text, dict(source.references)))
 
 
 def _judge(nodes: list[TypeNode]) -> Any:
-    """Return what judges payloads by nodes: the native implementation, or Python's."""
+    """Return the judge of payloads by nodes: the native implementation, or Python's."""
     native, _ = find_native()
     if native is None:
         return Walker(nodes)

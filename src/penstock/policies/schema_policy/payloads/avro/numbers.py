@@ -52,7 +52,7 @@ def read_block(data: bytes, position: int) -> tuple[int, int, int]:
     """Read how many items follow; a negative number says that the size in bytes follows, too.
 
     Returns:
-        How many items; the position behind it; where the block says that it ends, or 0.
+        How many items; the position after it; the end of the block, or 0 if it is not given.
 
     Raises:
         IndexError: The data end before it does.

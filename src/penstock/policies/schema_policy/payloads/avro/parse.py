@@ -6,9 +6,9 @@ defaults, aliases, documentation, logical types. Registries hold schemas with de
 some libraries accept.
 
 The rules of names are those of `org.apache.avro.Schema.Parser` without validation of names
-(`NameValidator.NO_VALIDATION`), by which Confluent's `AvroSchema` reads what is registered already:
+(`NameValidator.NO_VALIDATION`), with which Confluent's `AvroSchema` reads registered schemas:
 any text that is not empty. Registries hold names with `$` (of Java's nested classes) and `-`. A
-name without a dot is of the namespace around it, and of none where that has no such name.
+name without a dot belongs to the namespace around it, and of none where that has no such name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def parse(text: str, references: dict[str, str]) -> AvroType:
         references: The texts of all that it refers to, by name.
 
     Raises:
-        InvalidSchemaError: It is not an Avro schema, refers to what is not there, or is too large.
+        InvalidSchemaError: It is not an Avro schema, refers to a missing type, or is too large.
     """
     parser = _Parser()
     for other in dict.fromkeys(references.values()):
@@ -150,7 +150,7 @@ class _Parser:
     def _define(
         self, owner: AvroType, kind: str, schema: dict[str, Any], namespace: str
     ) -> tuple[AvroType, str]:
-        """Add a named type, and return it with the namespace of what is inside it."""
+        """Add a named type, and return it with the namespace for its content."""
         full = full_name(schema, namespace)
         if not full:
             raise InvalidSchemaError(f"a type {kind} has no name")
@@ -168,7 +168,7 @@ def full_name(schema: dict[str, Any], namespace: str) -> str:
 
     Args:
         schema: The JSON object that defines it.
-        namespace: Of what is around it.
+        namespace: That of the enclosing type.
     """
     name, given = schema.get("name"), schema.get("namespace")
     if not isinstance(name, str) or name.endswith("."):
@@ -194,7 +194,7 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        # A JSONDecodeError quotes nothing: what was expected, and where.
+        # A JSONDecodeError contains no value: the expected character, and the position.
         raise InvalidSchemaError(f"it is not JSON: {error}") from None
 
 

@@ -1,7 +1,7 @@
 """A schema as a flat table, which `walk.py` and `native/src/avro/` read payloads by.
 
-A node represents a type, and names others by their numbers; 0 is the schema's own. Types whose
-values all take the same number of bytes are one step, whatever is in them. Where the only thing in
+A node represents a type, and names others by their numbers; 0 is the schema. Types whose
+values all take the same number of bytes are one step, with any content. If the only part of
 a record that takes bytes is another record, and so on, the way through them is one node, too: then
 a payload cannot make anybody visit more than about three nodes for each of its bytes.
 """
@@ -81,7 +81,7 @@ def flatten(root: AvroType) -> list[TypeNode]:
 
 
 def _below(schema: AvroType, chain: _Chain | None) -> tuple[Sequence[str], Sequence[AvroType]]:
-    """Return the names and the types of what is in a value."""
+    """Return the names and the types of the parts of a value."""
     if schema.size is not None:
         return (), ()
     if chain:

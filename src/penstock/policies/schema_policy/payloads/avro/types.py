@@ -16,7 +16,7 @@ MAX_LEVELS: Final = 127
 """How deep records, arrays and maps may be in each other, in a schema and in a payload.
 
 As deep as arrays and objects of JSON (`penstock.policies.json_schema.check`). fastavro reads a
-value by recursion in C, without a limit: some thousand levels end the process.
+value by recursion in C, without a limit: a few thousand levels end the process.
 """
 MAX_EMPTY: Final = 1000
 """How many values that take no bytes one value may have outside arrays and maps."""
@@ -40,8 +40,8 @@ class AvroType:
         size: How many bytes each value takes; None where that differs.
         empty: How many values that take no bytes it has, itself included, outside arrays, maps
             and unions.
-        tags: What `confluent:tags` says of a record's fields, by their names.
-        rules: What `confluent:rules` says of a record's fields, by their names; of the record
+        tags: `confluent:tags` of a record's fields, by their names.
+        rules: `confluent:rules` of a record's fields, by their names; those of the record
             itself by the empty name.
         logical: The declaration of a type that names a logical type.
     """
@@ -58,7 +58,7 @@ class AvroType:
 
     @property
     def name_in_values(self) -> str:
-        """Its name in fastavro's schemas and values, where the words for kinds are no names."""
+        """Its name in fastavro's schemas and values, where the words for kinds are not names."""
         return f"the-type-{self.name}" if self.name in _KINDS else self.name
 
     def fields(self) -> Iterator[tuple[str, AvroType]]:

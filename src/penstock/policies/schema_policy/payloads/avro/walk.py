@@ -1,6 +1,6 @@
-"""Payloads judged in Python: what is wrong first, and where.
+"""Judges payloads in Python: the first fault, and its place.
 
-The fallback for `native/src/avro/`, which says the same of the same bytes, and its oracle in tests.
+The fallback for `native/src/avro/`, which has the same results, and its oracle in tests.
 The work is bounded by the payload's bytes (see `table.py`), and items that take none are counted.
 """
 
@@ -66,7 +66,7 @@ class Walker:
     def objections(
         self, payloads: Sequence[bytes | memoryview], start: int = 0
     ) -> Iterator[tuple[int, str]]:
-        """Yield the position of each payload that does not fit, with what is wrong and where."""
+        """Yield the position of each payload that does not fit, with the reason and the place."""
         for position, payload in enumerate(payloads):
             text = objection(self._nodes, bytes(payload), start)
             if text is not None:
@@ -74,14 +74,14 @@ class Walker:
 
 
 def objection(nodes: Sequence[TypeNode], payload: bytes, start: int = 0) -> str | None:
-    """Return what is wrong with a payload, and where; None where it fits.
+    """Return the first fault of a payload, and its place; None if it fits.
 
     Args:
         nodes: The schema's.
         payload: One value in Avro's binary encoding.
         start: Where in the bytes it starts.
     """
-    walk = _Walk(nodes, payload)
+    walk = _PayloadWalk(nodes, payload)
     try:
         end = walk.read(0, start, 0)
     except UnfitError as error:
@@ -92,10 +92,10 @@ def objection(nodes: Sequence[TypeNode], payload: bytes, start: int = 0) -> str 
     return f"Avro: has {behind} bytes after its end" if behind else None
 
 
-class _Walk:
+class _PayloadWalk:
     """One payload's pass. Each method takes a node and where its value starts, and returns its end.
 
-    What raises leaves the way there in `_path`, from the innermost step to the outermost: to keep
+    An exception leaves its path in `_path`, from the innermost step to the outermost: to track
     it all the time would take as long as the rest.
     """
 

@@ -2,14 +2,14 @@
 
 A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
 items of one message of a type made for this, and read with one call. All of them become one item,
-of a type that loses nothing thereby (`merging.py`). Whether upb kept a field that it does not know
-is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
-required fields, the items are read a second time, each for itself.
-Only a yes counts for the whole batch; otherwise each payload is judged alone.
+of a type that loses nothing in this way (`merging.py`). Whether upb kept a field that it does not
+know is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
+required fields, the items are read a second time, one by one. Only acceptance counts for the
+complete batch; otherwise each payload is judged separately.
 
-DiscardUnknownFields looks 64 levels deep and says nothing about what is deeper. Messages of types
+DiscardUnknownFields goes 64 levels deep and reports nothing about deeper levels. Messages of types
 that may be deeper are read inside of as many levels as make upb refuse what is too deep for it. A
-message that is refused therefore is looked at once more, from the top and from some levels below.
+message that is refused for that is judged once more, from the top and from some levels below.
 
 A verdict is upb's, and takes as long as upb takes to read the bytes a few times. Why a message does
 not fit is found separately, and bounded (`flaws.py`).
@@ -77,7 +77,7 @@ class MessageCheck:
             descriptor: The type of the messages.
             pool: Where it is; may get one more file.
             merging_pool: The same files as `merging.py` makes them; gets one more file.
-            allow_unknown_fields: Whether unknown fields are no objection.
+            allow_unknown_fields: Whether unknown fields are allowed.
         """
         reach = reach_of(descriptor)
         self.new: Any = GetMessageClass(descriptor)
@@ -94,7 +94,7 @@ class MessageCheck:
             self._each = _batch_class(descriptor, pool, repeated=True)
 
     def all_fit(self, messages: Sequence[bytes | memoryview]) -> bool:
-        """Return whether every message fits; False where each has to be looked at alone."""
+        """Return whether every message fits; False if each has to be judged separately."""
         sizes = list(map(len, messages))
         header = _HEADERS.__getitem__ if max(sizes, default=0) < _LENGTHS else _header
         items = chain.from_iterable(zip(map(header, sizes), messages, strict=True))
@@ -108,26 +108,26 @@ class MessageCheck:
             return False
 
     def objection(self, data: bytes, explanations: PayloadExplanations) -> str | None:
-        """Return why one message does not fit; None where it does.
+        """Return why a message does not fit; None if it fits.
 
         Args:
             data: The message.
-            explanations: Those of its batch; where there may be no more, `refusal` says all.
+            explanations: Those of its batch; if it may have no more, `refusal` is the reason.
         """
-        said = self.refusal(data)
-        if said is None:
+        refusal = self.refusal(data)
+        if refusal is None:
             return None
-        return explanations.ask(partial(self.explanation, data)) or said
+        return explanations.explain(partial(self.explanation, data)) or refusal
 
     def refusal(self, data: bytes) -> str | None:
-        """Return what upb says against one message, in a few words; None where it fits."""
+        """Return upb's objection to a message, in a few words; None if it fits."""
         try:
             message = self._merging_class.FromString(data)
             if self._each is not None and not self.new.FromString(data).IsInitialized():
                 return _INCOMPLETE
         except DecodeError as error:
-            said = str(error)
-            return next((text for part, text in _REASONS if part in said), _CORRUPT)
+            words = str(error)
+            return next((text for part, text in _REASONS if part in words), _CORRUPT)
         if self._allowed:
             return None
         size = message.ByteSize()
@@ -139,11 +139,11 @@ class MessageCheck:
         return None if size == message.ByteSize() else _UNKNOWN
 
     def explanation(self, data: bytes) -> str | None:
-        """Return what is wrong first in a message that does not fit, and where.
+        """Return the first fault of a message that does not fit, and its place.
 
         Returns:
-            None where that takes more than `flaws.MAX_STEPS` to find, or is another objection of
-            upb's than one to a field: then all there is to say is what `refusal` says.
+            None if it takes more than `flaws.MAX_STEPS` to find, or if upb's objection is not about
+            a field: then the only reason is that of `refusal`.
         """
         try:
             return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
@@ -151,9 +151,9 @@ class MessageCheck:
             return None
 
     def _parts(self, message: Any) -> list[Any] | None:
-        """Return a message, and what is in it as many levels below that all of it is reached.
+        """Return a message, and its content as many levels below that all of it is reached.
 
-        The type is one that loses nothing: of repeated messages there is one.
+        The type loses nothing: repeated messages are single fields.
 
         Returns:
             None where it has more than `MAX_FIELDS` above those.

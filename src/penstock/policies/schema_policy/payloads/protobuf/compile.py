@@ -1,4 +1,4 @@
-"""A .proto file and what it imports, ready to judge messages."""
+"""A .proto file and its imports, ready to judge messages."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def compile_protobuf(source: SchemaSource, *, allow_unknown_fields: bool = False
     """Compile a .proto file: proto2, proto3 or an edition that protoc knows.
 
     Args:
-        source: The text, and those of what it imports, by the names in `import`. Without `message`
-            payloads begin with message indexes, which say what type of the file a message has.
+        source: The text, and those of its imports, by the names in `import`. Without `message`
+            payloads begin with message indexes, which identify the type of a message in the file.
         allow_unknown_fields: Whether fields that a type does not have are no objection.
 
     Raises:
@@ -46,7 +46,7 @@ def schema_of(
 
     Args:
         name: Its name in the set.
-        compiled: A serialized `FileDescriptorSet`, what is imported first.
+        compiled: A serialized `FileDescriptorSet`, with imports first.
         message: The full name of a message, or None for message indexes.
         allow_unknown_fields: Whether fields that a type does not have are no objection.
 

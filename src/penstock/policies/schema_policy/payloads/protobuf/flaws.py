@@ -1,6 +1,6 @@
 """Where in a message upb's objection lies: the bytes read once more, field by field.
 
-upb says that there is something, never where. This is the slow way, for what is refused already,
+upb reports that there is a fault, but not where. This is the slow way, for refused messages,
 and bounded: beyond `MAX_STEPS` nothing is found. Each takes about a microsecond at most.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 MAX_STEPS: Final = 40_000
-"""How many numbers, messages and required fields are looked at; of long numbers each byte."""
+"""The most numbers, messages and required fields to read; of long numbers each byte counts."""
 MAX_DEPTH: Final = 100
 _VARINT, _FIXED64, _BYTES, _START, _END, _FIXED32 = range(6)
 _MAX_NUMBER: Final = 2**29 - 1
@@ -36,14 +36,14 @@ _WIRE_TYPES: Final = {
 
 
 class TooManyFieldsError(ValueError):
-    """More than is looked at."""
+    """More than the limit."""
 
 
 class _Frame(NamedTuple):
     type: _Type
     path: tuple[str, ...]
     end: int
-    group: int  # the number of the field that an end-group tag ends; 0 for what has a length
+    group: int  # the number of the field that an end-group tag ends; 0 for a field with a length
     seen: set[int]
 
 
@@ -52,7 +52,7 @@ class FlawError(ValueError):
 
 
 class Flaws:
-    """Finds what is wrong in messages of a pool's types, of which it remembers those it has met."""
+    """Finds faults in messages of a pool's types, and remembers the types."""
 
     def __init__(self) -> None:
         self._types: dict[str, _Type] = {}
@@ -60,7 +60,7 @@ class Flaws:
     def find(
         self, data: bytes, descriptor: Descriptor, *, allow_unknown_fields: bool
     ) -> str | None:
-        """Return what is wrong first in a message, and where; None where nothing is.
+        """Return the first fault of a message, and its place; None if there is none.
 
         Args:
             data: The message.
@@ -68,17 +68,17 @@ class Flaws:
             allow_unknown_fields: Whether unknown fields are passed over.
 
         Raises:
-            TooManyFieldsError: Nothing is wrong with what the first `MAX_STEPS` reach (tags,
+            TooManyFieldsError: There is no fault in the first `MAX_STEPS` steps (tags,
                 lengths, values, messages, required fields), and there is more.
         """
         try:
-            _Walk(data, self, allow_unknown_fields=allow_unknown_fields).walk(descriptor)
+            _MessageWalk(data, self, allow_unknown_fields=allow_unknown_fields).walk(descriptor)
         except FlawError as flaw:
             return str(flaw)
         return None
 
     def type_of(self, message: Descriptor) -> _Type:
-        """Return what is known of a type."""
+        """Return the known facts about a type."""
         found = self._types.get(message.full_name)
         if found is None:
             found = self._types[message.full_name] = _Type(message)
@@ -86,7 +86,7 @@ class Flaws:
 
 
 class _Type:
-    """A message type: to ask its descriptor for each field again takes ten times as long."""
+    """A message type: to get each field from its descriptor again takes ten times as long."""
 
     def __init__(self, message: Descriptor) -> None:
         self.name: str = message.full_name
@@ -127,7 +127,7 @@ class _Known(NamedTuple):
         return wire_type == self.wire_type or (self.may_be_packed and wire_type == _BYTES)
 
 
-class _Walk:
+class _MessageWalk:
     def __init__(self, data: bytes, flaws: Flaws, *, allow_unknown_fields: bool) -> None:
         self._data = data
         self._flaws = flaws
@@ -202,7 +202,7 @@ class _Walk:
                 raise FlawError(f"{_path(frame, known)} is not UTF-8") from None
 
     def _packed(self, frame: _Frame, known: _Known, end: int) -> None:
-        """Look at packed numbers only where it says something that upb does not say: enums."""
+        """Read packed numbers only if upb does not report the fault: enums."""
         if self._allowed:
             return
         inside = frame._replace(end=end)

@@ -1,7 +1,7 @@
 """Message indexes: which message of a .proto file a payload holds, by Confluent's wire format.
 
 A count and as many positions, each a zigzag varint: the message in the file, the message nested in
-that one, and so on. `[0]`, the first message, is written as one byte 0.
+that message, and so on. `[0]`, the first message, is written as one byte 0.
 Source: "Wire format" in Confluent's documentation of serializers.
 """
 
@@ -15,14 +15,14 @@ _MAX_VARINT: Final = 5
 
 
 class MessageIndexError(ValueError):
-    """Message indexes that cannot be read; the text says why."""
+    """Message indexes that cannot be read; the text has the reason."""
 
 
 def read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
     """Return the indexes that a payload begins with, and where the message starts.
 
     Raises:
-        MessageIndexError: There are none that can be read.
+        MessageIndexError: They cannot be read.
     """
     count, position = _zigzag(payload, 0)
     if count == 0:

@@ -1,4 +1,4 @@
-"""Run by `protoc.py` as a process of its own: protoc, with limits that it cannot leave.
+"""Run by `protoc.py` as a separate process: protoc, with limits that it cannot exceed.
 
 The arguments are the folder of grpc_tools, the limits in bytes of memory, seconds of CPU and bytes
 of a file, and then what protoc gets. Nothing of penstock is imported: an isolated Python need not
@@ -29,7 +29,7 @@ def main() -> int:
     ):
         _, hard = resource.getrlimit(limit)
         lower = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        # Of the two limits of CPU the lower one ends a process by a signal that says so.
+        # Of the two limits of CPU time, the lower ends a process with a distinct signal.
         resource.setrlimit(limit, (lower, hard if limit == resource.RLIMIT_CPU else lower))
     sys.path.append(folder)  # an isolated Python does not see PYTHONPATH
     from grpc_tools import protoc  # noqa: PLC0415 - within the limits

@@ -1,4 +1,4 @@
-"""Temporary folders of which none is left for long, whatever ends the process that made them.
+"""Temporary folders that are removed soon, even if the process that made them is killed.
 
 A worker may be killed at any time, and can remove nothing then. So each folder is locked by the
 process that uses it (flock(2)), a lock that ends with the process; and who makes a folder first

@@ -1,12 +1,12 @@
 """Types that read the same bytes as a schema's, and lose nothing when messages are merged.
 
-Protobuf merges what comes twice: of numbers and strings the last counts, messages become one. So
+Protobuf merges repeated fields: of numbers and strings the last counts, messages become one. So
 many payloads can be read into one message, and an unknown field in any of them is still there,
-unless what it is in was replaced: a member of a oneof by another member, a value of a map by
-another entry for its key. Here nothing is: oneofs are fields of their own, maps are the entries
-of the wire, with a length before them whatever the file says of messages (editions). And
-repeated messages and strings are single fields, read from the same bytes, and merged, too:
-then little memory is taken, whatever comes.
+unless its parent was replaced: a member of a oneof by another member, a value of a map by another
+entry for its key. Here nothing is replaced: oneofs are separate fields, maps are the entries of the
+wire, with a length before them even if the file uses another encoding (editions). And repeated
+messages and strings are single fields, read from the same bytes, and merged, too: so they take
+little memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def _put_lengths(message: DescriptorProto, name: str) -> None:
-    """Have entries of maps, and the messages in them, begin with their length.
+    """Let entries of maps, and the messages in them, begin with their length.
 
     They do as long as the type is one of a map, also where `features.message_encoding` is
     `DELIMITED`; as types like others they would inherit that.

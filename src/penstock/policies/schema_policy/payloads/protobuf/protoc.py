@@ -1,9 +1,9 @@
-"""Texts of .proto files, compiled by grpcio-tools' protoc in a process of its own.
+"""Compiles texts of .proto files with grpcio-tools' protoc in a separate process.
 
-protoc is C++ that reads what a registry gives: it runs apart, so that whatever a text does to it
-ends that process only. It gets an isolated Python, an empty environment, a temporary folder that is
-not its working directory, limits, no plugin, and one file name on its command line: ours. Names of
-references become names of files, and nothing else, after they were checked; protoc itself opens no
+protoc is C++ that reads texts from a registry: it runs in a separate process, so that a text can
+end only that process. It gets an isolated Python, an empty environment, a temporary folder that is
+not its working directory, limits, no plugin, and one file name on its command line. Names of
+references become only names of files, after they were checked; protoc opens no
 import that leaves its folders.
 """
 
@@ -37,10 +37,10 @@ _MAX_NAME_PART: Final = 200
 _MAX_MESSAGE: Final = 500
 _MEMORY_BYTES: Final = 2 * 2**30
 _CPU_SECONDS: Final = 7
-"""Less than `policy.preparation.timeout.ms` by default: who hits this limit gets an error, and the
-worker goes on. 4 MB of fields take a third of it."""
+"""Less than `policy.preparation.timeout.ms` by default: a schema at this limit gets an error, and
+the worker continues. 4 MB of fields take a third of it."""
 _WALL_SECONDS: Final = 60
-"""Only ends a process that waits for ever; work is bounded by `_CPU_SECONDS`."""
+"""Ends a process that hangs; its work is bounded by `_CPU_SECONDS`."""
 _FILE_BYTES: Final = 16 * 2**20
 _OURS: Final = "google/protobuf/"
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f\\:]+")
@@ -54,13 +54,13 @@ _TOO_MUCH: Final = {
 def compile_files(source: SchemaSource) -> tuple[str, bytes]:
     """Compile a schema with its references, each a text or a serialized descriptor in base64.
 
-    `google/protobuf/*.proto` are protoc's own, whatever the references say. `confluent/*.proto` and
+    `google/protobuf/*.proto` are protoc's, regardless of the references. `confluent/*.proto` and
     `google/type/*.proto`, which Confluent's serializers never send as references, are ours unless
     a reference has the name; so is `buf/validate/validate.proto` where protovalidate is installed.
 
     Returns:
-        The name that the schema has as a file, and a serialized `FileDescriptorSet` of it and all
-        that it imports, what is imported first.
+        The name that the schema has as a file, and a serialized `FileDescriptorSet` of it and its
+        imports, with imports first.
 
     Raises:
         InvalidSchemaError: It is too large, has a reference whose name is not that of a file, or
@@ -91,9 +91,9 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
         if code == 0:
             return name, output.read_bytes()
         with complaints.open("rb") as file:
-            said = file.read(64 * 1024).decode(errors="replace")
-    said = said.replace(f"{texts}/", "").replace(f"{descriptors}: ", "its base64: ")
-    raise InvalidSchemaError(_complaint(code, said, name))
+            complaint = file.read(64 * 1024).decode(errors="replace")
+    complaint = complaint.replace(f"{texts}/", "").replace(f"{descriptors}: ", "its base64: ")
+    raise InvalidSchemaError(_complaint(code, complaint, name))
 
 
 def _check_size(source: SchemaSource) -> None:
@@ -149,7 +149,7 @@ def _run(texts: Path, descriptors: Path, output: Path, complaints: Path, name: s
             *(str(Path(grpc_tools.__file__).resolve().parents[1]),),
             *(str(_MEMORY_BYTES), str(_CPU_SECONDS), str(_FILE_BYTES)),
             *(f"-I{folder}" for folder in (texts, ours, protocs)),
-            f"--descriptor_set_in={descriptors}",  # what is in no folder
+            f"--descriptor_set_in={descriptors}",  # files that are in no folder
             f"--descriptor_set_out={output}",
             "--include_imports",
             name,
@@ -172,19 +172,19 @@ _WARNING: Final = re.compile(r": warning: |^WARNING: |^[IW]\d{4} ")
 """Protoc's own, and those of the library that writes its log."""
 
 
-def _complaint(code: int, said: str, name: str) -> str:
+def _complaint(code: int, complaint: str, name: str) -> str:
     if code < 0:
         number = -code
         if number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT}:
             raise OSError(f"protoc was ended by signal {number}")
         return _TOO_MUCH.get(signal.Signals(number), f"ends protoc by signal {number}")
-    if "MemoryError" in said or "bad_alloc" in said:
+    if "MemoryError" in complaint or "bad_alloc" in complaint:
         return _TOO_MUCH[signal.SIGABRT]
-    if "Traceback" in said:
+    if "Traceback" in complaint:
         raise OSError("protoc could not be started")
-    if "File too large" in said:
+    if "File too large" in complaint:
         return _TOO_MUCH[signal.SIGXFSZ]
-    lines = [line for line in said.splitlines() if line.strip() and not _WARNING.search(line)]
+    lines = [line for line in complaint.splitlines() if line.strip() and not _WARNING.search(line)]
     first = lines[0] if lines else f"protoc ended with code {code}"
     # What protoc quotes of a text may hold anything.
     shown = "".join(c if c.isprintable() else "?" for c in first)[:_MAX_MESSAGE]

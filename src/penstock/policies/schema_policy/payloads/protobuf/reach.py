@@ -26,7 +26,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(descriptor: Descriptor) -> Reach:
-    """Return what a message type can hold."""
+    """Return the types that a message type can contain."""
     inside: dict[str, dict[str, Descriptor]] = {}
     required = False
     unseen = [descriptor]

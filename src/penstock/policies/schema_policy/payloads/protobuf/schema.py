@@ -1,14 +1,14 @@
 """Payloads judged by a .proto file.
 
-- `Any` is judged as the message that it is: a type's URL and bytes, whose content is not looked at.
-- Numbers that an enum of proto3 does not have are values like others; an enum of proto2 is closed,
+- `Any` is judged as a message: a type's URL and bytes, whose content is not judged.
+- Numbers that an enum of proto3 does not have are valid values; an enum of proto2 is closed,
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
 - Strings of proto2 need not be UTF-8; to read such a string from what `decode` returns raises a
   UnicodeDecodeError, whose text shows a byte.
-- Unknown fields are looked for in the bytes: also in what a later field replaces.
-- Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
+- Unknown fields are searched in the bytes: also in values that a later field replaces.
+- Memory: upb's memory for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
   one message: packed numbers take at most eight times their bytes, messages next to nothing. Types
   with required fields, and `decode`, take a message as it is: an empty one in a repeated field is
   two bytes on the wire, and in memory the size of its type. Where there is not enough, upb refuses
@@ -62,7 +62,7 @@ class ProtobufSchema:
             merging_pool: The same files as `merging.py` makes them.
             file: The file that message indexes are about.
             message: The type of all messages, where payloads have no message indexes.
-            allow_unknown_fields: Whether unknown fields are no objection.
+            allow_unknown_fields: Whether unknown fields are allowed.
         """
         self._pool, self._merging_pool = pool, merging_pool
         self._file = file
@@ -260,7 +260,7 @@ class _Chunk:
             self.judge(refused)
 
     def judge(self, refused: list[tuple[int, str]]) -> None:
-        """Judge what was gathered."""
+        """Judge the gathered payloads."""
         if self._messages and not self._checks[0].all_fit(self._messages):
             for position, message in zip(self._positions, self._messages, strict=True):
                 objection = _objection(self._checks, bytes(message), self._explanations)
@@ -293,10 +293,10 @@ def _judged(
 def _objection(
     checks: tuple[MessageCheck, ...], message: bytes, explanations: PayloadExplanations
 ) -> str | None:
-    said: list[str] = []
+    found: list[str] = []
     for check in checks:
         objection = check.objection(message, explanations)
         if objection is None:
             return None
-        said.append(objection)
-    return "; or, as other clients count messages, ".join(said)
+        found.append(objection)
+    return "; or, as other clients count messages, ".join(found)

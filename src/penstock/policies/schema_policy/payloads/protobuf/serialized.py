@@ -1,7 +1,7 @@
-"""Schemas that are a serialized `FileDescriptorProto` in base64, in place of a text.
+"""Schemas that are a serialized `FileDescriptorProto` in base64, instead of a text.
 
-Confluent's client for Python registers them so (`ProtobufSerializer`), and a registry may give
-back what was registered. They are not read here, but by protoc, in its own process.
+Confluent's client for Python registers them so (`ProtobufSerializer`), and a registry may return
+them unchanged. They are not read here, but by protoc, in its process.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NAME: Final = b"\x0a"
 
 
 def descriptor_in(text: str) -> bytes | None:
-    """Return what a schema has in base64; None where it is a text.
+    """Return the bytes of a schema in base64; None if it is a text.
 
-    Nothing can be both: a text that declares anything has a semicolon or a brace.
+    Nothing can be both: a text with any declaration has a semicolon or a brace.
     """
     if not text.strip() or not _BASE64.fullmatch(text):
         return None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 SLICE: Final = 250
-"""So many entries are looked at in one turn of the event loop."""
+"""How many entries are processed in one turn of the event loop."""
 _LAG_RETRIES, _LAG_RETRY_S = 40, 0.05
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 class Handler(Protocol):
     """Handles the requests of one API."""
 
-    def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes | Buffers]:
+    def __call__(self, context: HandlerContext) -> Coroutine[object, object, bytes | Buffers]:
         """Return the frame of the response, or its buffers.
 
         Raises:
@@ -48,8 +48,8 @@ class Handler(Protocol):
         """
 
 
-class RequestContext:
-    """A request, and what its handler may use.
+class HandlerContext:
+    """The context of a request for its handler.
 
     Attributes:
         request: The client's request.
@@ -206,7 +206,7 @@ class RequestContext:
         """
         ids: dict[str, UUID] = {}
         denied = []
-        # Their partitions are not looked at: there may be thousands.
+        # Their partitions are not read: there may be thousands.
         frame = await self.send_metadata(names) if names else None
         found = [] if frame is None else await self.in_turns(topics.names_in(frame))
         async for topic in self.steps().over(found):

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from uuid import UUID
 
-from penstock.gateway.context.request_context import RequestContext
+from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.context.turns import Turns
 from penstock.wire.errors import TOPIC_AUTHORIZATION_FAILED
 from penstock.wire.requests import topics
@@ -32,7 +32,7 @@ class Broker:
 
     def context(self):
         request = SimpleNamespace(client_id="client")
-        return RequestContext(request, self, None, self._hold)
+        return HandlerContext(request, self, None, self._hold)
 
     def _hold(self, size):
         self.held += size
