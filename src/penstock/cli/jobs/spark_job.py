@@ -364,6 +364,11 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
             text, code = reason_of(error)
         if text is None:
             raise
+        if code == ExitCode.WRONG_USE and getattr(options, "input", None):
+            from penstock.stored.files import check_lines  # noqa: PLC0415
+
+            check_lines(options.input)  # Spark does not say which line is wrong
+            text = f"--input {options.input}: {text}"
         raise CommandError(text, code) from error
     finally:
         running.close()
