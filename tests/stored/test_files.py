@@ -91,7 +91,9 @@ def test_lines_that_are_not_records_are_reported_without_their_contents(tmp_path
 
 def test_invalid_base_64_behind_many_valid_values(tmp_path):
     path = lines(tmp_path / "records.jsonl", *[{"value": "YQ=="}] * SEEN, {"value": "secret!"})
-    with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be base64, as ") as e:
+    with pytest.raises(
+        ConfigurationError, match=f"line {SEEN + 1}: value must be base64, as "
+    ) as e:
         list(read_files(path))
     assert "secret" not in str(e.value)
 
