@@ -10,8 +10,11 @@ import asyncio
 import fnmatch
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
+from penstock.cluster.brokers import UnreachableError
+from penstock.cluster.brokers import describe as describe_cluster
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.validation_policy import ValidationPolicy
 
 _ALL: Final = "*"
+_TIMEOUT_S: Final = 10.0
 
 
 def describe_topics(configuration: Configuration) -> Iterator[str]:
@@ -64,6 +68,8 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
+        if needs_brokers(plan, topics):
+            yield from replicas_warnings(plan, topics, _brokers(configuration))
     finally:
         policies.close()
 
@@ -91,6 +97,14 @@ def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
         }
     except (MetadataUnavailableError, CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
+
+
+def _brokers(configuration: Configuration) -> int:
+    properties = configuration.upstream_properties
+    try:
+        return len(describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers)
+    except UnreachableError as error:
+        raise CommandError(str(error)) from None
 
 
 def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:
