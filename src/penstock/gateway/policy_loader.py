@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
-from penstock.configuration.declared_keys import Imports
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.files_below import NotKnownError
 from penstock.engine.plans.outcome_digest import OutcomeDigest
@@ -19,6 +18,7 @@ from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, sub
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
+from penstock.processes.bounded import Imports
 
 if TYPE_CHECKING:
     import re
