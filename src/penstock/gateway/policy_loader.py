@@ -49,7 +49,8 @@ class LoadedPolicies(NamedTuple):
         topic_keys: The topic level keys that the validation policy declares.
         loses_records: Whether records of idempotent producers may be dropped, by interceptors or
             into quarantine.
-        digest: Of what decides which records are stored; empty if it is not known.
+        digest: Of what decides which records are stored; empty if it is not known, or if no record
+            is lost.
         why_no_digest: Why it is not.
     """
 
@@ -116,7 +117,12 @@ class PolicyLoader(NamedTuple):
         submit: Submit = _nothing_to_judge
         patterns: Patterns = ()
         try:
-            decides = await _what_decides(configuration, plan) if pool is not None else ""
+            decides: OutcomeDigest | str = ""
+            # To find it out, classes are imported once more.
+            if pool is not None and plan.may_lose_records(
+                topics_have_settings=topics_have_settings
+            ):
+                decides = await _what_decides(configuration, plan)
             await topics.start()
             if pool is not None:
                 await pool.start()
