@@ -147,6 +147,23 @@ def test_policies_that_will_not_run_are_reported(kafka, topic, tmp_path, registr
     assert lines_of(done, broken)[1].startswith("  cannot be judged by: ")
 
 
+def test_dead_letter_topics_that_need_more_brokers_are_named(kafka, topic, tmp_path):
+    name = topic("quarantined")
+    properties = {
+        "policies": "keyed",
+        "policies.keyed.type": "KeyRequired",
+        f"topics.{name}.penstock.policies": "keyed",
+        f"topics.{name}.penstock.mode": "quarantine",
+        "topic.settings.topic": "",
+    }
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties)
+    done = check(file, "--connect")
+    assert done.returncode == 0
+    [warning] = [line for line in done.stdout.splitlines() if "replication.factor" in line]
+    assert "the cluster has 1: " in warning
+    assert f"topic {name}.dead cannot be created" in warning
+
+
 def registry_is_down(registry):
     registry.goes_away()
 
