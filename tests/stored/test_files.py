@@ -104,6 +104,14 @@ def test_only_lines_of_this_machine_are_checked(tmp_path):
         check_lines(path)
     check_lines("s3a://bucket/records.jsonl")
     check_lines(str(tmp_path))
+    check_lines(str(tmp_path / "elsewhere.jsonl"))
+
+
+def test_of_a_long_file_only_the_first_lines_are_checked(tmp_path):
+    path = lines(tmp_path / "records.jsonl", *[{"value": "x"}] * SEEN, {"value": {}})
+    check_lines(path, at_most=SEEN)
+    with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be a string"):
+        check_lines(path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

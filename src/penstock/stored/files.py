@@ -90,31 +90,36 @@ def read_files(given: str) -> Iterator[FileRecord]:
     return _read_parquet(given, files)
 
 
-def check_lines(given: str) -> None:
-    """Check the lines of JSON files; do nothing for other files, and for URLs.
+def check_lines(given: str, *, at_most: int | None = None) -> None:
+    """Check the lines of JSON files of this machine, if there are any.
 
     Args:
-        given: As for `read_files`.
+        given: As for `read_files`; perhaps a URL.
+        at_most: How many lines are checked; or a few more, which are read to know base 64.
 
     Raises:
         ConfigurationError: A line is not a record. The message names it.
     """
-    if PurePath(given).suffix.lower() in JSON_SUFFIXES and "://" not in given:
-        for _ in read_files(given):
+    if PurePath(given).suffix.lower() in JSON_SUFFIXES:
+        for _ in islice(_read_json(_found(given)), at_most):
             pass
 
 
 def _files(given: str) -> list[Path]:
+    files = _found(given)
+    if not files:
+        raise ConfigurationError(f"--input {given}: there are no files with this name")
+    return files
+
+
+def _found(given: str) -> list[Path]:
     found = [Path(given)]
     if glob.has_magic(given):
         found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
     files = [
         file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
     ]
-    files = [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
-    if not files:
-        raise ConfigurationError(f"--input {given}: there are no files with this name")
-    return files
+    return [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
 
 
 def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
