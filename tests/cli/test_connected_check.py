@@ -156,8 +156,8 @@ def test_dead_letter_topics_that_need_more_brokers_are_named(kafka, topic, tmp_p
         f"topics.{name}.penstock.mode": "quarantine",
         "topic.settings.topic": "",
     }
-    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties)
-    done = check(file, "--connect")
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, properties)
+    done = check(file, "--connect", "--bootstrap-server", kafka.bootstrap_servers)
     assert done.returncode == 0
     [warning] = [line for line in done.stdout.splitlines() if "replication.factor" in line]
     assert "the cluster has 1: " in warning
@@ -223,6 +223,13 @@ def test_without_connect_nothing_is_contacted(tmp_path, registry):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "ok"
     assert (registry.requests, registry.connections) == ([], 0)
+
+
+def test_without_connect_a_cluster_is_wrong_use(tmp_path):
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
+    done = check(file, "--bootstrap-server", "127.0.0.1:2")
+    assert done.returncode == 2
+    assert "--bootstrap-server requires --connect, or --since WHEN" in done.stderr
 
 
 def test_connect_needs_a_policy_with_lookups(tmp_path):

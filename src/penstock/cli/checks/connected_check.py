@@ -37,11 +37,12 @@ _ALL: Final = "*"
 _TIMEOUT_S: Final = 10.0
 
 
-def describe_topics(configuration: Configuration) -> Iterator[str]:
+def describe_topics(configuration: Configuration, servers: str | None = None) -> Iterator[str]:
     """Yield lines about each topic that a validation policy judges, in the order of names.
 
     Args:
         configuration: Names the cluster and the policy.
+        servers: The cluster's bootstrap addresses; None for those of the configuration.
 
     Raises:
         ConfigurationError: It names no validation policy, or a topic's settings are invalid.
@@ -56,7 +57,10 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
     policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
-        topics = _topics(configuration)
+        properties = configuration.upstream_properties
+        if servers is not None:
+            properties["bootstrap.servers"] = servers
+        topics = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             found = plan.for_topic(topic, own)
             if found is None or not (found.validation_policy or found.named or found.unusable):
@@ -69,7 +73,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
         if needs_brokers(plan, topics):
-            yield from replicas_warnings(plan, topics, _brokers(configuration))
+            yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
     finally:
         policies.close()
 
@@ -81,9 +85,10 @@ def _nothing(glob: str) -> str:
     return "no topic of the cluster has a name that matches"
 
 
-def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
+def _topics(
+    configuration: Configuration, properties: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
     """Return the topic level keys that were set on each topic of the cluster."""
-    properties = configuration.upstream_properties
     try:
         view = ClusterMetadata(properties, configuration.folder)
         names = asyncio.run(view.topics()).keys()
@@ -99,8 +104,7 @@ def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
 
 
-def _brokers(configuration: Configuration) -> int:
-    properties = configuration.upstream_properties
+def _brokers(configuration: Configuration, properties: Mapping[str, str]) -> int:
     try:
         return len(describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers)
     except UnreachableError as error:
