@@ -7,7 +7,6 @@
     │   ├── MalformedError
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
-    │   │   ├── UnreadableFileError      stored: a file of records
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
     │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
     │   │   ├── UnwritableBatch          client: a stored batch that no broker would accept

@@ -138,6 +138,27 @@ def test_baselines_and_folders_are_checked_before_spark_starts(tmp_path, capsys)
     assert (code, f"--history {path / 'runs'}" in output.err) == (2, True), output.err
 
 
+@pytest.mark.parametrize("options", [[], ["--local"]])
+def test_a_line_that_is_no_record_is_wrong_use_before_spark_starts(options, tmp_path, capsys):
+    file, records = tmp_path / "penstock.properties", tmp_path / "records.jsonl"
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+    records.write_text('{"value": "x"}\n{"value": {"id": 1}}\n')
+    code, output = run(file, "--input", records, *options, capsys=capsys)
+    message = f"--input {records}, line 2: value must be a string or null, not an object"
+    assert (code, message in output.err, "Spark" in output.err) == (2, True, False)
+
+
+@pytest.mark.parametrize("key", ["--from", "--to"])
+@pytest.mark.parametrize("command", ["audit", "suggest"])
+def test_a_place_is_checked_before_the_cluster_is_contacted(command, key, tmp_path, capsys):
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+    local = ["--local"] if command == "audit" else []
+    code = cli.main([command, str(file), *local, "--topic", "t", key, "yesterday"])
+    message = f"{key} yesterday: must be earliest, latest, an ISO time"
+    assert (code, message in capsys.readouterr().err) == (2, True)
+
+
 @pytest.mark.parametrize("key", ["--report", "--history"])
 def test_a_folder_that_cannot_be_written_is_reported_before_the_work(key, tmp_path, capsys):
     (tmp_path / "file").touch()

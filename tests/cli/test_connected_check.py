@@ -147,6 +147,23 @@ def test_policies_that_will_not_run_are_reported(kafka, topic, tmp_path, registr
     assert lines_of(done, broken)[1].startswith("  cannot be judged by: ")
 
 
+def test_dead_letter_topics_that_need_more_brokers_are_named(kafka, topic, tmp_path):
+    name = topic("quarantined")
+    properties = {
+        "policies": "keyed",
+        "policies.keyed.type": "KeyRequired",
+        f"topics.{name}.penstock.policies": "keyed",
+        f"topics.{name}.penstock.mode": "quarantine",
+        "topic.settings.topic": "",
+    }
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, properties)
+    done = check(file, "--connect", "--bootstrap-server", kafka.bootstrap_servers)
+    assert done.returncode == 0
+    [warning] = [line for line in done.stdout.splitlines() if "replication.factor" in line]
+    assert "the cluster has 1: " in warning
+    assert f"topic {name}.dead cannot be created" in warning
+
+
 def registry_is_down(registry):
     registry.goes_away()
 
@@ -206,6 +223,13 @@ def test_without_connect_nothing_is_contacted(tmp_path, registry):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "ok"
     assert (registry.requests, registry.connections) == ([], 0)
+
+
+def test_without_connect_a_cluster_is_wrong_use(tmp_path):
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
+    done = check(file, "--bootstrap-server", "127.0.0.1:2")
+    assert done.returncode == 2
+    assert "--bootstrap-server requires --connect, or --since WHEN" in done.stderr
 
 
 def test_connect_needs_a_policy_with_lookups(tmp_path):

@@ -1,6 +1,7 @@
 """What a gateway has counted, as it serves it."""
 
-from penstock.cli.checks.gateway_counts import counts_of
+from penstock.cli.checks.gateway_counts import count_lines, counts_of
+from penstock.configuration import Address
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.metrics.counts import GatewayCounts
@@ -27,3 +28,22 @@ async def test_the_gateways_metrics_are_read():
 
 def test_other_text_has_no_figures():
     assert counts_of("<html>", {"orders"}) == {}
+
+
+def test_the_lines_say_what_was_counted_where_and_since_when():
+    address = Address("127.0.0.1", 9100)
+    text = (
+        "process_start_time_seconds 1763719200.0\n"
+        'penstock_records_total{topic="orders",policy="a.V",outcome="would_refuse"} 1200.0\n'
+        'penstock_records_total{topic="orders",policy="a.V",outcome="accepted"} 3.0\n'
+    )
+    judged = (
+        "for comparison: records that the gateway with metrics.listener 127.0.0.1:9100 received"
+    )
+    until = "until now, by outcome (penstock_records_total)"
+    first = f"{judged} from its start at 2025-11-21T10:00:00+00:00 {until}"
+    assert list(count_lines(text, address, {"orders"})) == [
+        first, "  orders: 3 accepted, 1,200 would_refuse"
+    ]  # fmt: skip
+    assert list(count_lines(text, address, {"others"})) == [first, "  none of these topics"]
+    assert next(count_lines("", address, {"others"})) == f"{judged} from its start {until}"

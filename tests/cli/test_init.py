@@ -65,6 +65,17 @@ def test_a_folder_that_cannot_be_written_is_2(tmp_path, capsys):
     assert f"{tmp_path / 'file' / 'x'}: cannot be written" in capsys.readouterr().err
 
 
+def test_a_file_in_place_of_the_folder_is_named_with_what_to_do(tmp_path, capsys):
+    file = tmp_path / "mine.properties"
+    file.write_text("mine")
+
+    assert main(["init", str(file)]) == 2
+
+    message = f"penstock init: {file} is a file, and DIR must be a folder: penstock init NEW_FOLDER"
+    assert capsys.readouterr().err.startswith(message)
+    assert file.read_text() == "mine"
+
+
 def test_files_written_before_an_error_are_removed(tmp_path, monkeypatch):
     opened = Path.open
 

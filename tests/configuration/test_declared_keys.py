@@ -29,6 +29,7 @@ from penstock.topic_configs.index import (
     topic_key,
 )
 from tests.engine.chains import TOPIC_ID, chain, columns
+from tests.gateways import is_running
 
 ON, LEVEL, SIZE, FILE = (
     TopicConfig("shop.validation", "BOOLEAN", "false", "Whether.", switches_on=True),
@@ -310,6 +311,18 @@ def test_an_import_that_does_not_end_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.configuration.declared_keys._TIMEOUT_S", 0.5)
     with pytest.raises(ConfigurationError, match="its import took longer"):
         declared_by_user(CLASS, tmp_path / "p.properties", [])
+
+
+@pytest.mark.system
+def test_what_an_import_has_started_ends_with_it(tmp_path):
+    pid = tmp_path / "pid"
+    (tmp_path / "shop.py").write_text(
+        "import pathlib, subprocess\n"
+        "started = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(started.pid))\n"
+    )
+    declared_by_user(CLASS, tmp_path / "p.properties", [])
+    assert not is_running(int(pid.read_text()))
 
 
 def test_the_answer_fits_into_a_pipe():

@@ -88,6 +88,10 @@ def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
         (LEAST + "topics.a.records.policy.enabled=maybe", "must be one of true, false"),
         (LEAST + "topics..records.policy.enabled=true", "must be topics.<glob>.<key>"),
         (LEAST + "produce.rejection.scope=topic", "must be one of partition, request"),
+        (
+            LEAST + "produce.request.interceptors.state=clustr",
+            "must be one of local, cluster, or empty; it is",
+        ),
         (LEAST + "metrics.listener=9100", "metrics.listener must be host:port, or :port"),
         (LEAST + "metrics.listener=localhost:99100", "with a port up to 65535"),
         (LEAST + "own.key=${env:PENSTOCK_NO_SUCH}", "PENSTOCK_NO_SUCH, which is not set"),

@@ -92,8 +92,12 @@ def test_it_travels(file):
     ("more", "why"),
     [
         ({"policies": "short,short"}, "policies must be names of policies .*, each once"),
-        ({"policies": "sh.ort"}, "policies must be names of policies"), ({"policies.short.type":
-        ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
+        ({"policies": "sh.ort"}, "policies must be names of policies"),
+        ({"policies.short.type": ""}, r"policies\.short\.type is missing: .*package\.module\.Class"),
+        ({"policies.short.type": "", "policies.short.typ": "mine.Limit"},
+         r"policies\.short\.type is missing: .*; the file has policies\.short\.typ$"),
+        ({"policies.short.type": "", "policies.shirt.type": "mine.Limit"},
+         r"policies\.short\.type is missing: .*; the file has policies\.shirt\.type$"),
         ({"policies.short.type": "mine."}, r"policies\.short\.type must be package\.module\.Class"),
         ({"policies.short.type": "JsonShema"}, r"policies\.short\.type must be .*JsonSchema\?"),
         ({"policies.short.type": "mine.Gone"}, r"policies\.short\.type: mine\.Gone: module mine"),

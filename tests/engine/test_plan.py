@@ -123,6 +123,25 @@ def test_no_records_are_lost_without_interceptors_and_quarantine():
     assert plan_of({**VALIDATED, "penstock.mode": "mark"}).intercepted_topics == []
 
 
+@pytest.mark.parametrize(
+    ("properties", "may_lose"),
+    [
+        ({"topics.pay*.penstock.mode": "quarantine"}, True),
+        ({"produce.request.interceptors": "a.I"}, True),
+        ({"topic.settings.keys.allowed": "errors.*"}, False),
+        ({"topic.settings.keys.allowed": "penstock.mode"}, True),
+        ({"topic.settings.keys.allowed": ""}, False),
+    ],
+)
+def test_it_is_known_before_interceptors_are_loaded_whether_records_may_be_lost(
+    properties, may_lose
+):
+    plan = plan_of({**VALIDATED, **properties})
+    assert plan.may_lose_records(topics_have_settings=True) == may_lose
+    of_topics = "topic.settings.keys.allowed" in properties
+    assert plan.may_lose_records(topics_have_settings=False) == (may_lose and not of_topics)
+
+
 def test_keys_that_topics_may_not_have_are_left_out():
     plan = plan_of(
         {**VALIDATED, "topic.settings.keys.allowed": "errors.*", "penstock.mode": "mark"}

@@ -259,7 +259,8 @@ def test_modes_of_topic_configs_and_counts_of_a_gateway_are_used(kafka, topic, g
     done = check(running.file, "--since", "1h")
     assert part_of(done, watched)[0] == f"topic {watched}, observed: 3 records in 2 batches"
     assert strict not in done.stdout
-    assert f"counted by the gateway at 127.0.0.1:{port} since it started, 20" in done.stdout
+    where = f"the gateway with metrics.listener 127.0.0.1:{port} received from its start at 20"
+    assert where in done.stdout
     counted = done.stdout.split(f"  {watched}: ")[1].splitlines()[0]
     assert "2 would_refuse" in counted
     assert "not-to-be-shown" not in done.stdout + done.stderr
@@ -301,6 +302,7 @@ def test_an_unreachable_cluster(tmp_path):
     done = check(file, "--since", "1h")
     assert done.returncode == 3
     assert done.stderr.startswith("penstock check: 127.0.0.1:1: ")
+    assert "the cluster at 127.0.0.1:1 cannot be reached: " in done.stderr
 
 
 def test_topics_without_read_permission_are_not_judged(secured, secured_admin, tmp_path):

@@ -17,6 +17,7 @@ from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.connections.retries import Retries
 from penstock.client.connections.settings import read_settings
 from penstock.client.errors import ResponseError, response_error
+from penstock.local import produce
 from penstock.local.ports import free_ports
 from penstock.local.produce import leader_of, lines_of, main
 
@@ -64,6 +65,26 @@ def test_the_errors_of_records_come_before_the_message_that_sums_them_up():
     assert lines_of("a", answer(ErrorCode.invalid_record, None, message="sum"))[1:] == [
         "         INVALID_RECORD (87): sum"
     ]
+
+
+def test_a_retriable_error_is_no_refusal():
+    assert lines_of("a", answer(ErrorCode.request_timed_out, message="the registry is away")) == [
+        "postponed: a",
+        "         REQUEST_TIMED_OUT (7): the registry is away",
+        "         retriable: producers send the record again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends_with", "is_explained"),
+    [((0, 7), 3, False), ((7, 87), 1, True), ((0, 0), 0, False)],
+)
+def test_the_exit_code_distinguishes_refused_from_postponed_records(
+    monkeypatch, capsys, codes, ends_with, is_explained
+):
+    monkeypatch.setattr(produce, "_send", lambda *_: list(codes))
+    assert main(["127.0.0.1:1", "t", "a", "b"]) == ends_with
+    assert ("Other clients" in capsys.readouterr().out) == is_explained
 
 
 def test_a_response_without_a_text_says_so():

@@ -127,7 +127,7 @@ def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, 
         (lambda folder, rows: rows(b"x").drop("value", "offset"), 2, "no column value, offset"),
         (lambda folder, rows: rows(b"x").withColumn("key", F.col("topic")), 2, "column key is string"),
         (lambda folder, rows: "text.parquet", 2, "not Parquet"),
-        (lambda folder, rows: "text.json", 3, "not JSON with Kafka's columns"),
+        (lambda folder, rows: "text.json", 2, "text.json, line 1: is not JSON"),
     ],
 )  # fmt: skip
 def test_files_that_are_not_records(command, configured, rows, tmp_path, make, code, message):

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from penstock.cli.jobs import frame_stream
+from tests.conftest import delete_topic
 from tests.spark.conftest import NO_BAD
 
 
@@ -254,6 +255,33 @@ def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monke
         (tmp_path / folder).rename(tmp_path / f"former-{folder}")
     assert stream(*options).code == 0
     assert in_any_order(batches()) == list(range(270, 300))
+
+
+def test_a_deleted_topic_does_not_end_the_stream_of_the_others(
+    command, configured, topic, produce, admin, batches, tmp_path
+):
+    """Also not where a micro-batch with its records was planned, and not done."""
+    kept = topic("glob", 1)
+    deleted, file, checkpoint = topic(kept, 1), configured(), tmp_path / "checkpoint"
+
+    def stream(topics):
+        return command("split", file, "--topic", topics, "--accepted", f"path:{tmp_path / 'good'}",
+                       "--rejected", f"path:{tmp_path / 'dead'}", "--streaming", "--available-now",
+                       "--checkpoint", checkpoint)  # fmt: skip
+
+    produce(kept, [{"value": b"good 1"}])
+    produce(deleted, [{"value": b"good 2"}])
+    assert stream(f"{kept}*").code == 0
+    done = stream(kept)
+    assert (done.code, f"leaves out topic {deleted}, which" in done.err) == (2, True), done
+    for name in ("0", ".0.crc"):
+        (checkpoint / "commits" / name).unlink()
+    delete_topic(admin, deleted)
+    produce(kept, [{"value": b"good 3"}])
+    done = stream(f"{kept}*")
+    told = f"topic {deleted} was deleted; the stream continues without it"
+    assert (done.code, told in done.err) == (0, True), done
+    assert in_any_order(batches()) == [1, 3]
 
 
 class Ending:

@@ -1,5 +1,6 @@
 """`readStream.format("penstock")`: bounded micro-batches, each record once, through a restart."""
 
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.cluster.ranges import Partition
 from penstock.spark import register, split
 from penstock.spark.source.source_reading import SourceError, SourceReading
 from penstock.spark.source.source_stream import StreamReader, from_json, to_json
+from penstock.stored.tasks.tasks import Sizes
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +37,21 @@ class Log:
         self.described, self.first, self.ends, self.requests = topics, first, ends, 0
         self.cluster = self
 
+        self.options = SimpleNamespace(fails_on_loss=True, fails_on_deletion=True, tasks=None)
+
     def topics(self):
         return self.described
+
+    topics_left = topics
+
+    def names(self):
+        return {topic.name for topic in self.described}
+
+    def exists(self, name):
+        return name in self.names()
+
+    def sizes(self, _):
+        return Sizes()
 
     def first_offsets(self, topics):
         return dict.fromkeys(self.end_offsets(topics), self.first)
@@ -46,7 +61,9 @@ class Log:
         return self.ends(self.requests) if callable(self.ends) else self.ends
 
 
-def reader(log, *, fails_on_loss=True):
+def reader(log, *, fails_on_loss=True, fails_on_deletion=True):
+    log.options.fails_on_loss = fails_on_loss
+    log.options.fails_on_deletion = fails_on_deletion and fails_on_loss
     return StreamReader(log, SourceReading(None, None, ("value",), fails_on_loss))
 
 
@@ -106,15 +123,52 @@ def test_a_shorter_log_is_requested_again_with_available_now(monkeypatch):
 
 
 @pytest.mark.unit
-def test_a_topic_that_is_gone():
+def test_a_topic_that_was_deleted():
     log = Log(ONE, ends={A0: 5, A1: 5})
     start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
-    with pytest.raises(
-        SourceError, match="topic b does not exist any more; with failOnDataLoss=false"
-    ):
+    with pytest.raises(SourceError, match="topic b was deleted; with failOnDeletedTopic=false"):
         reader(log).latestOffset(start, ReadAllAvailable())
-    found = reader(log, fails_on_loss=False).latestOffset(start, ReadAllAvailable())
-    assert from_json(found) == {A0: 5, A1: 5, B0: 3}
+    for lenient in ({"fails_on_loss": False}, {"fails_on_deletion": False}):
+        found = reader(log, **lenient).latestOffset(start, ReadAllAvailable())
+        assert from_json(found) == {A0: 5, A1: 5, B0: 3}
+
+
+@pytest.mark.unit
+def test_a_topic_that_is_not_subscribed_to_any_more_is_not_called_deleted():
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    log.names = lambda: {"a", "b"}
+    start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
+    with pytest.raises(SourceError, match="topic b is in the checkpoint, and is not subscribed to"):
+        reader(log, fails_on_deletion=False).latestOffset(start, ReadAllAvailable())
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("missing_for", [0, 3, 9])
+def test_a_micro_batch_that_was_planned_is_read_without_a_deleted_topic(monkeypatch, missing_for):
+    """A broker may not know a topic for a moment: it is not deleted then."""
+    asked = []
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    log = Log(ONE, TWO, ends={A0: 5, A1: 5, B0: 7})
+
+    def names():
+        asked.append(1)
+        return {"a"} if len(asked) <= missing_for else {"a", "b"}
+
+    log.names = names
+    start, end = to_json({A0: 0, A1: 5, B0: 3}, [ONE, TWO]), to_json(log.ends, [ONE, TWO])
+    tasks = reader(log, fails_on_deletion=False).partitions(start, end)
+    read = {(found.topic, found.partition) for task in tasks for found in task.ranges}
+    assert read == ({A0} if missing_for == 9 else {A0, B0})
+
+
+@pytest.mark.unit
+def test_the_first_micro_batch_is_read_without_a_topic_that_was_deleted_since(monkeypatch):
+    """A stream that was interrupted in it begins again where its topics of now do."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    start, end = to_json({A0: 0, A1: 5}, [ONE]), to_json({A0: 5, A1: 5, B0: 7}, [ONE, TWO])
+    [task] = reader(log, fails_on_deletion=False).partitions(start, end)
+    assert [(found.topic, found.partition) for found in task.ranges] == [A0]
 
 
 @pytest.mark.unit

@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import json
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.files import SEEN, FileRecord, UnreadableFileError, read_files
+from penstock.stored.files import SEEN, FileRecord, check_lines, read_files
 
 TYPES = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
@@ -55,22 +56,72 @@ def test_json_written_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{", "[]", "1", '{"value": 1}', '{"partition": "0"}', '{"offset": true}',
-     '{"timestamp": "secret"}', '{"headers": [1]}', '{"headers": [{"key": "a", "value": 1}]}',
-     '{"headers": {}}', '{"value": "\\ud800'],
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ('{"value": "\\ud800', "is not JSON"),
+        ("[]", "must be an object, not an array"),
+        ("1", "must be an object, not a number"),
+        ("null", "must be an object, not null"),
+        ('{"value": {"id": "secret"}}',
+         "value must be a string or null, not an object: write its JSON text as a string, such as"),
+        ('{"value": 1}', "value must be a string or null, not a number: write its JSON text"),
+        ('{"key": ["secret"]}', "key must be a string or null, not an array: write its JSON text"),
+        ('{"topic": 1}', "topic must be a string or null, not a number$"),
+        ('{"partition": "0"}', "partition must be an integer or null, not a string$"),
+        ('{"offset": true}', "offset must be an integer or null, not a boolean$"),
+        ('{"offset": 1.5}', "offset must be an integer or null, not a number$"),
+        ('{"timestamp": "secret"}',
+         "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or seconds since 1970$"),
+        ('{"timestamp": {}}', "timestamp must be an ISO time"),
+        ('{"headers": {}}', r'headers must be a list such as \[{"key": "a", "value": "b"}\]$'),
+        ('{"headers": [1]}', "headers must be a list such as"),
+        ('{"headers": [{"key": "a", "value": 1}]}', "headers must be a list such as"),
+        ('{"headers": [{"value": "secret"}]}', "headers must be a list such as"),
+    ],
 )  # fmt: skip
-def test_lines_that_are_not_records_are_reported_without_their_contents(tmp_path, text):
+def test_lines_that_are_not_records_are_reported_without_their_contents(tmp_path, text, message):
     path = tmp_path / "records.jsonl"
     path.write_text('{"value": "x"}\n\n' + text + "\n")
-    with pytest.raises(UnreadableFileError, match=r"line 3 is not JSON with Kafka") as raised:
+    with pytest.raises(ConfigurationError, match=f"line 3: {message}") as raised:
         list(read_files(str(path)))
+    assert str(raised.value).startswith(f"--input {path}, line 3: ")
     assert "secret" not in str(raised.value)
 
 
 def test_invalid_base_64_behind_many_valid_values(tmp_path):
     path = lines(tmp_path / "records.jsonl", *[{"value": "YQ=="}] * SEEN, {"value": "secret!"})
-    with pytest.raises(UnreadableFileError, match=f"line {SEEN + 1} is not base64"):
+    with pytest.raises(
+        ConfigurationError, match=f"line {SEEN + 1}: value must be base64, as "
+    ) as e:
+        list(read_files(path))
+    assert "secret" not in str(e.value)
+
+
+def test_only_lines_of_this_machine_are_checked(tmp_path):
+    path = lines(tmp_path / "records.jsonl", {"value": "x"}, {"value": {}})
+    with pytest.raises(ConfigurationError, match="line 2: value must be a string"):
+        check_lines(path)
+    check_lines("s3a://bucket/records.jsonl")
+    check_lines(str(tmp_path))
+    check_lines(str(tmp_path / "elsewhere.jsonl"))
+
+
+def test_of_a_long_file_only_the_first_lines_are_checked(tmp_path):
+    path = lines(tmp_path / "records.jsonl", *[{"value": "x"}] * SEEN, {"value": {}})
+    check_lines(path, at_most=SEEN)
+    with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be a string"):
+        check_lines(path)
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    path = lines(tmp_path / "records.jsonl", {"value": "x"})
+
+    def denied(*_, **__):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "open", denied)
+    with pytest.raises(ConfigurationError, match=f"--input {path}: cannot be read: Permission"):
         list(read_files(path))
 
 

@@ -76,7 +76,7 @@ complete -c penstock -n '_shtab_penstock_using check' -l since -x -d 'judge the 
 complete -c penstock -n '_shtab_penstock_using check' -l topic -x -d 'with --since: these topics, observed or not: names and globs, separated by commas'
 complete -c penstock -n '_shtab_penstock_using check' -l max-records -x -d 'with --since: the maximum number of records to read; if there are more, a sample of the whole period (default 1,000,000)'
 complete -c penstock -n '_shtab_penstock_using check' -l fail-over -x -d 'with --since: exit 1 if a larger share of a topic'"'"'s records would be refused: 0.05 or 5%'
-complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
+complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --connect or --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration file (.properties)'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a policies -d 'List the policies that you can name, with their keys.'
 complete -c penstock -n '_shtab_penstock_using policies' -s h -l help -d 'show this help message and exit'

@@ -80,7 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bootstrap-server",
         type=bootstrap_servers,
         metavar="HOST:PORT",
-        help="with --since: the cluster (default: the file's upstream.bootstrap.servers)",
+        help="with --connect or --since: the cluster (default: the file's "
+        "upstream.bootstrap.servers)",
     )
 
 
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     if options.connect:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
-        for line in describe_topics(configuration):
+        for line in describe_topics(configuration, options.bootstrap_server):
             print(line)
     for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")
@@ -115,10 +116,12 @@ def _since(options: argparse.Namespace) -> datetime | None:
         ConfigurationError: It means none, or is missing where other options need it.
     """
     if options.since is None:
-        for name in ("topic", "max_records", "fail_over", "bootstrap_server"):
+        for name in ("topic", "max_records", "fail_over"):
             if getattr(options, name) is not None:
                 key = name.replace("_", "-")
                 raise ConfigurationError(f"--{key} requires --since WHEN")
+        if options.bootstrap_server is not None and not options.connect:
+            raise ConfigurationError("--bootstrap-server requires --connect, or --since WHEN")
         return None
     return moment(options.since, datetime.now(UTC))
 

@@ -23,11 +23,12 @@ from penstock.cli.process.descriptors import raise_descriptor_limit
 from penstock.cli.process.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.configuration.declared_keys import Imports, declared_by_user
+from penstock.configuration.declared_keys import declared_by_user
 from penstock.configuration.policy_classes import classes_of_user
-from penstock.engine.workers.processes.descendants import adopt_orphans, reap_orphans
 from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.memory import collect_seldom
+from penstock.processes.bounded import Imports
+from penstock.processes.descendants import adopt_orphans, reap_orphans
 
 if TYPE_CHECKING:
     import argparse

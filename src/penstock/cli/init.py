@@ -51,6 +51,11 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     Raises:
         ConfigurationError: A file exists, or cannot be written.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(
+            f"{folder} is a file, and DIR must be a folder: penstock init NEW_FOLDER writes a new "
+            f"project, and penstock check {folder} checks a configuration file"
+        )
     there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
         raise ConfigurationError(

@@ -123,9 +123,11 @@ async def _from_cluster(options: argparse.Namespace, configuration: Configuratio
     from penstock.client.connections.connection import connect  # noqa: PLC0415 - not for a file
     from penstock.client.errors import ClientError, UnreadableBatchError  # noqa: PLC0415
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
-    from penstock.cluster.offsets import Cluster  # noqa: PLC0415
+    from penstock.cluster.offsets import Cluster, check_place  # noqa: PLC0415
     from penstock.wire.errors import WireError  # noqa: PLC0415
 
+    check_place(options.start, "--from")
+    check_place(options.end, "--to")
     properties = configuration.upstream_properties
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server

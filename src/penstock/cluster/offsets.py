@@ -59,6 +59,7 @@ _NO_COORDINATOR_YET: Final = frozenset(
     }
 )
 """Errors of a cluster whose first group this is."""
+_BOUNDS: Final = frozenset({"earliest", "latest"})
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _BITS: Final = 2**64
 
@@ -330,7 +331,7 @@ class Cluster:
         bounds: Mapping[str, Mapping[int, tuple[int, int]]],
         key: str,
     ) -> dict[Partition, int]:
-        if where in {"earliest", "latest"}:
+        if where in _BOUNDS:
             return {
                 partition: bounds[partition.topic][partition.number][where == "latest"]
                 for partition in _partitions(topics)
@@ -459,6 +460,20 @@ class Cluster:
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:
     return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def check_place(where: str, key: str) -> None:
+    """Check the form of a place in a topic, without a request.
+
+    Args:
+        where: As for `Cluster.offsets`.
+        key: The option it was given with.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if where not in _BOUNDS and not _OFFSETS.fullmatch(where):
+        _timestamp_ms(where, key)
 
 
 def _timestamp_ms(where: str, key: str) -> int:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import sys
-import threading
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,13 +34,15 @@ from penstock.policy import TopicConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-    from subprocess import Popen
+
+    from penstock.processes.bounded import Imports
 
     ReadDeclaredKeys = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
     """Returns the keys that a user's class declares; see `declared_by_user`."""
 
 VALIDATION: Final = "record.validation.policy.class.name"
 _OWN: Final = "penstock.policies"
+_DECLARES: Final = "penstock.engine.plans.declared"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _DECLARED_MAX: Final = 100
 _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
@@ -49,30 +50,6 @@ _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
 _TIMEOUT_S: Final = 60.0
 ANSWER_MAX_BYTES: Final = 60 * 1024
 """Less than the buffer of a pipe: the process does not wait to be read."""
-
-
-class Imports:
-    """The processes of a thread that import classes of users, which another thread can end."""
-
-    def __init__(self) -> None:
-        """Begin without a process."""
-        self._lock = threading.Lock()
-        self._process: Popen[bytes] | None = None
-        self._are_ended = False
-
-    def add(self, process: Popen[bytes]) -> None:
-        """Take the process that imports now; kill it if `end` was called."""
-        with self._lock:
-            self._process = process
-            if self._are_ended:
-                process.kill()
-
-    def end(self) -> None:
-        """Kill the process that imports, and every later process."""
-        with self._lock:
-            self._are_ended = True
-            if self._process is not None:
-                self._process.kill()
 
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
@@ -136,31 +113,24 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
     Raises:
         ConfigurationError: It takes too long.
     """
-    import subprocess  # noqa: PLC0415 - workers and executors import this module
+    # Workers and executors import this module, and need none of these.
+    import subprocess  # noqa: PLC0415
+
+    from penstock.processes.bounded import run_module  # noqa: PLC0415
 
     read, write = os.pipe()
     # The class may print: the result has a separate pipe.
     with os.fdopen(read, "rb") as answer:
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.engine.plans.declared", str(write), *request],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(write,),
+            run_module(
+                _DECLARES, [str(write), *request], _TIMEOUT_S, pass_fds=(write,), imports=imports
             )
-        finally:
-            os.close(write)
-        if imports is not None:
-            imports.add(process)
-        try:
-            process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
             raise ConfigurationError(
                 f"{what}: its import took longer than {_TIMEOUT_S:.0f} s"
             ) from None
+        finally:
+            os.close(write)
         os.set_blocking(answer.fileno(), False)
         return answer.read(ANSWER_MAX_BYTES) or b""
 

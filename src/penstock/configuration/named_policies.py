@@ -121,8 +121,11 @@ def _class_name(keys: PolicyKeys, name: str) -> str:
     key = f"{PREFIX}{name}.{TYPE}"
     given = keys.properties.get(key, "").strip()
     if not given:
+        others = [other for other in keys.properties if other != key and other.startswith(PREFIX)]
+        near = difflib.get_close_matches(key, others, 1, _CLOSE_OF_ALL)
+        hint = f"; the file has {near[0]}" if near else ""
         raise keys.error(
-            key, f"is missing: the type of {name}, which {NAMES} names: {what_type_is()}"
+            key, f"is missing: the type of {name}, which {NAMES} names: {what_type_is()}{hint}"
         )
     try:
         return class_of_type(given)

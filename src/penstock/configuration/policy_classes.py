@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.configuration import values
 from penstock.configuration.declared_keys import (
     ANSWER_MAX_BYTES,
-    Imports,
     answer_of,
     as_configs,
     is_own,
@@ -31,6 +30,8 @@ from penstock.policy import ConfigKey, TopicConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from penstock.processes.bounded import Imports
 
     DescribeClasses = Callable[[Mapping[str, str], Path], "Mapping[str, PolicyClass]"]
     """Returns descriptions of users' classes; see `classes_of_user`."""

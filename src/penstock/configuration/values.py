@@ -103,7 +103,8 @@ def one_of(*choices: str) -> Callable[[str], str]:
         try:
             return by_lower[value.strip().lower()]
         except KeyError:
-            raise ValueError(f"one of {', '.join(choices)}") from None
+            named = ", ".join(filter(None, choices))
+            raise ValueError(f"one of {named}{', or empty' if '' in by_lower else ''}") from None
 
     return read
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
-from penstock.configuration.declared_keys import Imports
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.files_below import NotKnownError
 from penstock.engine.plans.outcome_digest import OutcomeDigest
@@ -19,6 +18,7 @@ from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, sub
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
+from penstock.processes.bounded import Imports
 
 if TYPE_CHECKING:
     import re
@@ -49,7 +49,8 @@ class LoadedPolicies(NamedTuple):
         topic_keys: The topic level keys that the validation policy declares.
         loses_records: Whether records of idempotent producers may be dropped, by interceptors or
             into quarantine.
-        digest: The digest of everything that decides which records are stored; empty if unknown.
+        digest: The digest of everything that decides which records are stored; empty if it is
+            unknown, or if no record is lost.
         why_no_digest: The reason if it is unknown.
     """
 
@@ -116,7 +117,12 @@ class PolicyLoader(NamedTuple):
         submit: Submit = _nothing_to_judge
         patterns: Patterns = ()
         try:
-            decides = await _read_digest(configuration, plan) if pool is not None else ""
+            decides: OutcomeDigest | str = ""
+            # The digest imports classes once more.
+            if pool is not None and plan.may_lose_records(
+                topics_have_settings=topics_have_settings
+            ):
+                decides = await _read_digest(configuration, plan)
             await topics.start()
             if pool is not None:
                 await pool.start()

@@ -53,7 +53,11 @@ from penstock.gateway.produce.observed_batches import (
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.leaders import PARTITIONS_MAX
-from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
+from penstock.gateway.produce.producer_state.opening import (
+    TIMEOUT_S,
+    OpenedProducers,
+    open_producers,
+)
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
@@ -297,9 +301,14 @@ class Gateway:
             )
         )
         if shared is not None:
-            failure = await shared.announce_change([*plans[-1].intercepted_topics, *own])
-            if failure is not None and last is not None and last.interceptors is not None:
-                raise brokers.UnreachableError(f"{shared.topic}: {failure}")
+            is_needed = last is not None and last.interceptors is not None
+            failure = await shared.announce_change(
+                [*plans[-1].intercepted_topics, *own],
+                timeout_s=TIMEOUT_S if is_needed else 0.0,
+            )
+            if failure is not None and is_needed:
+                unknown = "other gateways do not know that interceptors change"
+                raise brokers.UnreachableError(f"{unknown}: {shared.topic}: {failure}")
         self.run(self._see_leaders(self.producers, self.producers.is_doubted))
 
     async def _see_leaders(self, producers: Producers, wants: Callable[[str], bool]) -> None:

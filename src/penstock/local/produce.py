@@ -22,7 +22,7 @@ from penstock.client.protocol.produce import write_request
 from penstock.client.protocol.raw_requests import read_entity
 from penstock.configuration import ConfigurationError
 from penstock.configuration.arguments import bootstrap_servers
-from penstock.wire.errors import WireError
+from penstock.wire.errors import RETRIABLE, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,9 @@ _TIMEOUT_S: Final = 30.0
 _TOPIC_WITHIN_MS: Final = "5000"
 """`penstock dev` creates topics, and a busy broker knows a new topic only after a moment."""
 _BATCH_BYTES: Final = 64 * 2**20
-_REFUSED, _UNREACHABLE = 1, 3
+_REFUSED, _CLUSTER_FAILED = 1, 3
 _ELSEWHERE: Final = "it is in the dead letter topic (quarantine), or an interceptor dropped it"
+_AGAIN: Final = "retriable: producers send the record again"
 _OTHERS: Final = """\
 Other clients get the same response. Java clients and kafka-python show its text. librdkafka
 shows it in C, but in Python only the name of the error code. The gateway's terminal and its console
@@ -47,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Send the records of the command line.
 
     Returns:
-        The exit code: 0 if every record is stored, 1 if a record was refused, 3 if the gateway
-        cannot be reached.
+        The exit code: 0 if every record is stored, 1 if a record was refused, 3 if there is only
+        a retriable error, or the gateway cannot be reached.
     """
     parser = argparse.ArgumentParser(prog="python -m penstock.local.produce", description=__doc__)
     parser.add_argument("address", metavar="HOST:PORT", type=bootstrap_servers)
@@ -56,16 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("values", metavar="VALUE", nargs="+", help="a record each")
     options = parser.parse_args(arguments)
     try:
-        refused = sum(map(bool, _send(options.address, options.topic, options.values)))
-        if refused:
+        errors = set(_send(options.address, options.topic, options.values)) - {0}
+        is_refused = not errors <= RETRIABLE
+        if is_refused:
             print(f"\n{_OTHERS}", flush=True)  # noqa: T201
     except (ClientError, ConfigurationError, WireError) as error:
         print(f"{options.address}: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
-        return _UNREACHABLE
+        return _CLUSTER_FAILED
     except BrokenPipeError:  # the program that reads the output has ended, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return _REFUSED if refused else 0
+    if is_refused:
+        return _REFUSED
+    return _CLUSTER_FAILED if errors else 0
 
 
 def _send(address: str, topic: str, values: Sequence[str]) -> list[int]:
@@ -122,8 +126,10 @@ def lines_of(value: str, answer: PartitionProduceResponse) -> list[str]:
         return [f"stored:  {_printable(value)}  at offset {answer.base_offset}"]
     texts = [error.batch_index_error_message or "" for error in answer.record_errors]
     texts = list(filter(None, texts)) or [answer.error_message or "the response has no text"]
-    lines = [f"refused: {_printable(value)}"]
-    return lines + [f"         {describe(answer.error_code)}: {_printable(text)}" for text in texts]
+    is_retriable = answer.error_code in RETRIABLE
+    lines = [f"{'postponed' if is_retriable else 'refused'}: {_printable(value)}"]
+    lines += [f"         {describe(answer.error_code)}: {_printable(text)}" for text in texts]
+    return [*lines, f"         {_AGAIN}"] if is_retriable else lines
 
 
 def _printable(text: str) -> str:

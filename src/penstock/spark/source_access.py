@@ -108,16 +108,32 @@ class ClusterSource:
             ConfigurationError: One that is named does not exist.
             ClusterError: The cluster does not answer.
         """
-        pattern, names = self.options.pattern, self.options.topics
-        if pattern is not None:
-            names = tuple(
-                sorted(
-                    name
-                    for name in self.cluster.names()
-                    if pattern.fullmatch(name) and not name.startswith(_INTERNAL)
-                )
-            )
+        names = self._names()
         return self.cluster.topics(",".join(names)) if names else ()
+
+    def topics_left(self) -> tuple[Topic, ...]:
+        """Describe the topics that are read, without deleted ones if those are no error.
+
+        Raises:
+            ConfigurationError: One that is named does not exist, and has to.
+            ClusterError: The cluster does not answer.
+        """
+        if self.options.fails_on_deletion:
+            return self.topics()
+        names = self._names()
+        return self.cluster.existing_topics(",".join(names)) if names else ()
+
+    def _names(self) -> tuple[str, ...]:
+        pattern = self.options.pattern
+        if pattern is None:
+            return self.options.topics
+        return tuple(
+            sorted(
+                name
+                for name in self.cluster.names()
+                if pattern.fullmatch(name) and not name.startswith(_INTERNAL)
+            )
+        )
 
     def plan(self, topics: Sequence[Topic]) -> RecordPlan | None:
         """Load the plan; see `ClusterOfPlan.plan`."""

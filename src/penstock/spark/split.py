@@ -169,7 +169,7 @@ def split_stream(
             on_batch(number, _write(batch.frame, sinks, batch))
             return
         judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
-        sinks.write(_with_sink(judged), batch=number)
+        sinks.write(_with_sink(judged), number)
         on_batch(number, counts.get)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
@@ -183,8 +183,7 @@ def _write(judged: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> Mappin
 
     A job counts by itself, because none of the others runs if tables have the micro-batch.
     """
-    number = None if batch is None else batch.number
-    sinks.write(_with_sink(judged), batch=number, judged=batch)
+    sinks.write(_with_sink(judged), batch)
     found = {row[0]: row[1] for row in judged.groupBy("verdict.outcome").count().collect()}
     return {outcome: found.get(outcome, 0) for outcome in OUTCOMES}
 

@@ -17,7 +17,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
-from penstock.errors import MalformedError
 from penstock.policy import Header
 
 if TYPE_CHECKING:
@@ -43,12 +42,14 @@ SEEN: Final = 1000
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _ROWS: Final = 10_000
 _NO_TIME: Final = -1
+_JSON_TYPES: Final = (
+    (dict, "an object"), (list, "an array"), (str, "a string"), (bool, "a boolean"),
+    ((int, float), "a number"),
+)  # fmt: skip
+_HEADERS: Final = '[{"key": "a", "value": "b"}]'
+_CONTENT: Final = r'"{\"id\": 1}"'
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS: Final = dt.timedelta(milliseconds=1)
-
-
-class UnreadableFileError(MalformedError):
-    """A file does not have the columns of the others. The message names it, without contents."""
 
 
 class FileRecord(NamedTuple):
@@ -80,9 +81,8 @@ def read_files(given: str) -> Iterator[FileRecord]:
         given: A file, a folder of Parquet files, or a glob.
 
     Raises:
-        ConfigurationError: There are no such files, columns are missing or of other types, or
-            pyarrow is needed.
-        UnreadableFileError: A file cannot be read.
+        ConfigurationError: There are no such files, one cannot be read, columns are missing or of
+            other types, or pyarrow is needed. The message names the file, and no contents.
     """
     files = _files(given)
     if PurePath(given).suffix.lower() in JSON_SUFFIXES:
@@ -90,17 +90,36 @@ def read_files(given: str) -> Iterator[FileRecord]:
     return _read_parquet(given, files)
 
 
+def check_lines(given: str, *, at_most: int | None = None) -> None:
+    """Check the lines of JSON files of this machine, if there are any.
+
+    Args:
+        given: As for `read_files`; perhaps a URL.
+        at_most: How many lines are checked; or a few more, which are read to know base 64.
+
+    Raises:
+        ConfigurationError: A line is not a record. The message names it.
+    """
+    if PurePath(given).suffix.lower() in JSON_SUFFIXES:
+        for _ in islice(_read_json(_found(given)), at_most):
+            pass
+
+
 def _files(given: str) -> list[Path]:
+    files = _found(given)
+    if not files:
+        raise ConfigurationError(f"--input {given}: there are no files with this name")
+    return files
+
+
+def _found(given: str) -> list[Path]:
     found = [Path(given)]
     if glob.has_magic(given):
         found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
     files = [
         file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
     ]
-    files = [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
-    if not files:
-        raise ConfigurationError(f"--input {given}: there are no files with this name")
-    return files
+    return [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
 
 
 def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
@@ -119,10 +138,13 @@ def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    with file.open("rb") as opened:
-        for number, text in enumerate(opened, 1):
-            if text.strip():
-                yield number, text
+    try:
+        with file.open("rb") as opened:
+            for number, text in enumerate(opened, 1):
+                if text.strip():
+                    yield number, text
+    except OSError as error:
+        raise ConfigurationError(f"--input {file}: cannot be read: {error.strerror}") from None
 
 
 class _Line:
@@ -133,72 +155,95 @@ class _Line:
         try:
             fields = json.loads(text)
         except ValueError:
-            raise self._wrong("") from None
+            raise self._wrong("is not JSON") from None
         if not isinstance(fields, dict):
-            raise self._wrong("")
+            raise self._wrong(f"must be an object, not {_json_type(fields)}")
         self._fields: dict[str, Any] = fields
-        headers = self._field("headers", list) or []
-        if not all(
-            isinstance(header, dict) and isinstance(header.get("key"), str) for header in headers
-        ):
-            raise self._wrong(": headers")
+        headers = [] if fields.get("headers") is None else fields["headers"]
+        if not isinstance(headers, list) or not all(map(_is_header, headers)):
+            raise self._wrong(f"headers must be a list such as {_HEADERS}")
         self._headers: list[dict[str, Any]] = headers
-        values = [self._field("key", str), self._field("value", str)]
+        values = [self._content("key"), self._content("value")]
         values += [header.get("value") for header in headers]
-        if not all(text is None or isinstance(text, str) for text in values):
-            raise self._wrong(": headers")
         self.contents = [text for text in values if text is not None]
 
     def record(self, *, is_base64: bool) -> FileRecord:
         """Return the record.
 
         Raises:
-            UnreadableFileError: It is not valid.
+            ConfigurationError: It is not valid.
         """
 
-        def as_bytes(text: str | None) -> bytes | None:
+        def as_bytes(name: str, text: str | None) -> bytes | None:
             if text is None or not is_base64:
                 return None if text is None else text.encode(errors="surrogatepass")
             try:
                 return base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
-                raise UnreadableFileError(
-                    f"{self._where} is not base64, unlike the first lines"
-                ) from None
+                raise self._wrong(f"{name} must be base64, as in the lines before") from None
 
-        partition, offset = self._field("partition", int), self._field("offset", int)
+        partition, offset = self._integer("partition"), self._integer("offset")
         return FileRecord(
-            self._field("topic", str),
+            self._string("topic"),
             -1 if partition is None else partition,
             -1 if offset is None else offset,
             self._timestamp(),
-            as_bytes(self._field("key", str)),
-            as_bytes(self._field("value", str)),
-            tuple(Header(header["key"], as_bytes(header.get("value"))) for header in self._headers),
+            as_bytes("key", self._content("key")),
+            as_bytes("value", self._content("value")),
+            tuple(
+                Header(header["key"], as_bytes("a header", header.get("value")))
+                for header in self._headers
+            ),
         )
 
-    def _field(self, name: str, kind: type) -> Any:
+    def _content(self, name: str) -> str | None:
+        return self._string(name, f": write its JSON text as a string, such as {_CONTENT}")
+
+    def _string(self, name: str, hint: str = "") -> str | None:
         found = self._fields.get(name)
-        if found is not None and (not isinstance(found, kind) or isinstance(found, bool)):
-            raise self._wrong(f": {name}")
+        if found is not None and not isinstance(found, str):
+            raise self._wrong(f"{name} must be a string or null, not {_json_type(found)}{hint}")
+        return found
+
+    def _integer(self, name: str) -> int | None:
+        found = self._fields.get(name)
+        if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+            raise self._wrong(f"{name} must be an integer or null, not {_json_type(found)}")
         return found
 
     def _timestamp(self) -> int:
         found = self._fields.get("timestamp")
         if found is None:
             return _NO_TIME
-        if isinstance(found, int):  # as Spark reads numbers
+        if isinstance(found, int) and not isinstance(found, bool):  # as Spark reads numbers
             return found * 1000
         try:
             moment = dt.datetime.fromisoformat(found)
         except (ValueError, TypeError):
-            raise self._wrong(": timestamp") from None
+            raise self._wrong(
+                "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or seconds since 1970"
+            ) from None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
         return (moment - _EPOCH) // _MS
 
-    def _wrong(self, what: str) -> UnreadableFileError:
-        return UnreadableFileError(f"{self._where} is not JSON with Kafka's columns{what}")
+    def _wrong(self, what: str) -> ConfigurationError:
+        return ConfigurationError(f"{self._where}: {what}")
+
+
+def _is_header(header: object) -> bool:
+    return (
+        isinstance(header, dict)
+        and isinstance(header.get("key"), str)
+        and isinstance(header.get("value"), str | None)
+    )
+
+
+def _json_type(found: object) -> str:
+    for kind, name in _JSON_TYPES:
+        if isinstance(found, kind):
+            return name
+    return "null"
 
 
 def _read_parquet(given: str, files: Iterable[Path]) -> Iterator[FileRecord]:

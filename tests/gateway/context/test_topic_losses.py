@@ -54,8 +54,9 @@ class Stored:
     def use(self, plan):
         self.gateway._policies = SimpleNamespace(plan=plan, retain=lambda *_: None)
 
-    async def announce_change(self, topics):
+    async def announce_change(self, topics, *, timeout_s=0.0):
         self.announced.append(topics)
+        self.waited_s = timeout_s
         return self.failure
 
     async def topics(self):
@@ -211,9 +212,11 @@ async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
     found.failure = "not written"
     found.before = Announcement(None, 0, "", Change("1", ["orders"]))
     await started(found, plan_of({}))  # of an older version, which is compared with nothing
+    assert found.waited_s == 0
     found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     with pytest.raises(UnreachableError, match="state: not written"):
         await started(found, plan_of({}))
+    assert found.waited_s == 30, "as for all that a start needs of the cluster"
     for seeing in found.running:
         seeing.close()
 

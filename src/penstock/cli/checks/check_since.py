@@ -153,6 +153,7 @@ def _topics(
 
     The mode of a topic is that of the gateway: the topic's own key wins over the file.
     """
+    names = cluster.names()  # first: its error says that the cluster cannot be reached
     kept = kept_settings(configuration, properties)
     own = {*INTERNAL_TOPICS, configuration.topic_settings_topic, configuration.audit_topic,
            configuration.produce_request_interceptors_state_topic}  # fmt: skip
@@ -161,7 +162,7 @@ def _topics(
     else:
         candidates = [
             name
-            for name in sorted(cluster.names().difference(own))
+            for name in sorted(names.difference(own))
             if kept.names(name) or _is_observed(plan.for_topic(name))
         ]
         topics = cluster.existing_topics(",".join(candidates)) if candidates else ()

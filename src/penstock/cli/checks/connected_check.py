@@ -10,8 +10,11 @@ import asyncio
 import fnmatch
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
+from penstock.cluster.brokers import UnreachableError
+from penstock.cluster.brokers import describe as describe_cluster
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
@@ -31,13 +34,15 @@ if TYPE_CHECKING:
     from penstock.engine.validation_policy import ValidationPolicy
 
 _ALL: Final = "*"
+_TIMEOUT_S: Final = 10.0
 
 
-def describe_topics(configuration: Configuration) -> Iterator[str]:
+def describe_topics(configuration: Configuration, servers: str | None = None) -> Iterator[str]:
     """Yield lines about each topic that a validation policy judges, in the order of names.
 
     Args:
         configuration: Names the cluster and the policy.
+        servers: The cluster's bootstrap addresses; None for those of the configuration.
 
     Raises:
         ConfigurationError: It names no validation policy, or a topic's settings are invalid.
@@ -52,7 +57,10 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
     policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
-        topics = _topics(configuration)
+        properties = configuration.upstream_properties
+        if servers is not None:
+            properties["bootstrap.servers"] = servers
+        topics = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             found = plan.for_topic(topic, own)
             if found is None or not (found.validation_policy or found.named or found.unusable):
@@ -64,6 +72,8 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
+        if needs_brokers(plan, topics):
+            yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
     finally:
         policies.close()
 
@@ -75,9 +85,10 @@ def _nothing(glob: str) -> str:
     return "no topic of the cluster has a name that matches"
 
 
-def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
+def _topics(
+    configuration: Configuration, properties: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
     """Return the topic level keys that were set on each topic of the cluster."""
-    properties = configuration.upstream_properties
     try:
         view = ClusterMetadata(properties, configuration.folder)
         names = asyncio.run(view.topics()).keys()
@@ -91,6 +102,13 @@ def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
         }
     except (MetadataUnavailableError, CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
+
+
+def _brokers(configuration: Configuration, properties: Mapping[str, str]) -> int:
+    try:
+        return len(describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers)
+    except UnreachableError as error:
+        raise CommandError(str(error)) from None
 
 
 def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from penstock.configuration import Configuration
+    from penstock.configuration import Address, Configuration
 
 _TIMEOUT_S: Final = 5.0
 _BYTES_MAX: Final = 64 * 2**20
@@ -45,13 +45,29 @@ def counted_by_gateway(configuration: Configuration, topics: Container[str]) -> 
         why = str(error) or type(error).__name__
         yield f"note: the gateway's own counts cannot be read at {address}: {why}"
         return
+    yield from count_lines(text, address, topics)
+
+
+def count_lines(text: str, address: Address, topics: Container[str]) -> Iterator[str]:
+    """Return the counts of a gateway as lines that say what was counted, where and since when.
+
+    Args:
+        text: What `/metrics` serves.
+        address: Where it was read.
+        topics: The topics that are of interest.
+    """
     started = _STARTED.search(text)
-    when = ""
+    since = "its start"
     if started is not None:
         moment = datetime.fromtimestamp(float(started[1]), UTC)
-        when = f" since it started, {moment.isoformat(timespec='seconds')}"
+        since += f" at {moment.isoformat(timespec='seconds')}"
     found = counts_of(text, topics)
-    yield f"counted by the gateway at {address}{when}" + ("" if found else ": nothing of these")
+    yield (
+        f"for comparison: records that the gateway with metrics.listener {address} received "
+        f"from {since} until now, by outcome (penstock_records_total)"
+    )
+    if not found:
+        yield "  none of these topics"
     for topic, outcomes in sorted(found.items()):
         shown = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
         yield f"  {topic}: {shown}"

@@ -11,10 +11,11 @@ from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.spark_job import only, show_counts
 from penstock.cli.jobs.split_stream import BATCH_RECORDS
 from penstock.cli.process.ending import EndRequest
+from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -55,6 +56,7 @@ def _prepared(
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     sinks = running.sinks(locations, letters=(REJECTED,))
     sinks.check_stream(options.checkpoint, starts)
+    _check_topics(options, running, {topic.name for topic in topics})
     frame = read_stream(
         running.spark,
         options.file,
@@ -81,6 +83,24 @@ def _prepared(
         return found, running.cluster.end_offsets(found)
 
     return start, ends
+
+
+def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collection[str]) -> None:
+    """Note which topics of the checkpoint were deleted.
+
+    Raises:
+        ConfigurationError: `--topic` does not name one that exists.
+    """
+    from penstock.spark.sink.stream_checkpoints import planned_batch  # noqa: PLC0415
+
+    planned = planned_batch(running.spark, options.checkpoint)
+    for name in sorted({of.topic for of in planned.ends}.difference(topics) if planned else ()):
+        if running.cluster.exists(name):
+            raise ConfigurationError(
+                f"--topic {options.topic} leaves out topic {name}, which --checkpoint "
+                f"{options.checkpoint} has: name it, too, or use a new --checkpoint and new folders"
+            )
+        print(f"topic {name} was deleted; the stream continues without it", file=sys.stderr)
 
 
 def _run_at_intervals(

@@ -120,7 +120,7 @@ class CommandJob(ABC):
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
-                written to.
+                written to, or `--from` or `--to` is no place.
         """
         given = self._options.topic
         if bool(given) == bool(self._options.input):
@@ -128,6 +128,10 @@ class CommandJob(ABC):
         self.check_input()
         if not given:
             return ()
+        from penstock.cluster.offsets import check_place  # noqa: PLC0415
+
+        check_place(self._options.start, "--from")
+        check_place(getattr(self._options, "end", "latest"), "--to")
         return self.there.sources(
             given, [location.name for location in written if location.is_topic]
         )

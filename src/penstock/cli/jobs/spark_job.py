@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
+_CHECKED_LINES: Final = 1000
 _LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, of the texts of errors: a value that cannot be cast is in them."""
 
@@ -141,8 +142,26 @@ class SparkJob(CommandJob):
         return SparkRunner(self.spark)
 
     def check_input(self) -> None:
-        """Check `--input table:` and `--column`."""
+        """Check `--input table:`, `--column`, and the first lines of a JSON file."""
         self._table()
+        self.check_lines(at_most=_CHECKED_LINES)
+
+    def check_lines(self, *, at_most: int | None = None) -> None:
+        """Check the lines of `--input` if they are on this machine: Spark names none of them.
+
+        Spark reads an object as its text. What a file means does not depend on `--local`.
+
+        Args:
+            at_most: How many lines are checked.
+
+        Raises:
+            ConfigurationError: A line is not a record.
+        """
+        given = getattr(self._options, "input", None)
+        if given and self._remote is None:
+            from penstock.stored.files import check_lines  # noqa: PLC0415
+
+            check_lines(given, at_most=at_most)
 
     @property
     def spark(self) -> SparkSession:
@@ -364,6 +383,9 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
             text, code = reason_of(error)
         if text is None:
             raise
+        if code == ExitCode.WRONG_USE and getattr(options, "input", None):
+            running.check_lines()
+            text = f"--input {options.input}: {text}"
         raise CommandError(text, code) from error
     finally:
         running.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.explain import LocatedRecord
@@ -13,11 +13,12 @@ from penstock.policy import Header, Record
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
-_FIELDS = {"key", "value", "key_base64", "value_base64", "headers", "timestamp", "partition",
-           "topic", "offset"}  # fmt: skip
+_FIELDS: Final = ("headers", "key", "key_base64", "offset", "partition", "timestamp", "topic",
+                  "value", "value_base64")  # fmt: skip
+_HEADERS: Final = '[{"key": "a", "value": "b"}]'
 
 
 def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
@@ -46,28 +47,50 @@ def _from_line(line: str, where: str) -> LocatedRecord:
         fields = json.loads(line)
     except ValueError:
         raise ConfigurationError(f"{where}: is not JSON") from None
-    if not isinstance(fields, dict) or set(fields) - _FIELDS:
-        raise ConfigurationError(f"{where}: must be an object with any of {sorted(_FIELDS)}")
+    if not isinstance(fields, dict):
+        raise ConfigurationError(f"{where}: must be an object with any of {', '.join(_FIELDS)}")
+    _check_names(fields, where)
+    record = Record(
+        _number(fields, "timestamp", -1, f"{where}: timestamp must be in ms, a whole number"),
+        _content(fields, "key", where),
+        _content(fields, "value", where),
+        _headers(fields.get("headers"), where),
+    )
+    partition = _number(fields, "partition", 0, f"{where}: partition must be a whole number")
+    return LocatedRecord(partition, NO_ID, record)
+
+
+def _check_names(fields: Collection[str], where: str) -> None:
+    for name in fields:
+        if name not in _FIELDS:
+            near = get_close_matches(name, _FIELDS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_FIELDS)}"
+            raise ConfigurationError(f"{where}: a record has no field {name}; {hint}")
+
+
+def _number(fields: dict[str, Any], name: str, default: int, otherwise: str) -> int:
     try:
-        headers = tuple(
-            Header(str(header["key"]), _content(header, "value"))
-            for header in fields.get("headers") or ()
-        )
-        record = Record(
-            int(fields.get("timestamp", -1)),
-            _content(fields, "key"),
-            _content(fields, "value"),
-            headers,
-        )
-        return LocatedRecord(int(fields.get("partition", 0)), NO_ID, record)
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from None
+        return int(fields.get(name, default))
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigurationError(otherwise) from None
 
 
-def _content(fields: dict[str, Any], name: str) -> bytes | None:
+def _headers(given: Any, where: str) -> tuple[Header, ...]:
+    found = [] if given is None else given
+    if not isinstance(found, list) or not all(
+        isinstance(header, dict) and header.get("key") is not None for header in found
+    ):
+        raise ConfigurationError(f"{where}: headers must be a list such as {_HEADERS}")
+    return tuple(Header(str(header["key"]), _content(header, "value", where)) for header in found)
+
+
+def _content(fields: dict[str, Any], name: str, where: str) -> bytes | None:
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
-        return base64.b64decode(encoded, validate=True)
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (TypeError, ValueError):
+            raise ConfigurationError(f"{where}: {name}_base64 must be base64") from None
     content = fields.get(name)
     if content is None:
         return None

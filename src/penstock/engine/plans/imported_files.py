@@ -19,13 +19,13 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION
 from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
 from penstock.engine.plans.loading import ClassPath, load_class
-from penstock.engine.workers.processes import descendants
+from penstock.processes.bounded import run_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
-    from penstock.configuration.declared_keys import Imports
+    from penstock.processes.bounded import Imports
 
 _TIMEOUT_S: Final = 60.0
 _PACKAGE: Final = "penstock"
@@ -61,43 +61,13 @@ def imported_files(
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             answer = Path(folder) / "answer.json"
-            _import(request, answer, imports)
+            run_module(__name__, [request, str(answer)], _TIMEOUT_S, imports=imports)
             found, why_not = json.loads(answer.read_bytes())
     except (OSError, ValueError, subprocess.SubprocessError):
         raise NotKnownError("the files of classes cannot be found") from None
     if why_not:
         raise NotKnownError(why_not)
     return {name: Path(path) for name, path in found.items()}
-
-
-def _import(request: str, answer: Path, imports: Imports | None) -> None:
-    """Import the classes in another process; what it starts ends with it, as with a worker.
-
-    Raises:
-        OSError: There are no more processes.
-        subprocess.TimeoutExpired: It takes too long.
-    """
-    marker = descendants.new_marker()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, request, str(answer)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, descendants.VARIABLE: marker},
-            start_new_session=True,
-        )
-        descendants.started(marker, process.pid)
-        if imports is not None:
-            imports.add(process)
-        try:
-            process.wait(_TIMEOUT_S)
-        finally:
-            process.kill()
-            process.wait()
-    finally:
-        descendants.ended(marker)
-        descendants.kill_descendants(marker)
 
 
 def _files_here(

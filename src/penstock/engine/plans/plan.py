@@ -149,6 +149,21 @@ class Plan:
         """Whether some topic may have interceptors."""
         return bool(self._patterns)
 
+    def may_lose_records(self, *, topics_have_settings: bool) -> bool:
+        """Return whether a producer may get a success for records that are not in their topic.
+
+        It is known before interceptors have been loaded.
+
+        Args:
+            topics_have_settings: Whether topics may have keys of their own.
+        """
+        return (
+            bool(self._interceptors)
+            or any(map(self._is_interceptor, self._named_policies))
+            or self.may_quarantine
+            or (topics_have_settings and self.allows_key(MODE))
+        )
+
     def intercepts(self, topic: str) -> bool:
         """Return whether records of a topic may not be stored though the client gets success.
 

@@ -28,6 +28,14 @@ except ImportError:  # where there is only Spark Connect
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
+    (
+        re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
+        "a line of the files is not JSON with Kafka's columns",
+    ),
+    (
+        re.compile(r"CONVERSION_INVALID_INPUT"),
+        "the first lines of the files hold base64, a later one does not",
+    ),
 )
 _MORE_MEMORY: Final = (
     "give it more with --conf spark.driver.memory=4g (with a master local), or "
@@ -98,14 +106,6 @@ _FAILURES: Final = (
     (
         re.compile(r"No space left on device|File too large|Disk quota exceeded"),
         "no space left on the device that is written to, or a quota is used up",
-    ),
-    (
-        re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
-        "a line of the files is not JSON with Kafka's columns",
-    ),
-    (
-        re.compile(r"CONVERSION_INVALID_INPUT"),
-        "the first lines of the files hold base 64, a later one does not",
     ),
     (
         re.compile(r"ConfigurationError: (.*)"),

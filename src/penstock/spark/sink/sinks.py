@@ -135,21 +135,23 @@ class Sinks:
                     "latest checkpoint; without it, use a new --checkpoint, new folders, and --from"
                 )
 
-    def write(
-        self, frame: DataFrame, *, batch: int | None = None, judged: JudgedBatch | None = None
-    ) -> None:
+    def write(self, frame: DataFrame, batch: int | JudgedBatch | None = None) -> None:
         """Write each record to its sink, once; folders appear when they are complete.
 
         Args:
             frame: The records. If there are tables, it is read for each of them.
-            batch: The number of a stream's micro-batch. In a folder it gets a separate
-                folder, which replaces that of an interrupted attempt.
-            judged: The name of the judged micro-batch, for tables: a table that has it leaves it
-                out. Tables are written first, since they find out whether the checkpoint is old.
+            batch: A stream's micro-batch: its number or, if there are tables, the judged part of
+                the source. In a folder it gets a separate folder, which replaces that of an
+                interrupted attempt. A table that has it leaves it out. Tables are written first,
+                since they find out whether the checkpoint is old.
 
         Raises:
             OldCheckpointError: A table has another micro-batch with this number.
         """
+        below = ""
+        judged = None if isinstance(batch, int) else batch
+        if batch is not None:
+            below = f"/{_BATCH}{batch if judged is None else judged.number}"
         if judged is not None:
             self._tables.write(frame, judged)
         if self._folders and self._topics:
@@ -159,7 +161,7 @@ class Sinks:
                 some = self._of(self._topics, frame)
                 self._rows.write(some.select(*COLUMNS, SINK))
             if self._folders:
-                self._write_folders(frame, "" if batch is None else f"/{_BATCH}{batch}")
+                self._write_folders(frame, below)
             if judged is None:
                 self._tables.write(frame, None)
         finally:

@@ -45,7 +45,8 @@ class PenstockDataSource(DataSource):
     other options are those of Spark's Kafka source, with its values and defaults: `subscribe` or
     `subscribePattern`, `startingOffsets`, `endingOffsets`, `startingTimestamp`, `endingTimestamp`,
     `failOnDataLoss`, `minPartitions`, `maxOffsetsPerTrigger`, `kafka.*` (which take precedence over
-    the file's `upstream.*`), and `includeHeaders` (default true). `schema(...)` selects columns.
+    the file's `upstream.*`), `failOnDeletedTopic` (in a stream; default `failOnDataLoss`) and
+    `includeHeaders` (default true). `schema(...)` selects columns.
     """
 
     @classmethod
@@ -88,7 +89,7 @@ class PenstockDataSource(DataSource):
             source = _source(self.options)
             if source.options.end is not None:
                 raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
-            return StreamReader(source, _reading(source, source.topics(), schema))
+            return StreamReader(source, _reading(source, source.topics_left(), schema))
         except (ConfigurationError, UnavailableError) as error:
             return UnusableReader(error)
 

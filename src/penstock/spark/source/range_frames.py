@@ -78,7 +78,7 @@ def read_stream(
     batch_records: int | None,
     default_batch_records: int,
 ) -> DataFrame:
-    """Read topics as they grow, from where the checkpoint ends.
+    """Read topics as they grow, from where the checkpoint ends; without those that are deleted.
 
     Args:
         spark: The session.
@@ -117,6 +117,7 @@ def read_stream(
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", ",".join(offsets))
         .option("startingOffsets", json.dumps(offsets))
+        .option("failOnDeletedTopic", "false")
     )
     if BOUNDS_BATCHES:
         reader = reader.option("maxOffsetsPerTrigger", batch_records or default_batch_records)

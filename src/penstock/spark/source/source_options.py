@@ -30,6 +30,7 @@ _OPTIONS: Final = (
     "startingTimestamp",
     "endingTimestamp",
     "failOnDataLoss",
+    "failOnDeletedTopic",
     "includeHeaders",
     "minPartitions",
     "maxOffsetsPerTrigger",
@@ -51,6 +52,7 @@ class SourceOptions:
         start: Where reading starts; None by default.
         end: Where it ends, not in streams; None by default.
         fails_on_loss: Whether records that were removed before they were read are an error.
+        fails_on_deletion: Whether a topic of a stream that was deleted is an error.
         with_headers: Whether there is a column `headers`.
         tasks: The least number of tasks that is aimed at, or None.
         batch_offsets: The most offsets of a micro-batch, or None.
@@ -64,6 +66,7 @@ class SourceOptions:
     start: OffsetBound | None
     end: OffsetBound | None
     fails_on_loss: bool
+    fails_on_deletion: bool
     with_headers: bool
     tasks: int | None
     batch_offsets: int | None
@@ -79,6 +82,7 @@ class SourceOptions:
         options, client = found = GivenOptions.read(given, _OPTIONS, does="has")
         plan = found.plan()
         topics, pattern = _topics(options)
+        fails_on_loss = _boolean(options, "failOnDataLoss")
         return cls(
             plan,
             client,
@@ -86,7 +90,8 @@ class SourceOptions:
             pattern,
             _place(options, "starting"),
             _place(options, "ending"),
-            _boolean(options, "failOnDataLoss"),
+            fails_on_loss,
+            _boolean(options, "failOnDeletedTopic") and fails_on_loss,
             _boolean(options, "includeHeaders"),
             _number(options, "minPartitions"),
             _number(options, "maxOffsetsPerTrigger"),

@@ -34,7 +34,7 @@ except ImportError:  # before PySpark 4.2 a micro-batch has all available record
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -85,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix where the query ends: at the current ends."""
-        self._target = self._driver.cluster.end_offsets(self._driver.topics())
+        self._target = self._driver.cluster.end_offsets(self._driver.topics_left())
 
     @in_one_line()
     def latestOffset(  # noqa: N802
@@ -101,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 shorter.
             ClusterError: The cluster does not answer.
         """
-        topics = self._driver.topics()
+        topics = self._driver.topics_left()
         if start is None:
             return to_json(self._ends(topics), topics)
         begun = from_json(start)
@@ -119,18 +119,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the ends of the topics, for the progress of the query."""
-        topics = self._driver.topics()
+        topics = self._driver.topics_left()
         return to_json(self._driver.cluster.end_offsets(topics), topics)
 
     @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
         if not BOUNDS_BATCHES:
-            self._check_topics(start, self._driver.topics())
+            self._check_topics(start, self._driver.topics_left())
         begun, ends = from_json(start), from_json(end)
+        if not self._driver.options.fails_on_deletion:
+            read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
+            deleted = self._deleted(read)
+            ends = {of: offset for of, offset in ends.items() if of.topic not in gone}
         new = [partition for partition in ends if partition not in begun]
         if new:
-            begun |= self._first(self._driver.topics(), new)
+            begun |= self._first(self._driver.topics_left(), new)
         ranges = [
             OffsetRange(*partition, begun[partition], offset) for partition, offset in ends.items()
         ]
@@ -150,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _sizes(self) -> Sizes:
-        return self._driver.sizes(self._driver.topics())
+        return self._driver.sizes(self._driver.topics_left())
 
     def _first(self, topics: Sequence[Topic], new: Sequence[Partition]) -> Offsets:
         """Return where partitions start that the stream did not know."""
@@ -189,6 +193,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "position of the stream"
         )
 
+    def _deleted(self, read: Collection[str]) -> set[str]:
+        """Return the topics that were deleted; a broker may not know a topic for a moment."""
+        deleted = set(read)
+        for attempt in range(_ATTEMPTS if deleted else 0):
+            if attempt:
+                time.sleep(_PAUSE_S)
+            deleted -= self._driver.cluster.names()
+            if not deleted:
+                break
+        return deleted
+
     def _update_ends(self, topics: Sequence[Topic], shorter: Sequence[OffsetRange]) -> None:
         """Replace ends that the query began with, which are before its position."""
         if self._target is not None:
@@ -200,16 +215,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = {topic.name: topic.topic_id for topic in topics}
         for name, topic_id in _ids(start).items():
             if name not in known:
-                if self._reading.fails_on_loss:
-                    raise SourceError(
-                        f"topic {name} does not exist any more; with "
-                        "failOnDataLoss=false the stream continues without it"
-                    )
+                self._check_missing(name)
             elif NO_ID not in {topic_id, known[name]} and topic_id != known[name]:
                 raise SourceError(
                     f"topic {name} was deleted and created again: its offsets mean other records "
                     "now; start with a new checkpoint"
                 )
+
+    def _check_missing(self, topic: str) -> None:
+        """Check that the stream may continue without a topic that it has read.
+
+        Raises:
+            SourceError: It may not. The message says whether the topic exists.
+        """
+        options = self._driver.options
+        if options.fails_on_loss and self._driver.cluster.exists(topic):
+            raise SourceError(
+                f"topic {topic} is in the checkpoint, and is not subscribed to any more; subscribe "
+                "to it, or start with a new checkpoint"
+            )
+        if options.fails_on_deletion:
+            raise SourceError(
+                f"topic {topic} was deleted; with failOnDeletedTopic=false the stream continues "
+                "without it"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_source": None}

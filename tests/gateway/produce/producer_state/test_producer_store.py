@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 from penstock.cluster.brokers import UnreachableError
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration import read_configuration
+from penstock.gateway.produce.producer_state import cluster
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -202,6 +203,38 @@ async def test_a_change_that_could_not_be_said_is_said_before_any_decision_is_wr
     assert await store.announce_change([""]) is None
     store.keep(KEY, b"", lambda _: None)
     assert written[-1] == [decision]
+
+
+@pytest.mark.parametrize("fails", [0, 3, None])
+async def test_a_change_is_said_again_until_a_time_is_over(tmp_path, monkeypatch, fails):
+    """A broker may be restarting: the topic has a leader again after seconds."""
+    monkeypatch.setattr(cluster, "_RETRY_AFTER_S", 0.0)
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    presence = Presence("g", shares=True)
+    store = ClusterStore(configuration, configuration.upstream_properties, presence)
+    values = []
+
+    async def append(records, _timeout_s):
+        [(_, value)] = records
+        values.append(value)
+        if fails is None or len(values) <= fails:
+            raise CompactedTopicError("no leader")
+
+    store._follower.append = append
+    with capture_logs() as logs:
+        failure = await store.announce_change([""], timeout_s=0.05 if fails is None else 60.0)
+    events = [line["event"] for line in logs]
+    waits = "waiting until other gateways know that interceptors change"
+    if fails is None:
+        assert (failure, len(values) > 1) == ("no leader", True)
+        assert events == [waits, "other gateways do not know yet that interceptors have changed"]
+    else:
+        assert (failure, len(values)) == (None, fails + 1)
+        assert events == [waits] * bool(fails)
+    assert len(set(values)) == 1, "it is one change"
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from penstock.engine.workers import messages
-from penstock.engine.workers.processes import descendants
 from penstock.engine.workers.processes.output import OutputPipe
 from penstock.engine.workers.progress import SharedProgress, shared_file
+from penstock.processes import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

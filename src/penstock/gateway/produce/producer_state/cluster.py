@@ -37,6 +37,7 @@ log = structlog.get_logger()
 
 READ_TIMEOUT_S: Final = 5.0
 """How long a producer that is new here waits until the topic has been read."""
+_RETRY_AFTER_S: Final = 0.5
 _LOG_EVERY_S: Final = 60.0
 """Many producers wait for the topic, and each of them tries again."""
 
@@ -168,19 +169,30 @@ class ClusterStore:
         """The last announcement of an earlier process of this gateway; None if it is not known."""
         return self._presence.before
 
-    async def announce_change(self, topics: Sequence[str]) -> str | None:
+    async def announce_change(self, topics: Sequence[str], *, timeout_s: float = 0.0) -> str | None:
         """Announce that the interceptors of this gateway change, before they do.
 
         If that cannot be written, it is written with the next decision of them.
 
         Args:
             topics: See `presence.Change`.
+            timeout_s: For how long it is tried again, if it cannot be written at once.
 
         Returns:
             None, or why it could not be written.
         """
         self._presence.change(topics)
         failure = await self._write_presence()
+        if failure is not None and timeout_s > 0:
+            log.warning(
+                "waiting until other gateways know that interceptors change",
+                reason=failure,
+                gives_up_after_s=timeout_s,
+            )
+            deadline = time.monotonic() + timeout_s
+            while failure is not None and time.monotonic() < deadline:
+                await asyncio.sleep(_RETRY_AFTER_S)
+                failure = await self._write_presence()
         if failure is not None:
             self._unannounced += 1
             log.warning(

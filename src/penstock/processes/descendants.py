@@ -1,8 +1,9 @@
 """Processes that a worker has started, also those that have left its process group.
 
-They are recognised by an environment variable, which child processes inherit, and, where this
-process adopts orphans, by being its children: of those that it did not start itself, all were left
-behind by policies. On Linux; elsewhere only the process group ends with a worker.
+What imports classes of users is a worker here, too (see `bounded`). The processes are
+recognised by an environment variable, which child processes inherit, and, where this process adopts
+orphans, by being its children: of those that it did not start itself, all were left behind by
+policies. On Linux; elsewhere only the process group ends with a worker.
 """
 
 from __future__ import annotations

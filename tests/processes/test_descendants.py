@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.workers.processes.descendants import adopt_orphans, reap_orphans
+from penstock.processes.descendants import adopt_orphans, reap_orphans
 from tests.gateways import is_running, wait_until
 
 pytestmark = [
@@ -63,7 +63,7 @@ def _exists(pid: int) -> bool:
 def test_a_process_with_another_environment_and_parent_ends_with_its_worker(tmp_path):
     script = (
         "import asyncio, sys; from pathlib import Path\n"
-        "from tests.engine.test_descendants import orphans\n"
+        "from tests.processes.test_descendants import orphans\n"
         "asyncio.run(orphans(Path(sys.argv[1])))"
     )
     ran = subprocess.run(

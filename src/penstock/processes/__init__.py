@@ -1,0 +1,1 @@
+"""Processes that run code of users, and what they leave behind."""

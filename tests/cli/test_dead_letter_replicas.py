@@ -1,0 +1,69 @@
+"""`penstock check --connect`: dead letter topics that the cluster has too few brokers for."""
+
+import pytest
+
+from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
+from tests.engine.plans import QUARANTINE, VALIDATED, plan_of
+
+KEY = "errors.deadletterqueue.topic.replication.factor"
+THREE = "3 replicas need 3 brokers, and the cluster has 1: "
+
+
+def warnings_of(properties, topics=(), brokers=1):
+    topics = topics if isinstance(topics, dict) else {name: {} for name in topics}
+    return list(replicas_warnings(plan_of(properties), topics, brokers))
+
+
+def test_the_default_needs_three_brokers():
+    [line] = warnings_of(QUARANTINE, ["orders"])
+    assert line == (
+        f"warning: {KEY} (default 3): {THREE}topic orders.dead cannot be created, so dead letters "
+        f"cannot be stored; set {KEY}=1, or create the topic"
+    )
+    assert warnings_of(QUARANTINE, ["orders"], brokers=3) == []
+
+
+def test_two_brokers_suffice_for_two():
+    [line] = warnings_of(QUARANTINE, ["orders"], brokers=2)
+    assert "the cluster has 2: " in line
+    assert line.endswith(f"set {KEY}=2, or create the topic")
+    assert warnings_of(QUARANTINE | {KEY: "2"}, ["orders"], brokers=2) == []
+
+
+def test_the_line_that_holds_is_named():
+    of_file = QUARANTINE | {KEY: "5"}
+    assert warnings_of(of_file, ["orders"])[0].startswith(f"warning: {KEY}=5: 5 replicas need 5 ")
+    pattern = QUARANTINE | {f"topics.o*.{KEY}": "5", KEY: "1"}
+    [line] = warnings_of(pattern, ["orders", "orders-2", "a"])
+    assert line.startswith(f"warning: topics.o*.{KEY}=5: ")
+    assert f"set topics.o*.{KEY}=1, or create the topics" in line
+    assert "orders-2.dead, orders.dead cannot be created" in line
+
+
+def test_of_many_topics_some_are_named():
+    [line] = warnings_of(QUARANTINE, [f"t{number}" for number in range(9)])
+    assert "t0.dead, t1.dead, t2.dead, t3.dead, t4.dead and 4 more cannot be created" in line
+
+
+def test_a_topic_that_exists_needs_not_be_created():
+    assert warnings_of(QUARANTINE, ["orders", "orders.dead"]) == []
+
+
+def test_topics_that_are_not_in_quarantine_have_no_dead_letters():
+    assert warnings_of(VALIDATED, ["orders"]) == []
+    own = {"orders": {"penstock.mode": "quarantine"}}
+    assert len(warnings_of(VALIDATED, own)) == 1
+
+
+def test_a_pattern_of_the_file_counts_also_before_its_topics_exist():
+    [line] = warnings_of(VALIDATED | {"topics.new-*.penstock.mode": "quarantine"})
+    assert "new-*.dead cannot be created" in line
+    assert line.endswith("or create the topics")
+
+
+@pytest.mark.parametrize(
+    ("properties", "needed"), [(QUARANTINE, True), (QUARANTINE | {KEY: "1"}, False),
+                               (VALIDATED, False)],
+)  # fmt: skip
+def test_the_brokers_are_looked_up_only_if_it_matters(properties, needed):
+    assert needs_brokers(plan_of(properties), {"orders": {}}) == needed
