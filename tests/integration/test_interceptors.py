@@ -387,7 +387,8 @@ def test_other_configurations_with_idempotent_producers(gateway, topic, stored, 
     name = topic()
     running = gateway({**chain("Odd"), "produce.request.interceptors.idempotence": mode}, POLICIES)
     failures: list = []
-    producer = librdkafka(running, **{"enable.idempotence": True})
+    # One batch, whatever holds this thread up: `flush` sends it.
+    producer = librdkafka(running, **{"enable.idempotence": True, "linger.ms": 30_000})
     for number in range(6):
         producer.produce(name, b"%d" % number, on_delivery=reported(failures))
     assert producer.flush(30) == 0

@@ -265,7 +265,7 @@ def test_topics_and_their_settings(observed):
         ("policies.Small", "refused"): 1,
     }
     assert found("penstock_settings_generation") > before
-    assert get(port, "/readyz") == (200, "ready\n")
+    wait_until(lambda: get(port, "/readyz") == (200, "ready\n"), what="ready")
 
 
 def test_reloads_by_result(observed):
