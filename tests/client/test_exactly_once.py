@@ -271,8 +271,9 @@ def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, top
 
 def test_a_target_that_does_not_exist(connection, task):
     work = task()
-    quick = connection.settings._replace(api_timeout_s=1.0)
-    connection.settings = quick
+    with open_writer(connection, work, transactions=True):
+        pass  # the coordinators and their topics are there now
+    connection.settings = connection.settings._replace(api_timeout_s=3.0)
     with (
         open_writer(connection, work, transactions=True) as writer,
         pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"),
@@ -286,7 +287,7 @@ def test_a_group_that_consumers_have_joined(kafka, connection, task):
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": work.group})
     try:
         consumer.subscribe([work.topic])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not consumer.assignment() and time.monotonic() < deadline:
             consumer.poll(0.2)
         with open_writer(connection, work, transactions=True) as writer:
