@@ -89,6 +89,8 @@ def kafka() -> Iterator[LocalKafka]:
         # Retention looks for what is old after the first of these, and then again and again.
         "log.initial.task.delay.ms": "86400000",
         "log.retention.check.interval.ms": "86400000",
+        # On a busy machine its heartbeats may wait for the processor: it is not dead for that.
+        "broker.session.timeout.ms": "120000",
     }
     with LocalKafka(properties=properties) as running:
         yield running

@@ -354,7 +354,8 @@ class Dev:
 def children_of(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, (task / "children").read_text().split())
     return found
 
 

@@ -327,7 +327,7 @@ def by_librdkafka(servers, topic, codec):
         {"bootstrap.servers": servers, "transactional.id": topic, "compression.type": codec,
          "linger.ms": 5}
     )  # fmt: skip
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for _ in range(2):
         producer.begin_transaction()
         for one in records(0, 300):
@@ -335,7 +335,7 @@ def by_librdkafka(servers, topic, codec):
                 topic, one.value, one.key, 0, timestamp=one.timestamp,
                 headers=[tuple(header) for header in one.headers],
             )  # fmt: skip
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
 
 
 def by_java(servers, topic, codec):

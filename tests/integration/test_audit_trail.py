@@ -137,7 +137,7 @@ def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
     running = gateway({**TOPICS, "audit.topic": audit_topic}, POLICIES)
     admin = AdminClient({"bootstrap.servers": running.address, "client.id": "an admin"})
     small, large = (f"t-{uuid.uuid4().hex[:8]}" for _ in range(2))
-    admin.create_topics([NewTopic(small, 1)])[small].result(60)
+    create_topic(admin, small)
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic(large, 3)])[large].result(60)
     with pytest.raises(KafkaException):

@@ -92,7 +92,7 @@ def test_librdkafka_a_bad_batch_among_many_in_flight(judged, topic, stored):
 def librdkafka_transactions(address: str, topic: str) -> list[str]:
     """Run transactions, some with a record without a key; return the result of each."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     outcomes = []
     for keys in (["1", None], ["2"], [None], ["3", "4"], ["5"]):
         for _ in range(4):
@@ -102,7 +102,7 @@ def librdkafka_transactions(address: str, topic: str) -> list[str]:
                     producer.produce(topic, f"value-{key}", key)
                 producer.flush(30)
             try:
-                producer.commit_transaction(30)
+                producer.commit_transaction(60)
                 outcomes.append(f"{keys} committed")
                 break
             except KafkaException as error:
