@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
@@ -89,6 +89,8 @@ def kafka() -> Iterator[LocalKafka]:
         # Retention looks for what is old after the first of these, and then again and again.
         "log.initial.task.delay.ms": "86400000",
         "log.retention.check.interval.ms": "86400000",
+        # On a busy machine its heartbeats may wait for the processor: it is not dead for that.
+        "broker.session.timeout.ms": "120000",
     }
     with LocalKafka(properties=properties) as running:
         yield running
@@ -151,6 +153,18 @@ def delete_topic(admin: AdminClient, name: str) -> None:
     wait_until(
         lambda: name not in admin.list_topics(timeout=30).topics, 60, what=f"the end of {name}"
     )
+
+
+def create_acls(admin: AdminClient, *rules: AclBinding) -> None:
+    """Create ACLs and wait until the broker has them: the controller answers a little before."""
+    for done in admin.create_acls(list(rules)).values():
+        done.result(60)
+    for rule in rules:
+        same = AclBindingFilter(
+            rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host,
+            rule.operation, rule.permission_type,
+        )  # fmt: skip
+        wait_until(lambda same=same: admin.describe_acls(same).result(60), 60, what=f"{rule}")
 
 
 @contextlib.contextmanager

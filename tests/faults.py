@@ -46,7 +46,7 @@ class Gate:
         self._opened = asyncio.Event()
         self._delivers = True
 
-    def wait(self, timeout_s: float = 20.0) -> None:
+    def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until the frame is there."""
         assert self._reached.wait(timeout_s), f"{self._passes} did not come"
 

@@ -99,7 +99,7 @@ class RunningGateway:
         """SIGKILL."""
         self.process.kill()
         self.process.wait(60)
-        self._reader.join(5)
+        self._reader.join(60)
         self._close()
 
     def restart(self, *, kill: bool = False) -> None:

@@ -16,7 +16,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 class RawClient:
     """One connection."""
 
-    def __init__(self, address: str, timeout_s: float = 20.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 25.0) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self._correlation_id = 0

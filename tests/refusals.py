@@ -48,7 +48,7 @@ class Refusal:
         self._reached = threading.Event()
         self._opened = asyncio.Event()
 
-    def wait(self, timeout_s: float = 20.0) -> None:
+    def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until the request is there."""
         assert self._reached.wait(timeout_s), f"{self._content!r} did not come"
 

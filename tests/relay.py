@@ -43,12 +43,12 @@ class Relay:
 
     def __enter__(self):
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_):
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def drop(self) -> None:
         """Drop all connections, in the middle of whatever is on its way."""

@@ -52,7 +52,7 @@ def fill(servers, name, count, chance):
         settings = {"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 20}
         producers.append((Producer(settings), False))
         named = Producer({**settings, "transactional.id": f"{name}-{codec}"})
-        named.init_transactions(30)
+        named.init_transactions(60)
         producers.append((named, True))
     at = 0
     while at < count:

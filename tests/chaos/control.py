@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.local import LocalKafka
 from tests.chaos.account import account
 from tests.chaos.leaders import move_leaders
-from tests.chaos.producers import HERE, Producer, Running
+from tests.chaos.producers import HANGS_AFTER_S, HERE, Producer, Running
 from tests.chaos.world import Way
 from tests.conftest import create_topic
 from tests.faults import Proxy
@@ -66,7 +66,7 @@ def main(seed: int, seconds: float) -> None:
         command = [sys.executable, str(HERE / "many_producers.py")]
         running = Running(command, producers, {Way.DIRECT: bootstrap}, folder / "log", RATE)
         ends.callback(running.kill)
-        wait_until(lambda: running.has_begun, 60, what="all producers to begin")
+        wait_until(lambda: running.has_begun, HANGS_AFTER_S, what="all producers to begin")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             disturb(cluster, proxies, [producer.topic for producer in producers], chance)

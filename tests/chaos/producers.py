@@ -160,7 +160,7 @@ class Running:
         self.finish()
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
 
 
 def start(

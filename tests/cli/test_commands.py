@@ -42,7 +42,7 @@ PROPERTIES = {
 }
 
 
-def run(*arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*PENSTOCK, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -348,13 +348,14 @@ class Dev:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def children_of(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, (task / "children").read_text().split())
     return found
 
 

@@ -1,6 +1,7 @@
 """The output of `penstock dev` for a new user."""
 
 import asyncio
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from penstock.cli.dev import (
     _named_topics,
     _read,
     _reload_when_saved,
+    _saved,
     _Terminal,
 )
 from penstock.configuration import Address, load_configuration
@@ -89,6 +91,16 @@ def test_dead_letter_topics_fit_a_cluster_of_one_broker(tmp_path):
     plan = Plan(configuration.policies).for_topic("orders")
     assert plan is not None
     assert (plan.dead_letter_topic, plan.dead_letter_replicas) == ("orders.dead", 1)
+
+
+def test_a_file_that_is_saved_twice_in_a_moment_has_changed(tmp_path):
+    """A file system may give both the same time."""
+    file = tmp_path / "penstock.properties"
+    file.write_text("a=1\n")
+    before, seen = file.stat(), _saved(file)
+    file.write_text("a=1\nb=2\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert _saved(file) != seen
 
 
 class Reloads:

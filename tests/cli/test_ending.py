@@ -19,7 +19,7 @@ def test_the_first_signal_is_handled_and_the_second_ends_the_process(number, cap
         began = time.monotonic()
         assert ending.wait(30)
         assert ending.is_set()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before

@@ -28,13 +28,13 @@ async def test_the_process_that_imports_classes_ends_with_the_gateway(key, tmp_p
     file = write_configuration(tmp_path, "127.0.0.1:9092", 0, properties, HANGS)
     reading = asyncio.create_task(command._load(file))
     pid = tmp_path / "pid"
-    await asyncio.to_thread(wait_until, pid.exists, 20)
+    await asyncio.to_thread(wait_until, pid.exists)
     process = Path("/proc") / pid.read_text()
     assert process.exists()
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reading
-    await asyncio.to_thread(wait_until, lambda: not process.exists(), 20)
+    await asyncio.to_thread(wait_until, lambda: not process.exists())
 
 
 async def test_a_second_signal_reopens_the_audit_file_at_once(monkeypatch, tmp_path):

@@ -45,7 +45,7 @@ def imported_by(*arguments: object) -> set[str]:
     """Return the modules that a command line has imported at its end."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED_BY, *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))

@@ -4,9 +4,10 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from penstock import cli
+from tests.conftest import create_topic
 
 VALUES = [json.dumps({"id": n, "kind": "ab"[n % 2]}).encode() for n in range(300)]
 
@@ -89,11 +90,11 @@ def test_wrong_arguments(file, arguments, message, capsys):
 def test_a_topic_of_the_cluster(file, kafka, capsys):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     name = "suggest-orders"
-    admin.create_topics([NewTopic(name, 2)])[name].result(30)
+    create_topic(admin, name, 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "zstd"})
     for number, value in enumerate(VALUES):
         producer.produce(name, value, key=b"k", partition=number % 2, headers={"trace": b"x"})
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     server = ("--bootstrap-server", kafka.bootstrap_servers)
     assert run(file, "--topic", name, *server) == 0
     shown = capsys.readouterr().out

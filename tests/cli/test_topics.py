@@ -37,7 +37,7 @@ BOTH = {
 
 def run(*arguments):
     return subprocess.run(
-        [*PENSTOCK, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        [*PENSTOCK, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
     )
 
 

@@ -189,11 +189,11 @@ def test_a_broker_that_stops_to_answer(kafka):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         threading.Thread(target=serve, daemon=True).start()
-        properties = {"bootstrap.servers": f"127.0.0.1:{port}", "request.timeout.ms": "300"}
+        properties = {"bootstrap.servers": f"127.0.0.1:{port}", "request.timeout.ms": "3000"}
         with Connection(properties, FILE) as connection:
             assert connection.send_to_any(metadata_request([]), MetadataResponse).brokers
             stuck.set()
-            with pytest.raises(BrokerUnreachableError, match=r"did not respond within 0.3 s"):
+            with pytest.raises(BrokerUnreachableError, match=r"did not respond within 3 s"):
                 connection.send_to_any(metadata_request([]), MetadataResponse)
             stuck.clear()
             assert connection.send_to_any(metadata_request([]), MetadataResponse).brokers

@@ -31,7 +31,7 @@ def fill(servers, topic, chance):
                 settings["transactional.id"] = f"{topic}-{codec}"
             producer = Producer(settings)
             if transactional:
-                producer.init_transactions(30)
+                producer.init_transactions(60)
             for commit in (True, False, True) if transactional else (True,):
                 if transactional:
                     producer.begin_transaction()

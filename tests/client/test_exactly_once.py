@@ -277,8 +277,9 @@ def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, top
 
 def test_a_target_that_does_not_exist(connection, task):
     work = task()
-    quick = connection.settings._replace(api_timeout_s=1.0)
-    connection.settings = quick
+    with open_writer(connection, work, transactions=True):
+        pass  # the coordinators and their topics are there now
+    connection.settings = connection.settings._replace(api_timeout_s=3.0)
     with (
         open_writer(connection, work, transactions=True) as writer,
         pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"),
@@ -292,7 +293,7 @@ def test_a_group_that_consumers_have_joined(kafka, connection, task):
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": work.group})
     try:
         consumer.subscribe([work.topic])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not consumer.assignment() and time.monotonic() < deadline:
             consumer.poll(0.2)
         with open_writer(connection, work, transactions=True) as writer:
@@ -332,7 +333,7 @@ def by_librdkafka(servers, topic, codec):
         {"bootstrap.servers": servers, "transactional.id": topic, "compression.type": codec,
          "linger.ms": 5}
     )  # fmt: skip
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for _ in range(2):
         producer.begin_transaction()
         for record in records(0, 300):
@@ -340,7 +341,7 @@ def by_librdkafka(servers, topic, codec):
                 topic, record.value, record.key, 0, timestamp=record.timestamp,
                 headers=[tuple(header) for header in record.headers],
             )  # fmt: skip
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
 
 
 def by_java(servers, topic, codec):

@@ -49,7 +49,7 @@ def produce(kafka):
             {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5000, **settings}
         )
         if transaction is not None:
-            producer.init_transactions(30)
+            producer.init_transactions(60)
             producer.begin_transaction()
         for values in batches:
             for value in values:

@@ -17,7 +17,7 @@ from penstock.client.connections.connection import Connection
 from penstock.client.errors import DeniedError, LoginError
 from penstock.client.reading.reader import RangeReader, WantedRange
 from tests.client.settings import FILE
-from tests.conftest import create_topic
+from tests.conftest import create_acls, create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
 
 pytestmark = pytest.mark.system
@@ -60,7 +60,7 @@ def secured(files):
             ResourceType.TOPIC, "open", ResourcePatternType.LITERAL, "User:alice", "*",
             AclOperation.READ, AclPermissionType.ALLOW,
         )  # fmt: skip
-        admin.create_acls([rule])[rule].result(60)
+        create_acls(admin, rule)
         yield kafka
 
 

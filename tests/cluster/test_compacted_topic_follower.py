@@ -50,7 +50,7 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     }
     follower._take(LogRecord(1, key, json.dumps(good).encode()))
     follower._take(LogRecord(2, key, json.dumps({**good, "epoch": "0"}).encode()))
-    await follower.read_to_end(0.3)
+    await follower.read_to_end(60)
 
 
 async def test_records_are_read_ahead_of_the_event_loop():
@@ -93,7 +93,7 @@ async def test_the_end_is_requested_again_from_a_leader_that_does_not_know_it_ye
 
 async def test_a_topic_that_has_lost_records():
     with pytest.raises(CompactedTopicError, match=r"t has lost records .*ends at 3, .* up to 5"):
-        await follower_at(5, Ends(3)).read_to_end(0.3)
+        await follower_at(5, Ends(3)).read_to_end(1)
 
 
 class TestWhenRead:
@@ -172,8 +172,8 @@ def test_an_end_is_waited_for_no_longer_than_the_caller_wants(topic, monkeypatch
     monkeypatch.setattr(compacted_topic, "admin_client", lambda _: made.append(1) or NeverAnswers())
     topic._admin = NeverAnswers()
     with pytest.raises(CompactedTopicError, match="t: no answer"):
-        topic.end(0.2)
-    assert 1 <= len(made) <= 4
+        topic.end(0.5)
+    assert 1 <= len(made) <= 6
 
 
 class Refuses(Offsets):
@@ -206,7 +206,7 @@ async def test_clients_are_freed_at_once_in_the_thread_that_used_them(topic, mon
     try:
         for _ in range(3):
             with pytest.raises(CompactedTopicError, match="Not leader") as error:
-                await asyncio.to_thread(topic.end, 0.5)
+                await asyncio.to_thread(topic.end, 60)
             errors.append(error)
         assert len(made) >= 6
         assert len(freed_in) == len(made) - 1  # the last client is for the next call
@@ -238,7 +238,7 @@ def test_an_end_is_not_requested_with_almost_no_time(topic, monkeypatch):
             topic.end(left_s)
     assert timeouts == []
     with pytest.raises(CompactedTopicError, match="t: no answer"):
-        topic.end(0.2)
+        topic.end(0.5)
     assert min(timeouts) >= 0.1
 
 
@@ -260,7 +260,7 @@ async def test_a_read_does_not_request_the_end_with_almost_no_time():
         await follower_at(5, topic).read_to_end(0.05)
     assert topic.timeouts == []
     with pytest.raises(CompactedTopicError, match="t: no leader"):
-        await follower_at(5, topic).read_to_end(0.35)
+        await follower_at(5, topic).read_to_end(1)
     assert min(topic.timeouts) >= 0.1
 
 
@@ -280,7 +280,7 @@ class Waits(Topic):
 async def test_a_read_is_shared_by_all_callers():
     topic = Waits()
     follower = follower_at(5, topic)
-    reads = [asyncio.create_task(follower.read_to_end(0.4))]
+    reads = [asyncio.create_task(follower.read_to_end(1.5))]
     await until(lambda: topic.requests == 1)
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)

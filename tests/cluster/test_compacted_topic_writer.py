@@ -32,7 +32,7 @@ def written_to(topic):
     thread.start()
     yield writer, thread
     stopped.set()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -116,7 +116,7 @@ def test_any_error_of_a_poll_leaves_the_thread_alive(monkeypatch):
 
         before = writer._producer
         writer._producer = Fatal()
-        assert failed.wait(20)
+        assert failed.wait(60)
         ended = threading.Event()
         writer.append([(b"k", b"v")], lambda _, failure: ended.set() if failure else None)
         assert thread.is_alive()
@@ -168,9 +168,9 @@ def test_the_records_of_a_replaced_producer_fail_at_once():
     stopped = threading.Event()
     thread = threading.Thread(target=writer.run, args=(stopped,), daemon=True)
     thread.start()
-    assert ended.wait(5)
+    assert ended.wait(60)
     stopped.set()
-    thread.join(10)
+    thread.join(60)
 
 
 def test_the_end_is_not_kept_up_by_a_producer_that_has_failed():

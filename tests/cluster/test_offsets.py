@@ -26,7 +26,7 @@ def produce(kafka):
     def send(topic, *timestamps, partition=0, **settings):
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
         if "transactional.id" in settings:
-            producer.init_transactions(20)
+            producer.init_transactions(60)
             producer.begin_transaction()
         for timestamp in timestamps:
             producer.produce(topic, b"x", partition=partition, timestamp=timestamp)
@@ -87,7 +87,7 @@ def test_the_end_is_before_an_open_transaction(cluster, topic, produce):
     open_one = produce(name, JANUARY, **{"transactional.id": name})
     topics = cluster.topics(name)
     assert cluster.ranges(topics, "earliest") == (OffsetRange(name, 0, 0, 1),)
-    open_one.commit_transaction(20)
+    open_one.commit_transaction(60)
     ended = (OffsetRange(name, 0, 0, 3),)  # with the marker, which is written after the answer
     wait_until(lambda: cluster.ranges(topics, "earliest") == ended, what="the marker")
 
@@ -104,9 +104,9 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
 def test_the_error_of_an_unavailable_cluster_has_that_of_the_connection(
     look_up, monkeypatch, capsys
 ):
-    monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 1.0)
+    monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 3.0)
     monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
     away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
     with pytest.raises(ClusterError, match=r"127.0.0.1:1 cannot be reached: .*Connection refused"):
         look_up(away)
-    assert "waiting for the cluster at 127.0.0.1:1: gives up after 1 s\n" in capsys.readouterr().err
+    assert "waiting for the cluster at 127.0.0.1:1: gives up after 3 s\n" in capsys.readouterr().err

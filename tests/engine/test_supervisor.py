@@ -245,11 +245,7 @@ async def test_processes_that_a_policy_started_end_with_it(tmp_path):
             await asyncio.sleep(0.02)
         child = int(children.read_text().split()[0])
         await pending
-        for _ in range(100):
-            if not is_running(child):
-                break
-            await asyncio.sleep(0.02)
-        assert not is_running(child)
+        await asyncio.to_thread(wait_until, lambda: not is_running(child))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -484,7 +480,7 @@ async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(
             judged = asyncio.ensure_future(judging.judge(b"x", "stays"))
             await asyncio.sleep(0)
             judging.supervisor.retain(f"gone-{number}", ())
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(30):
                 assert await judged == ACCEPTED
 
 
@@ -635,13 +631,13 @@ async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
 
 
 async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still(tmp_path):
-    properties = {"policy.workers": 1, "policy.timeout.ms": 1000}
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
     async with Judging(tmp_path, **properties) as judging:
         gate = Gate(tmp_path)
         judgement = asyncio.ensure_future(judging.judge(gate.value))
         await gate.begun()
         gate.open()
-        time.sleep(3)  # this process is the gateway
+        time.sleep(1.5 * ENDLESS_MS / 1000)  # this process is the gateway
         assert await judgement is ACCEPTED
 
 
@@ -718,7 +714,7 @@ class Hangs(ProduceRequestInterceptor):
     properties = {
         "record.validator.classes": "",
         "produce.request.interceptors": "policies.Hangs",
-        "produce.request.interceptors.timeout.ms": 1500,
+        "produce.request.interceptors.timeout.ms": 3000,
         "policy.workers": 1,
     }
     with structlog.testing.capture_logs() as logs:
@@ -729,11 +725,11 @@ class Hangs(ProduceRequestInterceptor):
 async def _hang(opening: Judging) -> None:
     async with opening as judging:
         judging.plan.set_interceptor_patterns(judging.supervisor.patterns)
-        verdict = await judging.judge(b"hang", timeout_ms=400)
+        verdict = await judging.judge(b"hang", timeout_ms=1000)
         assert verdict.code == 7
         assert "the client's own timeout" in str(verdict.message)
         async with asyncio.timeout(60):
             while "spent their time on this batch before" not in str(verdict.message):
-                verdict = await judging.judge(b"hang", timeout_ms=400)
+                verdict = await judging.judge(b"hang", timeout_ms=1000)
                 assert verdict.code == 7
         assert await judging.judge(b"fine") is ACCEPTED

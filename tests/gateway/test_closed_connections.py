@@ -70,7 +70,7 @@ def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, unc
             address = await gateway.start()
             for _ in range(10):
                 await send_and_close(address, sent, answered=ends == "answered")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while gateway.connections or any(item() for item in made):
                     await asyncio.sleep(0.05)
         finally:

@@ -191,7 +191,7 @@ def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
 @pytest.mark.parametrize("is_needed", [True, False])
 def test_a_client_counts_until_its_broker_connection_is_closed(is_needed):
     async def run():
-        async with Server([]) as server, asyncio.timeout(20):
+        async with Server([]) as server, asyncio.timeout(60):
             _, writer = await server.open_client()
             while not any(connection.state.value == "open" for connection in server.connections):
                 await asyncio.sleep(0.01)

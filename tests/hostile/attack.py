@@ -12,13 +12,14 @@ ANSWER_S = 2.0
 class Attack:
     """Sends inputs over a few connections, and counts the results."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, answer_s: float = ANSWER_S) -> None:
         self._place = place(address)
+        self._answer_s = answer_s
         self.results: collections.Counter[str] = collections.Counter()
 
     def send(self, data: bytes) -> str:
         """Send an input over a new connection; return the result."""
-        with socket.create_connection(self._place, ANSWER_S) as connection:
+        with socket.create_connection(self._place, self._answer_s) as connection:
             try:
                 connection.sendall(data)
                 connection.shutdown(socket.SHUT_WR)

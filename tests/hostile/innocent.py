@@ -59,10 +59,10 @@ class Innocent:
                     self.wrong.append(code)
 
 
-def is_served(address: str, topic: str, within_s: float = 5.0) -> bool:
+def is_served(address: str, topic: str, within_s: float = 20.0) -> bool:
     """Whether one record is stored, over a new connection, in so many seconds."""
     began = time.monotonic()
-    with contextlib.suppress(OSError, EOFError), RawClient(address, timeout_s=10) as client:
+    with contextlib.suppress(OSError, EOFError), RawClient(address, timeout_s=30) as client:
         answer = produced(client.call(produce_request([(topic, [(0, BATCH)])])))
         return answer[topic, 0].error_code == 0 and time.monotonic() - began < within_s
     return False

@@ -5,10 +5,10 @@ import uuid
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaProducer
 
 from penstock.local import run_tool
+from tests.conftest import create_topic
 from tests.gateways import RunningGateway
 from tests.hostile.inputs import Base, base_of
 from tests.relay import Relay
@@ -43,21 +43,21 @@ def _frames(data: bytes) -> list[bytes]:
 def _librdkafka(address: str, name: str) -> None:
     common = {"bootstrap.servers": address, "log_level": 0}
     admin = AdminClient(common)
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+    create_topic(admin, name, 2)
     entry = ConfigEntry("retention.ms", "99999999", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
-    admin.describe_configs([resource])[resource].result(20)
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.describe_configs([resource])[resource].result(60)
+    admin.incremental_alter_configs([resource])[resource].result(60)
     for more in ({}, {"enable.idempotence": True, "compression.type": "zstd"}):
         producer = Producer({**common, **more})
         for number in range(20):
             producer.produce(name, b"value %d" % number, b"key", headers={"h": b"1"})
-        producer.flush(20)
+        producer.flush(60)
     producer = Producer({**common, "transactional.id": name})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(name, b"value")
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     consumer = Consumer({**common, "group.id": name, "auto.offset.reset": "earliest"})
     consumer.subscribe([name])
     for _ in range(10):
@@ -70,7 +70,7 @@ def _librdkafka(address: str, name: str) -> None:
 
 def _kafka_python(address: str, name: str) -> None:
     producer = KafkaProducer(bootstrap_servers=address)
-    producer.send(name, b"value").get(20)
+    producer.send(name, b"value").get(60)
     producer.close()
 
 

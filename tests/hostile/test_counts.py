@@ -17,7 +17,7 @@ def decoded(bases):
 
 
 def test_every_count_of_every_request_announces_too_much(attacked, decoded):
-    attack = Attack(attacked.broker_address())
+    attack = Attack(attacked.broker_address(), answer_s=15)
     with Watchdog(attacked) as seen:
         for base in decoded:
             for spot in base.spots:

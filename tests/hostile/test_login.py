@@ -122,7 +122,7 @@ def test_large_frames_before_a_login_are_not_held(guarded, api_key):
         for _ in range(20):
             connection = greedy.connect(guarded.broker_address())
             greedy.send(connection, unfinished(90 * 2**20, api_key=api_key, version=1))
-            assert is_closed(connection, 5)
+            assert is_closed(connection)
     assert seen.grown_bytes < 40 * 2**20
 
 
@@ -150,5 +150,5 @@ def test_a_client_that_authenticates_again_continues(guarded):
     while time.monotonic() < until:
         producer.produce("guarded", b"x", on_delivery=lambda error, _: errors.append(error.name()))
         producer.poll(0.05)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     assert set(errors) == {"INVALID_RECORD"}

@@ -56,7 +56,7 @@ def judging(shared_gateway):
 
 def answered(address: str, frame: bytes, request: object) -> object:
     """Give the error codes of the answer, or that there was none."""
-    with RawClient(address, timeout_s=10) as client:
+    with RawClient(address) as client:
         client.send(frame)
         try:
             data = client.receive()

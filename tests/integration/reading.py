@@ -91,7 +91,7 @@ def _ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, in
     })  # fmt: skip
     try:
         return {
-            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1]
+            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1]
             for p in partitions
         }
     finally:

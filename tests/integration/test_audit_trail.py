@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from penstock.local import LocalKafka, free_ports
 from tests.audit_records import checked, lines_of
-from tests.conftest import create_topic
+from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.metrics import scrape
@@ -137,7 +137,7 @@ def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
     running = gateway({**TOPICS, "audit.topic": audit_topic}, POLICIES)
     admin = AdminClient({"bootstrap.servers": running.address, "client.id": "an admin"})
     small, large = (f"t-{uuid.uuid4().hex[:8]}" for _ in range(2))
-    admin.create_topics([NewTopic(small, 1)])[small].result(60)
+    create_topic(admin, small)
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic(large, 3)])[large].result(60)
     with pytest.raises(KafkaException):
@@ -353,8 +353,7 @@ def allow(admin, name, user, *operations):
                    operation, AclPermissionType.ALLOW)
         for operation in operations
     ]  # fmt: skip
-    for done in admin.create_acls(rules).values():
-        done.result(60)
+    create_acls(admin, *rules)
 
 
 def test_the_principal_comes_from_the_login(secured, secured_admin, tmp_path):
@@ -420,8 +419,7 @@ def test_a_permission_revoked_for_a_while_loses_no_refusal(secured, secured_admi
             ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
             AclOperation.WRITE, AclPermissionType.DENY,
         )  # fmt: skip
-        for done in secured_admin.create_acls([denied]).values():
-            done.result(60)
+        create_acls(secured_admin, denied)
         refuse(3)
         running.wait_for("the audit trail cannot be written now")
         refuse(3)

@@ -166,7 +166,7 @@ def test_requests_sent_before_a_client_disconnected_are_stored(gateway, topic, s
                 batch = encode_batch(values(value))
                 client.send(client.frame(produce_request([(name, [(0, batch)])], acks=acks)))
 
-    wait_until(lambda: len(stored(name)) >= 4, 30)
+    wait_until(lambda: len(stored(name)) >= 4)
     assert sorted(value for _, _, value, _ in stored(name)) == [
         b"good-0", b"good-1", b"wait", b"wait",
     ]  # fmt: skip

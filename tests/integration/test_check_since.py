@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from penstock.local import free_ports
 from penstock.policy import Record
-from tests.conftest import create_topic
+from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.test_audit_trail import secured, secured_admin, upstream_as
@@ -211,7 +211,7 @@ def test_of_many_records_samples_of_the_whole_time_are_judged(kafka, topic, writ
 
 def test_a_policy_that_hangs_is_stopped_as_in_the_gateway(kafka, topic, written):
     name = topic()
-    file = written({**CHECK, **OBSERVE}, policy_timeout_ms=300, policy_workers=1)
+    file = written({**CHECK, **OBSERVE}, policy_timeout_ms=3000, policy_workers=1)
     produce(kafka.bootstrap_servers, name, [b"hang"], [b"a"])
     done = check(file, "--since", "1h", "--topic", name)
     assert part_of(done, name)[1:3] == [
@@ -309,8 +309,7 @@ def test_topics_without_read_permission_are_not_judged(secured, secured_admin, t
     create_topic(secured_admin, "judged")
     rule = AclBinding(ResourceType.TOPIC, "judged", ResourcePatternType.LITERAL, "User:alice", "*",
                       AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
-    for done in secured_admin.create_acls([rule]).values():
-        done.result(60)
+    create_acls(secured_admin, rule)
     producer = Producer({
         "bootstrap.servers": secured.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN", "sasl.username": "admin", "sasl.password": "admin-secret",

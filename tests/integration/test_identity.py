@@ -215,9 +215,14 @@ def test_tls_begins_behind_the_header(through):
             assert secure.version() == "TLSv1.3"
             secure.sendall(b"\0\0\0\x0e\0\0\0\x03\0\0\0\x01\xff\xff\0\0\0\0")  # Produce, no login
             assert secure.recv(1) == b""
-    [line] = [
-        event
-        for event in through.gateway.wait_for("closing a connection")
-        if event.get("peer") == "[2001:db8::5]:4711"
-    ]
+
+    def closed():
+        return [
+            event
+            for event in through.gateway.events("closing a connection")
+            if event.get("peer") == "[2001:db8::5]:4711"
+        ]
+
+    wait_until(closed)
+    [line] = closed()
     assert "before it has authenticated" in line["reason"]

@@ -357,7 +357,7 @@ def test_a_transaction_whose_records_are_all_dropped_commits(gateway, topic, kaf
     name, other = topic(), topic()
     running = gateway(chain("Odd"), POLICIES)
     producer = librdkafka(running, **{"transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for batch, topics, abort in (
         ((b"1", b"3"), (name,), False),
         ((b"5", b"2"), (name,), False),
@@ -374,7 +374,7 @@ def test_a_transaction_whose_records_are_all_dropped_commits(gateway, topic, kaf
         if abort:
             producer.abort_transaction(30)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
     found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
     assert values_of(found) == [b"2", b"8"]
 
@@ -387,7 +387,8 @@ def test_other_configurations_with_idempotent_producers(gateway, topic, stored, 
     name = topic()
     running = gateway({**chain("Odd"), "produce.request.interceptors.idempotence": mode}, POLICIES)
     failures: list = []
-    producer = librdkafka(running, **{"enable.idempotence": True})
+    # One batch, whatever holds this thread up: `flush` sends it.
+    producer = librdkafka(running, **{"enable.idempotence": True, "linger.ms": 30_000})
     for number in range(6):
         producer.produce(name, b"%d" % number, on_delivery=reported(failures))
     assert producer.flush(30) == 0
@@ -427,14 +428,14 @@ def test_transactions_continue_after_a_refusal(gateway, topic, kafka):
     name = topic()
     running = gateway({**chain("Odd"), "record.validator.classes": "policies.Judge"}, POLICIES)
     producer = librdkafka(running, **{"transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     committed = []
     for number, last in enumerate((b"2", b"bad", b"4", b"6")):
         producer.begin_transaction()
         producer.produce(name, b"%d1" % number)
         producer.produce(name, last)
         try:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
             committed.append(last)
         except KafkaException as error:
             assert error.args[0].txn_requires_abort()

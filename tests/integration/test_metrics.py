@@ -251,7 +251,7 @@ def test_topics_and_their_settings(observed):
     before = scrape(port)("penstock_settings_generation")
     admin = AdminClient({"bootstrap.servers": running.address})
     small, large = (f"t-{uuid.uuid4().hex[:8]}" for _ in range(2))
-    admin.create_topics([NewTopic(small, 1)])[small].result(60)
+    create_topic(admin, small)
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic(large, 3)])[large].result(60)
     entry = ConfigEntry("record.validation.policy", "x",
@@ -265,7 +265,7 @@ def test_topics_and_their_settings(observed):
         ("policies.Small", "refused"): 1,
     }
     assert found("penstock_settings_generation") > before
-    assert get(port, "/readyz") == (200, "ready\n")
+    wait_until(lambda: get(port, "/readyz") == (200, "ready\n"), what="ready")
 
 
 def test_reloads_by_result(observed):

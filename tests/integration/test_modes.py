@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from penstock.local import free_ports
 from penstock.policy import Header, Record
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK
+from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
@@ -394,7 +394,8 @@ def test_a_dead_letter_that_its_topic_always_refuses_fails_its_batch(
         assert produce(client, name, numbered(4, b"w"))[0] == 0
 
         set_config(admin, dead, "max.message.bytes", "10000")
-        assert produce(client, name, numbered(5, *whole))[0] == 0
+        # The broker applies it a little after the controller has answered.
+        wait_until(lambda: produce(client, name, numbered(5, *whole))[0] == 0, what="the config")
         assert produce(client, name, numbered(5 + len(whole), b"v"))[0] == 0
     stored = [value for _, _, value, _ in read_topic(kafka.bootstrap_servers, name)]
     assert stored == [b"x", b"y", b"z", b"w", *good, b"v"]

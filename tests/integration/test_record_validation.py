@@ -5,6 +5,7 @@ import os
 import pytest
 
 from penstock.policy import Header, Record
+from tests.gateways import wait_until
 from tests.integration.reading import topic_id, values_of
 from tests.raw import RawClient, errors, parse_response, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
@@ -292,6 +293,7 @@ def test_no_acks_and_a_refusal_close_the_connection_after_the_good_batches(
         client.send(client.frame(request))
         assert client.closed()
 
+    wait_until(lambda: stored(name), what="the good batch")  # nobody waited for the broker
     assert [(1, b"v")] == [(partition, value) for partition, _, value, _ in stored(name)]
 
 
@@ -325,7 +327,8 @@ def test_internal_topics_get_the_response_of_the_broker(shared_gateway, kafka):
         from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 
         # creates the topic
-        client.call(FindCoordinatorRequest(key="group", key_type=0))
+        find = FindCoordinatorRequest(key="group", key_type=0)
+        wait_until(lambda: client.call(find).error_code == 0, what="the topic")
     request = [("__consumer_offsets", [(0, encode_batch(values(b"v")))])]
 
     through = call(running, request)["__consumer_offsets", 0]

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from penstock.local import LocalKafka, free_ports
-from tests.conftest import create_topic
+from tests.conftest import create_acls, create_topic
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.raw import RawClient
@@ -118,8 +118,7 @@ def secured_admin(secured, files):
         ResourceType.TOPIC, "open", ResourcePatternType.LITERAL, "User:alice", "*",
         AclOperation.ALL, AclPermissionType.ALLOW,
     )  # fmt: skip
-    for done in admin.create_acls([rule]).values():
-        done.result(60)
+    create_acls(admin, rule)
     return admin
 
 
@@ -157,7 +156,7 @@ def gateway_of_admin(secured, files, folder, **more):
     return RunningGateway(file)
 
 
-def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 15) -> str:
+def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 60) -> str:
     """Produce one record; give the name of the error, or an empty text."""
     seen: list[str] = []
     fatal: list[str] = []
@@ -168,7 +167,9 @@ def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 15) -> 
     producer.produce(
         topic, value, on_delivery=lambda error, _: seen.append(error.name() if error else "")
     )
-    producer.flush(timeout_s + 5)
+    while not seen and "_AUTHENTICATION" not in fatal:
+        producer.poll(0.1)
+    producer.purge()
     return "_AUTHENTICATION" if "_AUTHENTICATION" in fatal else seen[0]
 
 
@@ -191,9 +192,9 @@ def test_the_cluster_sees_the_principal_of_the_client(
 
 def test_a_wrong_password_is_refused_by_the_cluster(secured, secured_gateway, files, secured_admin):
     wrong = as_client(secured_gateway.address, files, "alice", "guessed", "SCRAM-SHA-256")
-    assert produce(wrong, "open", b"good", timeout_s=4) == "_AUTHENTICATION"
+    assert produce(wrong, "open", b"good") == "_AUTHENTICATION"
     direct = {**wrong, "bootstrap.servers": secured.bootstrap_servers}
-    assert produce(direct, "open", b"good", timeout_s=4) == "_AUTHENTICATION"
+    assert produce(direct, "open", b"good") == "_AUTHENTICATION"
 
 
 def test_a_client_without_tls_is_not_served(secured_gateway):
@@ -301,8 +302,7 @@ def test_a_principal_that_may_only_read_the_state_topic_is_an_error_at_the_start
         ResourceType.TOPIC, "read-only", ResourcePatternType.LITERAL, "User:alice", "*",
         AclOperation.READ, AclPermissionType.ALLOW,
     )  # fmt: skip
-    for done in secured_admin.create_acls([rule]).values():
-        done.result(60)
+    create_acls(secured_admin, rule)
     topic = {"produce.request.interceptors.state.topic": "read-only"}
     with pytest.raises(AssertionError, match="Read and Write are not both allowed"):
         gateway_of_alice(secured, files, tmp_path, **topic)
@@ -329,8 +329,7 @@ def test_a_client_without_write_permission_on_a_topic_writes_no_dead_letters(
             ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:alice", "*",
             AclOperation.DESCRIBE, AclPermissionType.ALLOW,
         )  # fmt: skip
-        for done in secured_admin.create_acls([rule]).values():
-            done.result(60)
+        create_acls(secured_admin, rule)
         through = as_client(running.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
         assert produce(through, "seen", b"bad") == "TOPIC_AUTHORIZATION_FAILED"
         assert produce(through, "open", b"bad") == ""

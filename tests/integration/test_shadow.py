@@ -165,7 +165,7 @@ def test_no_client_waits_for_a_policy_that_hangs(measured, topic, kafka):
 
 
 def test_a_policy_that_takes_too_long_would_fail(measured, topic):
-    running, port = measured({**CHECK, **OBSERVE, "policy.timeout.ms": 300})
+    running, port = measured({**CHECK, **OBSERVE, "policy.timeout.ms": 3000})
     name = topic()
     assert produce(running.broker_address(), name, [b"hang"], [b"a"]) == [0, 0]
     wait_for_outcomes(port, name, {"would_fail": 1, "accepted": 1})

@@ -16,12 +16,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.index import load_request_schema
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.schema.list_groups.v0.request import ListGroupsRequest
+from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
 
 from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import topic_id
 from tests.raw import RawClient, parse_response, produce_request, request_frame
 from tests.records.encoding import encode_batch, values
@@ -50,7 +52,14 @@ def cluster():
             from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 
             for key_type in (0, 1):
-                client.call(FindCoordinatorRequest(key="x", key_type=key_type))
+                find = FindCoordinatorRequest(key="x", key_type=key_type)
+                wait_until(lambda find=find: client.call(find).error_code == 0, what=f"{find}")
+            # They are found before they have loaded their partitions.
+            for loaded in (
+                ListGroupsRequest(),
+                ListTransactionsRequest(state_filters=(), producer_id_filters=()),
+            ):
+                wait_until(lambda of=loaded: client.call(of).error_code == 0, what=f"{loaded}")
         yield running
 
 
@@ -143,7 +152,7 @@ def _smallest_field(field):
 
 def exchange(address: str, frame: bytes) -> bytes | None:
     """Send a frame over a new connection; None when it is closed instead."""
-    with RawClient(address, 15) as client:
+    with RawClient(address) as client:
         client.send(frame)
         with contextlib.suppress(EOFError, ConnectionError):
             return client.receive()
@@ -315,6 +324,7 @@ def test_a_fetch_of_any_size_is_streamed(cluster, through, size):
     )
     frame = request_frame(request, 3)
 
+    wait_until(lambda: len(exchange(cluster.bootstrap_servers, frame)) > size)
     direct = exchange(cluster.bootstrap_servers, frame)
 
     assert direct == exchange(through.address, frame)

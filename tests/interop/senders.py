@@ -86,14 +86,14 @@ class Librdkafka:
 
     def _transact(self, job: Job) -> None:
         try:
-            self._producer.init_transactions(20)
+            self._producer.init_transactions(60)
             for _ in range(ATTEMPTS):
                 self._outcome.acknowledged.clear()
                 self._outcome.failed.clear()
                 if self._attempt(job):
                     self._outcome.committed = True
                     return
-                self._producer.abort_transaction(20)
+                self._producer.abort_transaction(60)
         except (KafkaException, SystemError) as error:
             self._outcome.fatal.append(str(error))
 
@@ -106,7 +106,7 @@ class Librdkafka:
             while self._producer.flush(0.02) and not self._outcome.failed:
                 pass  # once a record has failed, those behind it wait for the end of the transaction
             if not self._outcome.failed:
-                self._producer.commit_transaction(20)
+                self._producer.commit_transaction(60)
                 return True
             self._outcome.aborted += self._outcome.failed.values()
         except KafkaException as error:

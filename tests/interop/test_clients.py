@@ -19,13 +19,14 @@ from tests.interop.conftest import REASON
 
 
 def librdkafka_produce(address: str, topic: str, *values: bytes, **settings) -> dict:
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 100, **settings})
+    # One batch, whatever holds this thread up: `flush` sends it.
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 60_000, **settings})
     results = {}
     for value in values:
         producer.produce(
             topic, value, on_delivery=lambda e, m: results.__setitem__(m.value(), e and e.code())
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return results
 
 
@@ -91,7 +92,7 @@ def test_librdkafka_a_bad_batch_among_many_in_flight(judged, topic, stored):
 def librdkafka_transactions(address: str, topic: str) -> list[str]:
     """Run transactions, some with a record without a key; return the result of each."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic, "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     outcomes = []
     for keys in (["1", None], ["2"], [None], ["3", "4"], ["5"]):
         for _ in range(4):
@@ -101,7 +102,7 @@ def librdkafka_transactions(address: str, topic: str) -> list[str]:
                     producer.produce(topic, f"value-{key}", key)
                 producer.flush(30)
             try:
-                producer.commit_transaction(30)
+                producer.commit_transaction(60)
                 outcomes.append(f"{keys} committed")
                 break
             except KafkaException as error:
@@ -189,7 +190,7 @@ def test_kcat_produces_and_consumes(judged, topic, stored):
 def test_kafka_python(judged, topic, stored, idempotent):
     name = topic()
     producer = KafkaProducer(
-        bootstrap_servers=judged.address, enable_idempotence=idempotent, linger_ms=100
+        bootstrap_servers=judged.address, enable_idempotence=idempotent, linger_ms=2000
     )
     first = [producer.send(name, value) for value in (b"good-1", b"good-2")]
     producer.flush()
@@ -216,10 +217,10 @@ def test_kafka_python(judged, topic, stored, idempotent):
         bootstrap_servers=judged.address,
         group_id=name,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=8000,
+        consumer_timeout_ms=60_000,
     )
     count = 2 if idempotent else 3
-    seen = [message.value for message, _ in zip(consumer, range(count), strict=False)]
+    seen = [message.value for _, message in zip(range(count), consumer, strict=False)]
     consumer.close()
     assert seen == values_of(stored(name))
 

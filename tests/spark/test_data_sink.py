@@ -17,6 +17,7 @@ from penstock.spark.sink.data_sink import BatchSink
 from penstock.spark.sink.sink_rows import OutgoingRows
 from penstock.spark.sink.sink_task import AttemptResult
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
 REPAIR = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
@@ -187,7 +188,7 @@ def stream(spark, kafka, configured, tmp_path):
             .option("plan", str(file)).option("topic", target)
             .option("checkpointLocation", str(tmp_path / place)).trigger(availableNow=True).start()
         )  # fmt: skip
-        query.awaitTermination(120)
+        assert query.awaitTermination(HANGS_S)
         assert query.exception() is None
 
     return run
@@ -260,7 +261,7 @@ def test_a_job_in_foreach_batch_writes_each_micro_batch_once_for_each_checkpoint
             .foreachBatch(lambda frame, number: write(frame, target, job=name.format(number)))
             .option("checkpointLocation", str(tmp_path / place)).trigger(availableNow=True).start()
         )  # fmt: skip
-        query.awaitTermination(120)
+        assert query.awaitTermination(HANGS_S)
         assert query.exception() is None
 
     run("place")

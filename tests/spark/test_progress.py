@@ -10,10 +10,17 @@ from penstock.spark.execution.progress import RecordsRead
 COUNT = 12_000
 
 
-def slowly(batches):
-    for batch in batches:
-        time.sleep(0.4)
-        yield batch
+def slowly(looks):
+    """Return a function that holds each batch back until the counts were looked at some more."""
+
+    def read(batches):
+        for batch in batches:
+            until = looks.stat().st_size + 3
+            while looks.stat().st_size < until:
+                time.sleep(0.01)
+            yield batch
+
+    return read
 
 
 @pytest.fixture
@@ -34,15 +41,19 @@ def test_records_are_counted_while_a_job_runs(spark, tmp_path):
     rows.write.parquet(str(tmp_path / "rows"))
     df = spark.read.parquet(str(tmp_path / "rows"))
     read, seen, ended = RecordsRead(spark), [], threading.Event()
+    looks = tmp_path / "looks"
+    looks.touch()
 
     def watch():
         while not ended.wait(0.1):
             seen.append(read())
+            with looks.open("ab") as file:
+                file.write(b".")
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        assert df.select("value").mapInArrow(slowly, "value binary").count() == COUNT
+        assert df.select("value").mapInArrow(slowly(looks), "value binary").count() == COUNT
     finally:
         ended.set()
         thread.join()

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from penstock.configuration import ConfigurationError
 from penstock.spark import split
 from tests.integration.reading import read_topic
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 from tests.spark_connector import read_by_connector
 
@@ -125,7 +126,7 @@ def test_in_foreach_batch(spark, rows, plan, tmp_path):
     rows(b"good", b"bad", b"bad").write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows().schema).parquet(str(tmp_path / "in"))
     query = stream.writeStream.foreachBatch(write).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(HANGS_S)
     assert found == [(1, 2, 2)]
 
 

@@ -216,13 +216,13 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self._reader.join(10)
+        self._reader.join(60)
 
     def stop(self, end=subprocess.Popen.terminate):
         """End it in order; return its exit code and its output."""
         end(self.process)
         out, _ = self.process.stdout.read(), self.process.wait(HANGS_S)
-        self._reader.join(10)
+        self._reader.join(60)
         return self.process.returncode, out
 
 
@@ -400,7 +400,7 @@ def test_the_older_of_two_streams_of_a_job_ends(configured, produce, topic, kafk
                 sent += 20
                 time.sleep(0.5)
             assert older.process.returncode == 3
-            older._reader.join(10)
+            older._reader.join(60)
             assert "another run of the job" in "".join(older.lines)
             younger.wait_until(lambda: total(kafka, good, dead) == sent, what="the younger one")
             assert younger.stop()[0] == 0

@@ -64,7 +64,7 @@ def names(brokers):
         future.result(30)
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "linger.ms": 5,
                          "batch.num.messages": 200, "transactional.id": made[0]})  # fmt: skip
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for first in range(0, COUNT, 3000):
         for is_committed in (False, True):
             producer.begin_transaction()

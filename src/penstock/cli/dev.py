@@ -168,15 +168,16 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: se
                 print(f"topic {name} is created", flush=True)
 
 
-def _saved(file: Path) -> dict[Path, int]:
-    """When the configuration and the modules beside it were written."""
-    times = {}
+def _saved(file: Path) -> dict[Path, tuple[int, int]]:
+    """When the configuration and the modules beside it were written, and how large they are."""
+    found = {}
     for path in (file, *file.parent.rglob("*.py")):
         try:
-            times[path] = path.stat().st_mtime_ns
+            status = path.stat()
         except OSError:
             continue  # being replaced by an editor
-    return times
+        found[path] = (status.st_mtime_ns, status.st_size)
+    return found
 
 
 def _show(refused: Refused) -> None:

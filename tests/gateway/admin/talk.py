@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import datetime as dt
 import io
+import time
 import typing
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -271,8 +272,10 @@ class AdminTalk(Talk):
             if condition():
                 return
             await asyncio.sleep(0)
-        await asyncio.sleep(0.2)  # what another thread does
-        assert condition(), (self.broker.data, self.client.data)
+        until = time.monotonic() + 30  # what another thread does
+        while not condition():
+            assert time.monotonic() < until, (self.broker.data, self.client.data)
+            await asyncio.sleep(0.005)
 
     async def describe_topics(self, *found: Mapping[str, Any]) -> ForwardedRequest:
         """Answer the gateway's own Metadata request."""

@@ -229,6 +229,18 @@ async def test_the_policy_sees_what_a_list_becomes(operation, given, expected):
     assert talk.topics.judged[0].configs == {"cleanup.policy": expected}
 
 
+async def test_the_policy_sees_the_list_of_a_topic_that_the_broker_does_not_know_yet():
+    """The controller knows it already; a broker learns of it a little later."""
+    talk = AdminTalk()
+    sent, _ = await probed(talk, INCREMENTAL, 1, ("a", [("cleanup.policy", APPEND, "delete")]))
+    resource = {"resource_type": TOPIC, "resource_name": "a"}
+    talk.answer(await talk.forwarded(DESCRIBE), results=[{**resource, "error_code": 3}])
+    configs = [{"name": "cleanup.policy", "value": "compact"}]
+    talk.answer(await talk.forwarded(DESCRIBE), results=[{**resource, "configs": configs}])
+    await talk.passes(INCREMENTAL, sent, **answers("a"))
+    assert talk.topics.judged[0].configs == {"cleanup.policy": "compact,delete"}
+
+
 async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
     talk, _ = await keeping()
     twice = [(OWN, SET, "a"), (OWN, SET, "b")]

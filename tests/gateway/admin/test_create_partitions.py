@@ -54,6 +54,19 @@ async def test_an_accepted_request_is_sent_as_it_came(version):
     assert first.configs == {"retention.ms": "5"}
 
 
+async def test_a_topic_that_the_broker_does_not_know_yet_is_judged_as_it_is():
+    """The controller knows it already; a broker learns of it a little later."""
+    talk = AdminTalk()
+    sent = await talk.request(API, 3, **wanted("a"))
+    talk.answer(await talk.forwarded(API), results=[{"name": "a"}])
+    await talk.describe_topics({"name": "a", "error_code": 3})
+    partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
+    await talk.describe_topics({"name": "a", "topic_id": ID, "partitions": [partition]})
+    talk.answer(await talk.forwarded(DESCRIBE), results=[{"resource_name": "a"}])
+    await talk.passes(API, sent, results=[{"name": "a"}])
+    assert talk.topics.judged[0].replication_factor == 3
+
+
 @pytest.mark.parametrize("version", versions(API))
 async def test_a_refused_topic_is_left_out(version):
     talk = AdminTalk()

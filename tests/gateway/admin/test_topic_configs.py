@@ -203,7 +203,7 @@ def gateways(monkeypatch: pytest.MonkeyPatch) -> Gateways:
     clock = SimpleNamespace(now=1_700_000_000.0)
     clock.time = clock.monotonic = lambda: clock.now
     monkeypatch.setattr(topic_settings, "time", clock)
-    monkeypatch.setattr(topic_settings, "READ_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(topic_settings, "READ_TIMEOUT_S", 1.0)
     monkeypatch.setattr(topic_settings, "WRITE_TIMEOUT_S", 0.3)
     return Gateways(clock)
 

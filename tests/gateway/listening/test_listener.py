@@ -78,7 +78,7 @@ async def listen():
     await asyncio.sleep(0.01)
 
 
-async def is_served(reader, writer, within_s=1.0):
+async def is_served(reader, writer, within_s=30.0):
     writer.write(b"x")
     try:
         return await asyncio.wait_for(reader.read(1), within_s) == b"x"
@@ -116,7 +116,7 @@ async def test_they_come_so_fast_and_no_faster(listen):
     loop = asyncio.get_running_loop()
     began = loop.time()
     connections = [await connect() for _ in range(30)]
-    assert all([await is_served(*connection, within_s=5) for connection in connections])
+    assert all([await is_served(*connection) for connection in connections])
     assert loop.time() - began > 0.4  # 20 at once, then one each 50 ms
     assert limits.count == 30
 
@@ -137,9 +137,9 @@ async def test_without_descriptors_it_goes_on_and_recovers(listen, monkeypatch):
     monkeypatch.setattr(loop, "sock_accept", fails, raising=False)
     waiting = await connect()
     assert await is_served(*served)
-    assert await is_served(*waiting, within_s=5)
+    assert await is_served(*waiting)
     another = await connect()
-    assert await is_served(*another, within_s=5)
+    assert await is_served(*another)
     assert left == [0]
 
 
@@ -190,7 +190,7 @@ def test_a_connection_that_is_made_while_the_listener_closes(
         await closing[0]
         for transport in made:
             transport.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(lost) < len(made) or limits.count:
                 await asyncio.sleep(0.01)
         return answer
@@ -229,7 +229,7 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
                 answer = await asyncio.to_thread(client.recv, 1)
                 served.append(answer == b"x")
                 assert served[-1] is bool(Echo.served)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(lost) < len(Echo.served) or limits.count:
                 await asyncio.sleep(0.01)
         Echo.served.clear()

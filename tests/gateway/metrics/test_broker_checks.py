@@ -9,6 +9,7 @@ import pytest
 from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.metrics import broker_checks
 from penstock.gateway.metrics.broker_checks import BrokerChecks
+from penstock.local import free_ports
 
 pytestmark = pytest.mark.system
 
@@ -39,7 +40,7 @@ async def running(checks):
 
 async def test_brokers_come_go_and_come_back(monkeypatch):
     monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", free_ports()[0]))
     known = {7: Address(*listening.getsockname())}
     checks = BrokerChecks(lambda: known, all_of(known), None)
     async with running(checks):

@@ -113,6 +113,7 @@ def test_kafka_configs_sets_and_shows_the_key(judging, topic_client):
 def test_the_files_default_changes_at_sighup(judging, topic_client, file):
     topic = name()
     topic_client.create(topic, {})
+    assert topic_client.own_settings(topic) == {}, "it waits until the broker knows the topic"
     assert described(judging, topic).value == "low"
     before = file.read_text()
 

@@ -30,6 +30,7 @@ from tests.raw import RawClient
 
 FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 10, 37, 88
 GROUPS, TRANSACTIONS, SHARES = range(3)
+NO_COORDINATOR_YET = {14, 15, 16}
 DEFAULT_PARTITIONS = 3
 UNCHANGED = i32Timedelta.parse(datetime.timedelta(milliseconds=-1))
 
@@ -185,7 +186,7 @@ def refusals_of(gateway: RunningGateway, topic: str) -> list[dict]:
 @pytest.mark.kips("B8")
 def test_a_producer_to_a_refused_topic_fails(judging, broker):
     topic = unique("no")
-    assert produced(judging, topic) is not None
+    assert produced(judging, topic, within_ms=2000) is not None
     assert not exists(broker, topic)
 
 
@@ -196,19 +197,19 @@ def test_a_producer_to_an_allowed_topic_is_served(judging, broker):
     assert partitions(broker, topic) == DEFAULT_PARTITIONS
 
 
-def produced(gateway: RunningGateway, topic: str) -> Any:
+def produced(gateway: RunningGateway, topic: str, *, within_ms: int = 60_000) -> Any:
     """Produce one record to a topic that is not there; give the error or None."""
     producer = Producer(
         {
             "bootstrap.servers": gateway.address,
-            "message.timeout.ms": 2000,
-            "topic.metadata.propagation.max.ms": 1000,
+            "message.timeout.ms": within_ms,
+            "topic.metadata.propagation.max.ms": within_ms // 2,
             "log_level": 0,
         }
     )
     errors: list[Any] = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(60)
+    producer.flush(90)
     (error,) = errors
     return error
 
@@ -440,12 +441,12 @@ def staying(group: str, epoch: int) -> Any:
 
 @pytest.fixture
 def group(client, refused_coordinators):
-    """A group that has a coordinator."""
+    """A group that has a coordinator, which has loaded its partition."""
     name = unique("group")
 
     def has_coordinator() -> bool:
         ((_, code, _),) = coordinators(client.call(find_coordinator(GROUPS, name)))
-        return code == 0
+        return code == 0 and client.call(staying(name, 1)).error_code not in NO_COORDINATOR_YET
 
     wait_until(has_coordinator)
     return name
@@ -467,7 +468,9 @@ def test_the_topics_of_an_allowed_topology_are_created(client, broker, group):
 
     def are_created() -> bool:
         # The coordinator may learn of the source topic after its broker: members heartbeat on.
-        assert client.call(staying(group, member.member_epoch)).error_code == 0
+        nonlocal member
+        member = client.call(staying(group, member.member_epoch))
+        assert member.error_code == 0
         return all(partitions(broker, topic) == 4 for topic, _ in internal)
 
     wait_until(are_created)

@@ -27,7 +27,7 @@ from kio.index import load_request_schema
 
 from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
 from penstock.local import free_ports
-from tests.conftest import create_topic
+from tests.conftest import create_acls, create_topic
 from tests.gateways import wait_until
 from tests.integration.test_security import Files, as_client, secure_kafka
 from tests.integration.topics.test_alter_config_policy import TOPIC, Change, answers, incremental
@@ -257,10 +257,9 @@ def secured(files):
         admin = AdminClient(
             as_client(running.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
         )
-        done = [*admin.alter_user_scram_credentials([alter]).values()]
-        done += admin.create_acls([may_create]).values()
-        for future in done:
-            future.result(60)
+        for done in admin.alter_user_scram_credentials([alter]).values():
+            done.result(60)
+        create_acls(admin, may_create)
         yield running
 
 

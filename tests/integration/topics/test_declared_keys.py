@@ -12,12 +12,12 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewTopic,
     ResourceType,
 )
 
 from penstock.local import LocalKafka, free_ports
 from penstock.local.tools import run_tool
+from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topic_configs.admin_requests import TopicClient
 
@@ -72,10 +72,6 @@ def name(kind: str = "topic") -> str:
     return f"declared-{kind}-{uuid.uuid4().hex[:8]}"
 
 
-def create(admin: AdminClient, topic: str, configs: dict[str, str]) -> None:
-    admin.create_topics([NewTopic(topic, 1, config=configs)])[topic].result(30)
-
-
 def alter(admin: AdminClient, topic: str, key: str, value: str | None) -> None:
     kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(key, value, incremental_operation=kind)
@@ -105,7 +101,7 @@ def error_of_policy(running: RunningGateway, topic: str) -> str | None:
 
 def test_a_key_on_a_topic_enables_and_disables_the_policy(judging, admin_client):
     topic = name()
-    create(admin_client, topic, {})
+    create_topic(admin_client, topic, 1, {})
     assert error_of_policy(judging, topic) is None
     assert described(admin_client, topic) == {
         "shop.validation": ("false", True), "shop.level": ("low", True), "shop.size": (None, True),
@@ -131,10 +127,10 @@ def test_a_key_on_a_topic_enables_and_disables_the_policy(judging, admin_client)
 )
 def test_an_invalid_value_is_refused_as_by_a_broker(admin_client, key, value, why):
     topic = name()
-    create(admin_client, topic, {})
+    create_topic(admin_client, topic, 1, {})
     for attempt in (
         lambda: alter(admin_client, topic, key, value),
-        lambda: create(admin_client, name(), {key: value}),
+        lambda: create_topic(admin_client, name(), 1, {key: value}),
     ):
         with pytest.raises(KafkaException) as raised:
             attempt()
@@ -148,8 +144,8 @@ def test_defaults_of_the_file_apply_and_topic_configs_survive_a_restart(
     judging, admin_client, file
 ):
     by_file, by_topic = name("file"), name()
-    create(admin_client, by_file, {})
-    create(admin_client, by_topic, {"shop.validation": "true", "shop.level": "high"})
+    create_topic(admin_client, by_file, 1, {})
+    create_topic(admin_client, by_topic, 1, {"shop.validation": "true", "shop.level": "high"})
     expected = "('', [('shop.level', 'high'), ('shop.validation', 'true')])"
     assert error_of_policy(judging, by_topic) == expected
     assert "('shop.level', 'low')" in str(error_of_policy(judging, by_file))
@@ -161,7 +157,7 @@ def test_defaults_of_the_file_apply_and_topic_configs_survive_a_restart(
 
 def test_kafka_configs_sets_and_shows_the_keys(judging, admin_client):
     topic = name()
-    create(admin_client, topic, {})
+    create_topic(admin_client, topic, 1, {})
     of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
     of_topic += ("--entity-name", topic)
 
@@ -174,7 +170,7 @@ def test_kafka_configs_sets_and_shows_the_keys(judging, admin_client):
 
 def test_a_reload_changes_the_keys(judging, admin_client, file):
     topic = name()
-    create(admin_client, topic, {})
+    create_topic(admin_client, topic, 1, {})
     module = file.parent / "policies.py"
     before = module.read_text()
     added = '("low", "high")),\n        TopicConfig("shop.more"),'
@@ -207,9 +203,9 @@ def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_p
     try:
         admin = AdminClient({"bootstrap.servers": running.address})
         has_keys, has_none, was_off = name(), name(), name()
-        create(admin, has_keys, {"shop.validation": "true"})
-        create(admin, was_off, {"shop.level": "high"})
-        create(admin, has_none, {})
+        create_topic(admin, has_keys, 1, {"shop.validation": "true"})
+        create_topic(admin, was_off, 1, {"shop.level": "high"})
+        create_topic(admin, has_none, 1, {})
         assert error_of_policy(running, has_keys) is not None
 
         # After a reload or a restart nothing of a topic that has one of the keys passes.

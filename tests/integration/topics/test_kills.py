@@ -305,6 +305,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_a_gateway_that_is_killed_at_random(killed, proxy, admin, kill_round):
     load = Load(killed.broker_address(), 2)
+    wait_until(lambda: load.histories, what="the first topic")
     time.sleep(random.uniform(0.01, LONGEST_LIFE_S))
     killed.kill()
     load.end()

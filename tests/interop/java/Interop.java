@@ -53,7 +53,7 @@ public final class Interop {
     private static void produce(String bootstrap, String topic, List<String> values)
         throws InterruptedException {
         Properties properties = common(bootstrap);
-        properties.put("linger.ms", "200");
+        properties.put("linger.ms", "60000"); // until it is flushed
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
             List<Future<RecordMetadata>> results = new ArrayList<>();
             for (String value : values) {

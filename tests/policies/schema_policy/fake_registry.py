@@ -131,6 +131,8 @@ class FakeRegistry:
         self._tls = tls
         self._path = path
         self._has_guids = has_guids
+        self._kept = socket.socket()
+        """Has the port while nothing listens there: no connection of others takes it meanwhile."""
         self._port = 0
         self._lock = threading.RLock()
         self._schemas: dict[str, list[Schema]] = {}
@@ -138,11 +140,15 @@ class FakeRegistry:
         self._server: _Server | None = None
 
     def __enter__(self) -> Self:
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self._port = self._kept.getsockname()[1]
         self.comes_back()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.goes_away()
+        self._kept.close()
 
     @property
     def url(self) -> str:
@@ -165,7 +171,6 @@ class FakeRegistry:
     def comes_back(self) -> None:
         """Listen at the same port as before."""
         self._server = _Server(self, self._port, self._tls)
-        self._port = self._server.server_port
 
     def release(self) -> None:
         """Answer requests that are `LATE`; those that come later are answered at once."""

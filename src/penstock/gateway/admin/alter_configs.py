@@ -317,7 +317,12 @@ class _AlterConfigs:
                 ),
             )
         )
-        response = await self._context.send_as_client(request, DescribeConfigsResponse)
+        response = await self._context.once_known(
+            lambda: self._context.send_as_client(request, DescribeConfigsResponse),
+            lambda found: all(
+                result.error_code != UNKNOWN_TOPIC_OR_PARTITION for result in found.results
+            ),
+        )
         return {
             config.name: config.value for result in response.results for config in result.configs
         }

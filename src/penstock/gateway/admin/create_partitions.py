@@ -46,7 +46,9 @@ async def create_partitions(context: HandlerContext) -> bytes:
         if topic.name in results and results[topic.name].error_code == NONE
     ]
     names = [topic.name for topic in valid]
-    replicas = {topic.name: topic.replication_factor for topic in await context.find_topics(names)}
+    replicas = {
+        topic.name: topic.replication_factor for topic in await context.find_existing(names)
+    }
     configs = await _configs(context, names) if names else {}
     checks = PolicyChecks(context)
     accepted = []

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 
-from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
+from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from penstock.wire.own_requests import framed_request, response_in_slices
 from penstock.wire.requests import topics
 from penstock.wire.requests.entities import write_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
     from uuid import UUID
 
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Transform
@@ -187,16 +187,40 @@ class HandlerContext:
         client_id = self.request.client_id
         return await self.send(partial(topics.framed_metadata, body=body, client_id=client_id))
 
+    async def find_existing(self, names: Collection[str]) -> list[topics.FoundTopic]:
+        """Return the metadata of topics that exist at the controller; see `once_known`."""
+        return await self.once_known(
+            lambda: self.find_topics(names),
+            lambda found: all(topic.code != UNKNOWN_TOPIC_OR_PARTITION for topic in found),
+        )
+
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
-        """Return the ids of topics that exist at the controller; the broker may lag behind it."""
+        """Return the ids of topics that exist at the controller; see `once_known`."""
         names = set(names)
         ids: dict[str, UUID] = {}
+
+        async def look_up() -> dict[str, UUID]:
+            ids.update(await self.topic_ids(names - ids.keys()))
+            return ids
+
+        return await self.once_known(look_up, lambda found: found.keys() == names)
+
+    async def once_known(
+        self, request: Callable[[], Awaitable[T]], is_known: Callable[[T], bool]
+    ) -> T:
+        """Send a request about what exists at the controller; the broker may lag behind it.
+
+        Args:
+            request: Sends it, and returns what the broker knows.
+            is_known: Whether that is everything; if not, it is sent again for a while.
+        """
+        found = await request()
         for _ in range(_LAG_RETRIES):
-            ids |= await self.topic_ids(names - ids.keys())
-            if ids.keys() == names:
+            if is_known(found):
                 break
             await asyncio.sleep(_LAG_RETRY_S)
-        return ids
+            found = await request()
+        return found
 
     async def topic_ids(self, names: Collection[str]) -> dict[str, UUID]:
         """Return the ids of topics, without those that are unknown.

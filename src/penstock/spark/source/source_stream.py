@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._driver.options.fails_on_deletion:
             read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
             deleted = self._deleted(read)
-            ends = {of: offset for of, offset in ends.items() if of.topic not in gone}
+            ends = {of: offset for of, offset in ends.items() if of.topic not in deleted}
         new = [partition for partition in ends if partition not in begun]
         if new:
             begun |= self._first(self._driver.topics_left(), new)
