@@ -23,16 +23,30 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rendered(folder: Path, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the objects that the chart renders for values."""
+def rendered(folder: Path, values: Mapping[str, Any], chart: Path = CHART) -> list[dict[str, Any]]:
+    """Return the objects that a chart renders for values."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(dict(values)))
     done = helm(
-        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file),
+        "template", "trial", str(chart), "--namespace", "kafka", "--values", str(file),
         *OF_A_CLUSTER
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document is not None]
+
+
+def notes_of(folder: Path, values: Mapping[str, Any]) -> str:
+    """Return the text that `helm install` prints for values.
+
+    It prints the text only where it reaches a cluster, so a copy of the chart renders it as a value
+    of an object.
+    """
+    chart = shutil.copytree(CHART, folder / "chart")
+    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | quote }}\n'
+    )
+    return str(only(rendered(folder, values, chart), "Notes")["text"])
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:

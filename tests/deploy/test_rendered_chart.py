@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from penstock.configuration import load_configuration
-from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, only, rendered
+from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, notes_of, only, rendered
 
 pytestmark = [pytest.mark.helm, pytest.mark.system]
 CONFIG = {"upstream.bootstrap.servers": "kafka-0.kafka:9092"}
@@ -68,13 +68,9 @@ def test_replicas_that_share_their_state_have_stable_names_and_no_volumes(tmp_pa
     assert container["resources"]["limits"]["memory"]
 
 
-def test_the_notes_explain_how_to_open_the_console():
-    done = helm(
-        "install", "trial", str(CHART), "--namespace", "kafka", "--dry-run=client",
-        "--set", "metrics.port=9400,metrics.token.key=a.b",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    _, _, notes = done.stdout.partition("NOTES:")
+def test_the_notes_explain_how_to_open_the_console(tmp_path):
+    values = {"metrics": {"port": 9400, "token": {"key": "a.b"}}}
+    notes = notes_of(tmp_path, values)
     assert "kubectl --namespace kafka port-forward statefulset/trial-penstock 9400" in notes
     assert "http://127.0.0.1:9400/" in notes
     assert (

@@ -1,6 +1,6 @@
 """Runs a program in a bounded time, and ends all that it has started.
 
-The program imports classes of users, which may start processes of their own.
+The program imports classes of users, which may start other processes.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ClusterSource:
         """Describe the topics that are read; with a pattern, those that match it now.
 
         Raises:
-            ConfigurationError: One that is named does not exist.
+            ConfigurationError: A named topic does not exist.
             ClusterError: The cluster does not answer.
         """
         names = self._names()
@@ -115,7 +115,7 @@ class ClusterSource:
         """Describe the topics that are read, without deleted ones if those are no error.
 
         Raises:
-            ConfigurationError: One that is named does not exist, and has to.
+            ConfigurationError: A named topic does not exist, and has to.
             ClusterError: The cluster does not answer.
         """
         if self.options.fails_on_deletion:

@@ -37,7 +37,7 @@ def needs_brokers(plan: Plan, topics: Mapping[str, Mapping[str, str]]) -> bool:
 def replicas_warnings(
     plan: Plan, topics: Mapping[str, Mapping[str, str]], brokers: int
 ) -> Iterator[str]:
-    """Yield a warning for each line of the file that asks for more replicas than can be had.
+    """Yield a warning for each line of the file that sets more replicas than there are brokers.
 
     Args:
         plan: The policies.

@@ -155,7 +155,7 @@ class Plan:
         It is known before interceptors have been loaded.
 
         Args:
-            topics_have_settings: Whether topics may have keys of their own.
+            topics_have_settings: Whether topics may have topic level keys.
         """
         return (
             bool(self._interceptors)
