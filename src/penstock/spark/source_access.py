@@ -112,7 +112,7 @@ class ClusterSource:
         return self.cluster.topics(",".join(names)) if names else ()
 
     def topics_left(self) -> tuple[Topic, ...]:
-        """Describe the topics that are read, without deleted ones if those are no error.
+        """Describe the topics that are read, without deleted topics, if these are no error.
 
         Raises:
             ConfigurationError: A named topic does not exist, and has to.
