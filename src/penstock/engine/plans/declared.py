@@ -16,6 +16,7 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION, as_configs, encode_declared
 from penstock.configuration.policy_classes import PolicyClass, encode_classes
 from penstock.engine.plans.loading import ClassPath, load_class
+from penstock.processes.parent import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,4 +99,5 @@ def main(descriptor: int, arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(int(sys.argv[1]), sys.argv[2:])

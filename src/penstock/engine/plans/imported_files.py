@@ -20,6 +20,7 @@ from penstock.configuration.declared_keys import VALIDATION
 from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
 from penstock.engine.plans.loading import ClassPath, load_class
 from penstock.processes.bounded import run_module
+from penstock.processes.parent import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,4 +155,5 @@ def main(request: str, answer: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(*sys.argv[1:])

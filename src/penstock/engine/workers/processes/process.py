@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
-import os
 import signal
 import socket
 import sys
@@ -48,6 +47,7 @@ from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
+from penstock.processes.parent import end_with_parent
 from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
@@ -63,7 +63,7 @@ _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 class WorkerJudge:
@@ -245,7 +245,8 @@ class _Verdicts:
 
 def main() -> None:
     """Run until the parent sends CLOSE or ends."""
-    _die_with_parent()
+    end_with_parent()  # elsewhere than on Linux, it ends at the next read
+    _gain_no_privileges()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare()
     parent = socket.socket(fileno=int(sys.argv[1]))
@@ -441,18 +442,9 @@ def _limit_memory(limit: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _die_with_parent() -> None:
-    """End with the parent even inside an endless policy, and gain no privileges.
-
-    On Linux; elsewhere it ends at the next read.
-    """
+def _gain_no_privileges() -> None:
     if sys.platform == "linux":
-        parent = os.getppid()
-        prctl = ctypes.CDLL(None).prctl
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        if os.getppid() != parent:
-            sys.exit()
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":
