@@ -22,6 +22,7 @@ from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import STORED, Outcome, PolicyVerdict
 from penstock.gateway.refusal_log import Refused, _event
+from tests.gateways import is_running, wait_until
 
 KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3)
 
@@ -135,6 +136,30 @@ async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_pa
     watching.cancel()
     assert output == "reloaded\ntopic dev-new is created\n"
     assert _create_topics(kafka.bootstrap_servers, ["dev-new"]) == []
+
+
+@pytest.mark.system
+async def test_a_class_whose_import_is_endless_holds_nothing_up(tmp_path):
+    """Ctrl-C does not reach the process that imports it, which ends with the command."""
+    file, pid = tmp_path / "penstock.properties", tmp_path / "pid"
+    file.write_text("upstream.bootstrap.servers=k:1\n")
+    watching = asyncio.create_task(_reload_when_saved(Reloads(), file, KAFKA, set()))
+    await asyncio.sleep(0)  # it looks at the file
+    (tmp_path / "endless.py").write_text(
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
+        f"pathlib.Path({str(tmp_path / 'new')!r}).rename({str(pid)!r})\n"
+        "time.sleep(600)\n"
+    )
+    with file.open("a") as more:
+        more.write("record.validation.policy.class.name=endless.Policy\n")
+    async with asyncio.timeout(40):  # it is given up after 60 s
+        while not pid.exists():
+            await asyncio.sleep(0.05)
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    await asyncio.to_thread(wait_until, lambda: not is_running(int(pid.read_text())), 40)
 
 
 OTHERS = (Outcome.REFUSED, Outcome.POSTPONED, Outcome.FAILED)

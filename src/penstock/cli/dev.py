@@ -33,9 +33,12 @@ from penstock.configuration import (
     ConfigurationError,
     load_configuration,
 )
+from penstock.configuration.declared_keys import declared_by_user
+from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
 from penstock.gateway.server import Gateway
+from penstock.processes.bounded import Imports
 
 if TYPE_CHECKING:
     import argparse
@@ -97,7 +100,8 @@ def run(options: argparse.Namespace) -> int:
             if file is None:
                 scratch = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
                 file = _write_sample(scratch, kafka.bootstrap_servers)
-            uvloop.run(_serve(file, kafka.bootstrap_servers, scratch, topics, steps))
+            configuration = _read(file, kafka.bootstrap_servers)
+            uvloop.run(_serve(configuration, file, kafka.bootstrap_servers, scratch, topics, steps))
     except (LocalKafkaError, ArtifactError) as error:
         raise CommandError(str(error)) from error
     except UnreachableError as error:
@@ -108,13 +112,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(
-    file: Path, kafka: str, scratch: Path | None, topics: Sequence[str], steps: StepLines
+    configuration: Configuration,
+    file: Path,
+    kafka: str,
+    scratch: Path | None,
+    topics: Sequence[str],
+    steps: StepLines,
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    gateway = Gateway(_read(file, kafka), watch=_show)
+    gateway = Gateway(configuration, watch=_show)
     with steps.step("starting the gateway"):
         address = await gateway.start()
     try:
@@ -130,8 +139,14 @@ async def _serve(
         print(f"the sample stays in {scratch}")
 
 
-def _read(file: Path, kafka: str) -> Configuration:
-    """Read the configuration with the local Kafka as the cluster, and with a console."""
+def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configuration:
+    """Read the configuration with the local Kafka as the cluster, and with a console.
+
+    Args:
+        file: The file.
+        kafka: The address of the local Kafka.
+        imports: Can end the processes that import classes.
+    """
     # Each run has a new cluster of one broker: nothing about its producers is worth keeping.
     own = {
         DEAD_LETTER_REPLICAS: "1",
@@ -141,7 +156,22 @@ def _read(file: Path, kafka: str) -> Configuration:
     }
     if _CONSOLE not in load_properties(file, file.resolve()):
         own[_CONSOLE] = "127.0.0.1:0"
-    return load_configuration(file, without="upstream.", replaced=own)
+    return load_configuration(
+        file,
+        without="upstream.",
+        replaced=own,
+        read_declared=partial(declared_by_user, imports=imports),
+        describe_classes=partial(classes_of_user, imports=imports),
+    )
+
+
+async def _read_in_thread(file: Path, kafka: str) -> Configuration:
+    """Read the configuration; what imports classes ends if nothing waits for it any more."""
+    imports = Imports()
+    try:
+        return await asyncio.to_thread(_read, file, kafka, imports)
+    finally:
+        imports.end()
 
 
 async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: set[str]) -> None:
@@ -154,7 +184,7 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: se
             continue
         seen = now
         try:
-            configuration = _read(file, kafka)
+            configuration = await _read_in_thread(file, kafka)
             await gateway.reload(configuration)
         except (ConfigurationError, UnreachableError) as error:
             gateway.reloaded(worked=False, why_not=str(error))
