@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from penstock.gateway.admin import topic_configs
+from penstock.gateway.context import handler_context
 from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
 
 FULL, INCREMENTAL, DESCRIBE = 33, 44, 32
@@ -239,6 +240,21 @@ async def test_the_policy_sees_the_list_of_a_topic_that_the_broker_does_not_know
     talk.answer(await talk.forwarded(DESCRIBE), results=[{**resource, "configs": configs}])
     await talk.passes(INCREMENTAL, sent, **answers("a"))
     assert talk.topics.judged[0].configs == {"cleanup.policy": "compact,delete"}
+
+
+async def test_a_request_waits_once_for_topics_that_the_broker_does_not_know(monkeypatch):
+    """They may have been deleted meanwhile; there may be thousands of them."""
+    monkeypatch.setattr(handler_context, "_LAG_RETRIES", 2)
+    talk = AdminTalk()
+    change = ("cleanup.policy", APPEND, "delete")
+    sent, _ = await probed(talk, INCREMENTAL, 1, ("a", [change]), ("b", [change]))
+    for name in ("a", "a", "a", "b"):
+        forwarded = await talk.forwarded(DESCRIBE)
+        (resource,) = forwarded.body.resources
+        assert resource.resource_name == name
+        unknown = {"resource_type": TOPIC, "resource_name": name, "error_code": 3}
+        talk.answer(forwarded, results=[unknown])
+    await talk.passes(INCREMENTAL, sent, **answers("a", "b", a=3, b=3))
 
 
 async def test_a_key_that_is_named_twice_is_left_to_the_cluster():

@@ -67,6 +67,21 @@ async def test_a_topic_that_the_broker_does_not_know_yet_is_judged_as_it_is():
     assert talk.topics.judged[0].replication_factor == 3
 
 
+async def test_only_topics_that_the_broker_does_not_know_yet_are_described_again():
+    """The descriptions of the others may be large, and are held until the response."""
+    talk = AdminTalk()
+    sent = await talk.request(API, 3, **wanted("a", "b"))
+    talk.answer(await talk.forwarded(API), **VALID)
+    partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
+    known = {"topic_id": ID, "partitions": [partition]}
+    await talk.describe_topics({"name": "a", **known}, {"name": "b", "error_code": 3})
+    again = await talk.describe_topics({"name": "b", **known})
+    assert [topic.name for topic in again.body.topics] == ["b"]
+    talk.answer(await talk.forwarded(DESCRIBE), results=[])
+    await talk.passes(API, sent, **VALID)
+    assert [topic.replication_factor for topic in talk.topics.judged] == [3, 3]
+
+
 @pytest.mark.parametrize("version", versions(API))
 async def test_a_refused_topic_is_left_out(version):
     talk = AdminTalk()

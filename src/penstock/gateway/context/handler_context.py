@@ -80,6 +80,7 @@ class HandlerContext:
         self._transform = transform
         self.gateway: GatewayContext = connection.gateway
         self._body: Any = None
+        self._lag_retries = _LAG_RETRIES
 
     @property
     def principal(self) -> str | None:
@@ -189,10 +190,18 @@ class HandlerContext:
 
     async def find_existing(self, names: Collection[str]) -> list[topics.FoundTopic]:
         """Return the metadata of topics that exist at the controller; see `once_known`."""
-        return await self.once_known(
-            lambda: self.find_topics(names),
-            lambda found: all(topic.code != UNKNOWN_TOPIC_OR_PARTITION for topic in found),
-        )
+        known: list[topics.FoundTopic] = []
+        unknown = names
+
+        async def look_up() -> list[topics.FoundTopic]:
+            nonlocal unknown
+            missing: list[topics.FoundTopic] = []
+            for topic in await self.find_topics(unknown):
+                (missing if topic.code == UNKNOWN_TOPIC_OR_PARTITION else known).append(topic)
+            unknown = [topic.name for topic in missing if topic.name is not None]
+            return [*known, *missing]
+
+        return await self.once_known(look_up, lambda _: not unknown)
 
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
         """Return the ids of topics that exist at the controller; see `once_known`."""
@@ -210,14 +219,16 @@ class HandlerContext:
     ) -> T:
         """Send a request about what exists at the controller; the broker may lag behind it.
 
+        For all requests of a handler together, it waits two seconds at most: topics may have been
+        deleted.
+
         Args:
             request: Sends it, and returns what the broker knows.
             is_known: Whether that is everything; if not, it is sent again for a while.
         """
         found = await request()
-        for _ in range(_LAG_RETRIES):
-            if is_known(found):
-                break
+        while self._lag_retries and not is_known(found):
+            self._lag_retries -= 1
             await asyncio.sleep(_LAG_RETRY_S)
             found = await request()
         return found
