@@ -46,6 +46,9 @@ def test_each_line_is_a_record(tmp_path):
         ('{"headers": [1]}', "headers must be a list such as"),
         ('{"headers": [{"value": "secret"}]}', "headers must be a list such as"),
         ('{"headers": [{"key": "a", "value_base64": "secret!"}]}', "value_base64 must be base64"),
+        (r'{"value": "secret\ud800"}', "value must be text that UTF-8 can represent"),
+        (r'{"key": {"secret": "\udfff"}}', "key must be text that UTF-8 can represent"),
+        (r'{"headers": [{"key": "a", "value": "\ud800"}]}', "value must be text that UTF-8 can"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_line_is_said_without_its_contents(tmp_path, text, message):

@@ -94,6 +94,10 @@ def _content(fields: dict[str, Any], name: str, where: str) -> bytes | None:
     content = fields.get(name)
     if content is None:
         return None
-    if isinstance(content, str):
-        return content.encode()
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    if not isinstance(content, str):
+        content = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return str(content).encode()
+    except UnicodeEncodeError:
+        problem = f"{name} must be text that UTF-8 can represent, without half of a surrogate pair"
+        raise ConfigurationError(f"{where}: {problem}") from None
