@@ -28,10 +28,18 @@ def test_each_line_is_a_record(tmp_path):
     ]
 
 
+def test_a_byte_order_mark_and_half_a_character(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"value": "\\ud800", "key": {"a": "\\udfff"}}\r\n')
+    [(_, _, record)] = read(path)
+    assert (record.value, record.key) == (b"\xed\xa0\x80", b'{"a":"\xed\xbf\xbf"}')
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[]", "must be an object with any of headers, key, key_base64, offset, partition, "),
         ('{"valu": "secret"}', "has no field valu; did you mean value?"),
         ('{"timestampType": 0}', "has no field timestampType; did you mean timestamp"),
@@ -46,9 +54,6 @@ def test_each_line_is_a_record(tmp_path):
         ('{"headers": [1]}', "headers must be a list such as"),
         ('{"headers": [{"value": "secret"}]}', "headers must be a list such as"),
         ('{"headers": [{"key": "a", "value_base64": "secret!"}]}', "value_base64 must be base64"),
-        (r'{"value": "secret\ud800"}', "value must be text that UTF-8 can represent"),
-        (r'{"key": {"secret": "\udfff"}}', "key must be text that UTF-8 can represent"),
-        (r'{"headers": [{"key": "a", "value": "\ud800"}]}', "value must be text that UTF-8 can"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_line_is_said_without_its_contents(tmp_path, text, message):

@@ -1,10 +1,12 @@
 """Topics and offset ranges of a real cluster."""
 
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.errors import ClusterError
@@ -50,6 +52,25 @@ def test_a_topic_that_does_not_exist_is_named_with_those_near_it(cluster, topic)
         cluster.topics(f"{name},{name}x")
     with pytest.raises(ConfigurationError, match=r"--topic nothing-\*: no topic"):
         cluster.topics("nothing-*")
+
+
+def test_topics_that_do_not_exist(cluster, topic):
+    name = topic()
+    assert cluster.missing({name, f"{name}x", "a b"}) == {f"{name}x", "a b"}
+    assert cluster.missing(()) == set()
+
+
+@pytest.mark.unit
+def test_a_topic_that_may_not_be_described_is_not_missing(monkeypatch):
+    denied = Future()
+    denied.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    admin = SimpleNamespace(
+        describe_topics=lambda *_, **__: {"orders": denied}, poll=lambda _: None
+    )
+    cluster = Cluster({"bootstrap.servers": "localhost:9"}, Path())
+    monkeypatch.setitem(vars(cluster), "_admin", admin)
+    with pytest.raises(ClusterError, match="Topic authorization failed"):
+        cluster.missing(["orders"])
 
 
 def test_ranges_of_several_topics(cluster, topic, produce):

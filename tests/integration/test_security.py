@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_acls, create_topic
 from tests.gateways import RunningGateway, write_configuration
@@ -339,3 +341,21 @@ def test_a_client_without_write_permission_on_a_topic_writes_no_dead_letters(
         assert "seen.dead" not in secured_admin.list_topics(timeout=60).topics
     finally:
         running.stop()
+
+
+def test_a_topic_that_may_not_be_described_is_not_missing(secured, files, secured_admin):
+    """A stream would take it for deleted, and skip its records."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = f'{module} required username="alice" password="alice-secret";'
+    properties = {
+        "bootstrap.servers": secured.bootstrap_servers,
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": str(files.trust),
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": login,
+    }
+    cluster = Cluster(properties, Path())
+    assert cluster.missing({"open"}) == set()
+    assert "closed" not in cluster.names()
+    with pytest.raises(ClusterError, match="authorization failed"):
+        cluster.missing({"open", "closed"})

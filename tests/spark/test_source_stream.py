@@ -8,6 +8,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark import register, split
@@ -44,11 +45,11 @@ class Log:
 
     topics_left = topics
 
-    def names(self):
-        return {topic.name for topic in self.described}
+    def subscribes(self, name):
+        return name in {"a", "b"}
 
-    def exists(self, name):
-        return name in self.names()
+    def missing(self, names):
+        return set(names) - {topic.name for topic in self.described}
 
     def sizes(self, _):
         return Sizes()
@@ -136,29 +137,103 @@ def test_a_topic_that_was_deleted():
 @pytest.mark.unit
 def test_a_topic_that_is_not_subscribed_to_any_more_is_not_called_deleted():
     log = Log(ONE, ends={A0: 5, A1: 5})
-    log.names = lambda: {"a", "b"}
+    log.missing, log.subscribes = (lambda _: set()), (lambda name: name == "a")
     start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
     with pytest.raises(SourceError, match="topic b is in the checkpoint, and is not subscribed to"):
         reader(log, fails_on_deletion=False).latestOffset(start, ReadAllAvailable())
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("fails_on_deletion", [False, True])
+def test_a_planned_micro_batch_does_not_read_a_topic_without_its_policies(fails_on_deletion):
+    """They are those of the topics that are subscribed to."""
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    log.missing, log.subscribes = (lambda _: set()), (lambda name: name == "a")
+    start, end = to_json({A0: 5, A1: 5, B0: 3}, [ONE, TWO]), to_json({A0: 5, B0: 7}, [ONE, TWO])
+    with pytest.raises(SourceError, match="topic b is in the checkpoint, and is not subscribed to"):
+        reader(log, fails_on_deletion=fails_on_deletion).partitions(start, end)
+    assert reader(log, fails_on_deletion=fails_on_deletion).partitions(start, start) == []
+
+
+@pytest.mark.unit
+def test_a_topic_that_a_broker_does_not_list_for_a_moment_keeps_its_position():
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    log.missing = lambda _: set()
+    start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
+    found = reader(log, fails_on_deletion=False).latestOffset(start, ReadAllAvailable())
+    assert from_json(found) == {A0: 5, A1: 5, B0: 3}
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("missing_for", [0, 3, 9])
 def test_a_micro_batch_that_was_planned_is_read_without_a_deleted_topic(monkeypatch, missing_for):
     """A broker may not know a topic for a moment: it is not deleted then."""
-    asked = []
+    requests = []
     monkeypatch.setattr("time.sleep", lambda _: None)
     log = Log(ONE, TWO, ends={A0: 5, A1: 5, B0: 7})
 
-    def names():
-        asked.append(1)
-        return {"a"} if len(asked) <= missing_for else {"a", "b"}
+    def missing(names):
+        requests.append(names)
+        return set(names) - {"a"} if len(requests) <= missing_for else set()
 
-    log.names = names
+    log.missing = missing
     start, end = to_json({A0: 0, A1: 5, B0: 3}, [ONE, TWO]), to_json(log.ends, [ONE, TWO])
     tasks = reader(log, fails_on_deletion=False).partitions(start, end)
     read = {(found.topic, found.partition) for task in tasks for found in task.ranges}
     assert read == ({A0} if missing_for == 9 else {A0, B0})
+
+
+def is_denied(_):
+    raise ClusterError("Topic authorization failed")
+
+
+@pytest.mark.unit
+def test_a_topic_that_the_principal_may_not_describe_is_not_deleted(monkeypatch):
+    """The end of its micro-batch would be committed, and its records be skipped."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    log.missing = is_denied
+    start, end = to_json({A0: 0, A1: 5, B0: 3}, [ONE, TWO]), to_json({A0: 5, B0: 7}, [ONE, TWO])
+    with pytest.raises(ClusterError, match="authorization"):
+        reader(log, fails_on_deletion=False).partitions(start, end)
+    with pytest.raises(ClusterError, match="authorization"):
+        reader(log, fails_on_deletion=False).latestOffset(start, ReadAllAvailable())
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_position_in_a_topic_is_kept_before_pyspark_4_2(monkeypatch, restarted):
+    """Spark does not say where a micro-batch starts: a topic that returns is not read again."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
+    log = Log(ONE, TWO, ends={A0: 5, A1: 5, B0: 7})
+    stream, begun = reader(log, fails_on_deletion=False), to_json({A0: 0, A1: 0, B0: 0}, [ONE, TWO])
+    kept = stream.latestOffset()
+    stream.partitions(begun, kept)
+    if restarted:
+        stream = reader(log, fails_on_deletion=False)
+    log.described, log.ends = (ONE,), {A0: 6, A1: 5}
+    log.missing = lambda _: set()
+    end = stream.latestOffset()
+    log.described, log.ends = (ONE, TWO), {A0: 6, A1: 5, B0: 7}
+    if restarted:
+        with pytest.raises(SourceError, match="topic b was not described when a micro-batch was"):
+            stream.partitions(kept, end)
+    else:
+        [task] = stream.partitions(kept, end)
+        assert [(found.topic, found.partition) for found in task.ranges] == [A0]
+        assert from_json(end) == log.ends
+
+
+@pytest.mark.unit
+def test_a_deleted_topic_leaves_a_checkpoint_before_pyspark_4_2(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    stream = reader(log, fails_on_deletion=False)
+    end = stream.latestOffset()
+    [task] = stream.partitions(to_json({A0: 0, A1: 5, B0: 7}, [ONE, TWO]), end)
+    assert [(found.topic, found.partition) for found in task.ranges] == [A0]
 
 
 @pytest.mark.unit

@@ -51,7 +51,9 @@ def test_an_observation_needs_a_newer_spark(version):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("version", ["4.1.0", "4.2.0-preview1", "5.0.0-SNAPSHOT"])
+@pytest.mark.parametrize(
+    "version", ["4.1.0", "4.2.0-preview1", "5.0.0-SNAPSHOT", "4.1-vendor", "master"]
+)
 def test_newer_versions_of_spark_have_observations(version):
     check_version(version)
 

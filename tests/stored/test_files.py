@@ -60,6 +60,7 @@ def test_json_written_by_hand(tmp_path):
     [
         ("{", "is not JSON"),
         ('{"value": "\\ud800', "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[]", "must be an object, not an array"),
         ("1", "must be an object, not a number"),
         ("null", "must be an object, not null"),
@@ -112,6 +113,36 @@ def test_of_a_long_file_only_the_first_lines_are_checked(tmp_path):
     check_lines(path, at_most=SEEN)
     with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be a string"):
         check_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("time", "ms"),
+    [
+        ("+55840-11-08T22:15:23.456Z", 1_700_000_000_123_456),
+        ("+55840-11-08T23:15:23.456+01:00", 1_700_000_000_123_456),
+        ("-0002-12-17T14:13:20.000Z", -62_200_000_000_000),
+        ("-0002-12-17T15:06:48.000+00:53:28", -62_200_000_000_000),
+        ("+10000-01-01", 253_402_300_800_000),
+    ],
+)
+def test_times_that_spark_writes_of_far_years(tmp_path, time, ms):
+    """Such as of a producer that gives microseconds."""
+    path = lines(tmp_path / "records.jsonl", {"value": "x", "timestamp": time})
+    assert [record.timestamp for record in read_files(path)] == [ms]
+
+
+def test_files_that_spark_compresses_or_leaves_out_are_not_checked(tmp_path):
+    folder = tmp_path / "_records.json"
+    for name in ("_temporary/0/part-1.json", ".ipynb_checkpoints/part-0.json", "part-2.json.gz"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"{")
+    check_lines(str(folder))
+    with pytest.raises(ConfigurationError, match=r"part-2\.json\.gz: is compressed: decompress it"):
+        list(read_files(str(folder)))
+    (folder / "part-2.json.gz").unlink()
+    (folder / "_day=1").mkdir()
+    lines(folder / "_day=1" / "part-0.json", {"value": "x"})
+    assert [record.value for record in read_files(str(folder))] == [b"x"]
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ from penstock.policy import Header, Record
 from penstock.progress import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -158,8 +158,28 @@ class Cluster:
         """
         return name in self.names()
 
+    def missing(self, names: Collection[str]) -> set[str]:
+        """Return those of some topics that do not exist.
+
+        The cluster says so of each by its name: a list of all topics also leaves out those that the
+        principal may not describe.
+
+        Raises:
+            ClusterError: The cluster does not answer, or does not describe one to the principal.
+        """
+        return {name for name, found in self._descriptions(tuple(names)) if found is None}
+
     def _described(self, names: tuple[str, ...]) -> tuple[Topic, ...]:
         topics = []
+        for name, found in self._descriptions(names):
+            if found is None:
+                raise ConfigurationError(topic_names.unknown(name, self.names(), self.servers))
+            partitions = tuple(sorted(partition.id for partition in found.partitions))
+            topics.append(Topic(name, uuid_of(found.topic_id), partitions))
+        return tuple(topics)
+
+    def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+        """Yield each topic with what the cluster says of it; None if it does not exist."""
         for start in range(0, len(names), _TOPICS_AT_ONCE):
             some = TopicCollection(list(names[start : start + _TOPICS_AT_ONCE]))
             for name, future in self._admin.describe_topics(
@@ -170,14 +190,10 @@ class Cluster:
                         found = future.result(_TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
-                    if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
-                        raise ConfigurationError(
-                            topic_names.unknown(name, self.names(), self.servers)
-                        ) from None
-                    raise self._unreachable(error) from None
-                partitions = tuple(sorted(partition.id for partition in found.partitions))
-                topics.append(Topic(name, uuid_of(found.topic_id), partitions))
-        return tuple(topics)
+                    if code not in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
+                        raise self._unreachable(error) from None
+                    found = None
+                yield name, found
 
     def names(self) -> frozenset[str]:
         """Return the names of all topics.

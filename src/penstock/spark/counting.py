@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Observation
@@ -42,8 +43,8 @@ def check_version(version: str) -> None:
     Raises:
         ConfigurationError: It is older than 4.1.
     """
-    major, minor, *_ = version.split(".")
-    if (int(major), int(minor)) < (4, 1):
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers and (int(numbers[1]), int(numbers[2])) < (4, 1):
         raise ConfigurationError(
             f"observation needs Spark 4.1 or newer, and this session has {version}: leave it out, "
             "and group what judge() returns by verdict.outcome"

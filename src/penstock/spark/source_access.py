@@ -123,17 +123,17 @@ class ClusterSource:
         names = self._names()
         return self.cluster.existing_topics(",".join(names)) if names else ()
 
-    def _names(self) -> tuple[str, ...]:
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a topic is read, if it exists."""
         pattern = self.options.pattern
         if pattern is None:
+            return topic in self.options.topics
+        return bool(pattern.fullmatch(topic)) and not topic.startswith(_INTERNAL)
+
+    def _names(self) -> tuple[str, ...]:
+        if self.options.pattern is None:
             return self.options.topics
-        return tuple(
-            sorted(
-                name
-                for name in self.cluster.names()
-                if pattern.fullmatch(name) and not name.startswith(_INTERNAL)
-            )
-        )
+        return tuple(sorted(filter(self.subscribes, self.cluster.names())))
 
     def plan(self, topics: Sequence[Topic]) -> RecordPlan | None:
         """Load the plan; see `ClusterOfPlan.plan`."""

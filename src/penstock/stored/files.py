@@ -40,6 +40,12 @@ JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
 SEEN: Final = 1000
 """The number of contents of JSON files that are examined to distinguish base 64 from text."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
+"""The suffixes of files that Spark writes compressed."""
+_FAR_YEAR: Final = re.compile(r"([+-]\d{4,6})(-.*)")
+_CYCLE: Final = 400
+"""The calendar repeats after so many years."""
+_CYCLE_TIME: Final = dt.timedelta(days=146_097)
 _ROWS: Final = 10_000
 _NO_TIME: Final = -1
 _JSON_TYPES: Final = (
@@ -101,7 +107,8 @@ def check_lines(given: str, *, at_most: int | None = None) -> None:
         ConfigurationError: A line is not a record. The message names it.
     """
     if PurePath(given).suffix.lower() in JSON_SUFFIXES:
-        for _ in islice(_read_json(_found(given)), at_most):
+        files = (file for file in _found(given) if file.suffix.lower() not in _COMPRESSED)
+        for _ in islice(_read_json(files), at_most):
             pass
 
 
@@ -117,9 +124,16 @@ def _found(given: str) -> list[Path]:
     if glob.has_magic(given):
         found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
     files = [
-        file for path in found for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+        (file, file.relative_to(path if file != path else path.parent))
+        for path in found
+        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
     ]
-    return [file for file in files if file.is_file() and file.name[:1] not in {".", "_"}]
+    return [file for file, below in files if file.is_file() and not _is_hidden(below)]
+
+
+def _is_hidden(below: Path) -> bool:
+    """Return whether Spark leaves a file out, such as what an unfinished job has written."""
+    return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in below.parts)
 
 
 def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
@@ -138,6 +152,8 @@ def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    if file.suffix.lower() in _COMPRESSED:
+        raise ConfigurationError(f"--input {file}: is compressed: decompress it, or use Spark")
     try:
         with file.open("rb") as opened:
             for number, text in enumerate(opened, 1):
@@ -154,7 +170,7 @@ class _Line:
         self._where = f"--input {file}, line {number}"
         try:
             fields = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._wrong("is not JSON") from None
         if not isinstance(fields, dict):
             raise self._wrong(f"must be an object, not {_json_type(fields)}")
@@ -218,17 +234,31 @@ class _Line:
         if isinstance(found, int) and not isinstance(found, bool):  # as Spark reads numbers
             return found * 1000
         try:
-            moment = dt.datetime.fromisoformat(found)
+            return _milliseconds(found)
         except (ValueError, TypeError):
             raise self._wrong(
                 "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or seconds since 1970"
             ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        return (moment - _EPOCH) // _MS
 
     def _wrong(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"{self._where}: {what}")
+
+
+def _milliseconds(time: str) -> int:
+    """Return the milliseconds since 1970 of an ISO time; years have up to six digits, as Spark's.
+
+    Raises:
+        ValueError: It is not an ISO time.
+    """
+    years = 0
+    if far := _FAR_YEAR.fullmatch(time):
+        near = _CYCLE * 5 + int(far[1]) % _CYCLE
+        years = int(far[1]) - near
+        time = f"{near}{far[2]}"
+    moment = dt.datetime.fromisoformat(time)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return (moment - _EPOCH) // _MS + years // _CYCLE * (_CYCLE_TIME // _MS)
 
 
 def _is_header(header: object) -> bool:

@@ -90,12 +90,15 @@ def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collec
 
     Raises:
         ConfigurationError: `--topic` does not name one that exists.
+        ClusterError: The principal may not describe one.
     """
     from penstock.spark.sink.stream_checkpoints import planned_batch  # noqa: PLC0415
 
     planned = planned_batch(running.spark, options.checkpoint)
-    for name in sorted({of.topic for of in planned.ends}.difference(topics) if planned else ()):
-        if running.cluster.exists(name):
+    left_out = {of.topic for of in planned.ends}.difference(topics) if planned else set()
+    missing = running.cluster.missing(left_out)
+    for name in sorted(left_out):
+        if name not in missing:
             raise ConfigurationError(
                 f"--topic {options.topic} leaves out topic {name}, which --checkpoint "
                 f"{options.checkpoint} has: name it, too, or use a new --checkpoint and new folders"

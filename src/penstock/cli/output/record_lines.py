@@ -32,10 +32,10 @@ def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
         ConfigurationError: It cannot be read, or a line is not a record.
     """
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield f"{path}:{number}", _from_line(line, f"{path}:{number}")
+                    yield (where := f"{path}:{number}"), _from_line(line, where)
     except OSError as error:
         raise ConfigurationError(f"--input {path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -45,7 +45,7 @@ def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
 def _from_line(line: str, where: str) -> LocatedRecord:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigurationError(f"{where}: is not JSON") from None
     if not isinstance(fields, dict):
         raise ConfigurationError(f"{where}: must be an object with any of {', '.join(_FIELDS)}")
@@ -95,9 +95,8 @@ def _content(fields: dict[str, Any], name: str, where: str) -> bytes | None:
     if content is None:
         return None
     if not isinstance(content, str):
-        content = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-    try:
-        return str(content).encode()
-    except UnicodeEncodeError:
-        problem = f"{name} must be text that UTF-8 can represent, without half of a surrogate pair"
-        raise ConfigurationError(f"{where}: {problem}") from None
+        try:
+            content = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+        except RecursionError:
+            raise ConfigurationError(f"{where}: {name} is nested too deeply") from None
+    return content.encode(errors="surrogatepass")

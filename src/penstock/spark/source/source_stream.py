@@ -67,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source: ClusterSource | None = source
         self._reading = reading
         self._target: Offsets | None = None
+        self._known: dict[str, Any] = {}
 
     @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -103,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         topics = self._driver.topics_left()
         if start is None:
-            return to_json(self._ends(topics), topics)
+            return self._remembered(to_json(self._ends(topics), topics))
         begun = from_json(start)
         self._check_topics(start, topics)
         there = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
@@ -125,13 +126,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
+        begun, ends = from_json(start), from_json(end)
         if not BOUNDS_BATCHES:
             self._check_topics(start, self._driver.topics_left())
-        begun, ends = from_json(start), from_json(end)
+            self._check_positions(begun, ends)
+            self._remembered(end)
+        read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
         if not self._driver.options.fails_on_deletion:
-            read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
             deleted = self._deleted(read)
             ends = {of: offset for of, offset in ends.items() if of.topic not in deleted}
+            read -= deleted
+        for name in sorted(read):
+            if not self._driver.subscribes(name):  # its policies are not loaded
+                self._check_missing(name)
         new = [partition for partition in ends if partition not in begun]
         if new:
             begun |= self._first(self._driver.topics_left(), new)
@@ -155,6 +162,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _sizes(self) -> Sizes:
         return self._driver.sizes(self._driver.topics_left())
+
+    def _remembered(self, end: dict[str, Any]) -> dict[str, Any]:
+        """Return the end of a micro-batch with the positions of topics that are not described now.
+
+        Without its position, a topic would be read from its start when it is described again.
+        """
+        self._known |= end
+        return dict(self._known)
+
+    def _check_positions(self, begun: Offsets, ends: Offsets) -> None:
+        """Check that a micro-batch keeps the positions of the stream, except in deleted topics."""
+        without = {of.topic for of in begun.keys() - ends.keys()}
+        if left := sorted(without - self._deleted(without)):
+            raise SourceError(
+                f"topic {left[0]} was not described when a micro-batch was planned: the stream has "
+                "lost its position; start with a new checkpoint"
+            )
 
     def _first(self, topics: Sequence[Topic], new: Sequence[Partition]) -> Offsets:
         """Return where partitions start that the stream did not know."""
@@ -199,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for attempt in range(_ATTEMPTS if deleted else 0):
             if attempt:
                 time.sleep(_PAUSE_S)
-            deleted -= self._driver.cluster.names()
+            deleted = self._driver.cluster.missing(deleted)
             if not deleted:
                 break
         return deleted
@@ -227,9 +251,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             SourceError: It may not. The message says whether the topic exists.
+            ClusterError: The principal may not describe it.
         """
         options = self._driver.options
-        if options.fails_on_loss and self._driver.cluster.exists(topic):
+        if options.fails_on_loss and not self._driver.cluster.missing((topic,)):
+            if self._driver.subscribes(topic):
+                return  # a broker did not list it for a moment
             raise SourceError(
                 f"topic {topic} is in the checkpoint, and is not subscribed to any more; subscribe "
                 "to it, or start with a new checkpoint"
@@ -241,7 +268,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_source": None}
+        state = {**self.__dict__, "_source": None, "_known": {}}
         state.pop("_sizes", None)
         return state
 
