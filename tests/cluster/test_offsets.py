@@ -94,6 +94,53 @@ def test_ranges_of_several_topics(cluster, topic, produce):
             cluster.ranges(topics, start, end)
 
 
+class Controller:
+    """Creates topics that a broker knows after some requests."""
+
+    def __init__(self, unknown: int) -> None:
+        self.unknown = unknown
+        self.created = []
+
+    def create_topics(self, topics):
+        self.created += topics
+        return {topic.topic: completed(None) for topic in topics}
+
+    def describe_topics(self, topics, **_):
+        self.unknown -= 1
+        error = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return {"new": failed(error) if self.unknown >= 0 else completed(SimpleNamespace())}
+
+
+def completed(result):
+    future = Future()
+    future.set_result(result)
+    return future
+
+
+def failed(error):
+    future = Future()
+    future.set_exception(error)
+    return future
+
+
+def test_a_created_topic_is_waited_for(monkeypatch):
+    monkeypatch.setattr("penstock.cluster.offsets._PAUSE_S", 0.0)
+    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
+    cluster._admin = Controller(unknown=3)
+    cluster.create_like("new", SimpleNamespace(partitions=(0, 1)))
+    assert cluster._admin.unknown == -1
+    assert [topic.num_partitions for topic in cluster._admin.created] == [2]
+
+
+def test_a_created_topic_that_no_broker_knows_is_an_error(monkeypatch):
+    monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 0.0)
+    monkeypatch.setattr("penstock.cluster.offsets._PAUSE_S", 0.0)
+    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
+    cluster._admin = Controller(unknown=1_000_000)
+    with pytest.raises(ClusterError, match=r"new was created on 127\.0\.0\.1:1, but is not found"):
+        cluster.create_like("new", SimpleNamespace(partitions=(0,)))
+
+
 def test_a_time_before_1970_is_the_beginning(cluster, topic, produce):
     """Negative timestamps have another meaning in the protocol: -1 is the end."""
     name = topic()

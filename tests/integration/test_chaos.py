@@ -48,7 +48,7 @@ class Load:
                 "bootstrap.servers": bootstrap,
                 "linger.ms": 5,
                 "batch.num.messages": 20,
-                "message.timeout.ms": 60_000,
+                "message.timeout.ms": 240_000,
                 "retry.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
@@ -69,7 +69,7 @@ class Load:
             self._producer.poll(0.0005)
         while thread.is_alive():
             self._producer.poll(0.05)
-        assert self._producer.flush(90) == 0
+        assert self._producer.flush(250) == 0
 
     def wait_for_progress(self) -> None:
         """Wait until some more records are stored or refused, or all are."""

@@ -217,8 +217,10 @@ class Cluster:
     def create_like(self, name: str, other: Topic) -> None:
         """Create a topic with the partitions of another, if it does not exist.
 
+        A broker may know a new topic a moment after the controller has created it, so this waits.
+
         Raises:
-            ClusterError: It cannot be created.
+            ClusterError: It cannot be created, or brokers do not know it in time.
         """
         new = NewTopic(name, num_partitions=len(other.partitions), replication_factor=-1)
         try:
@@ -228,6 +230,11 @@ class Cluster:
                 raise ClusterError(
                     f"topic {name} cannot be created on {self.servers}: {error.args[0].str()}"
                 ) from None
+        deadline = time.monotonic() + _TIMEOUT_S
+        while self.missing([name]):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"topic {name} was created on {self.servers}, but is not found")
+            time.sleep(_PAUSE_S)
 
     def max_message_bytes(self, name: str) -> int:
         """Return the size of the largest batch that a topic takes: its `max.message.bytes`.
