@@ -101,14 +101,15 @@ class Controller:
         self.unknown = unknown
         self.created = []
 
-    def create_topics(self, topics):
+    def create_topics(self, topics, **_):
         self.created += topics
         return {topic.topic: completed(None) for topic in topics}
 
     def describe_topics(self, topics, **_):
         self.unknown -= 1
         error = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-        return {"new": failed(error) if self.unknown >= 0 else completed(SimpleNamespace())}
+        known = SimpleNamespace(partitions=[SimpleNamespace(leader=1)])
+        return {"new": failed(error) if self.unknown >= 0 else completed(known)}
 
 
 def completed(result):
@@ -123,8 +124,7 @@ def failed(error):
     return future
 
 
-def test_a_created_topic_is_waited_for(monkeypatch):
-    monkeypatch.setattr("penstock.cluster.offsets._PAUSE_S", 0.0)
+def test_a_created_topic_is_waited_for():
     cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
     cluster._admin = Controller(unknown=3)
     cluster.create_like("new", SimpleNamespace(partitions=(0, 1)))
@@ -133,8 +133,7 @@ def test_a_created_topic_is_waited_for(monkeypatch):
 
 
 def test_a_created_topic_that_no_broker_knows_is_an_error(monkeypatch):
-    monkeypatch.setattr("penstock.cluster.offsets._TIMEOUT_S", 0.0)
-    monkeypatch.setattr("penstock.cluster.offsets._PAUSE_S", 0.0)
+    monkeypatch.setattr("penstock.cluster.created_topics._APPEARS_WITHIN_S", 0.1)
     cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
     cluster._admin = Controller(unknown=1_000_000)
     with pytest.raises(ClusterError, match=r"new was created on 127\.0\.0\.1:1, but is not found"):

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster import librdkafka, offset_requests, topic_names
+from penstock.cluster import created_topics, librdkafka, offset_requests, topic_names
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
@@ -224,17 +224,13 @@ class Cluster:
         """
         new = NewTopic(name, num_partitions=len(other.partitions), replication_factor=-1)
         try:
-            self._admin.create_topics([new])[name].result(_TIMEOUT_S)
+            is_known = created_topics.create(self._admin, new, _TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ClusterError(
-                    f"topic {name} cannot be created on {self.servers}: {error.args[0].str()}"
-                ) from None
-        deadline = time.monotonic() + _TIMEOUT_S
-        while self.missing([name]):
-            if time.monotonic() > deadline:
-                raise ClusterError(f"topic {name} was created on {self.servers}, but is not found")
-            time.sleep(_PAUSE_S)
+            raise ClusterError(
+                f"topic {name} cannot be created on {self.servers}: {error.args[0].str()}"
+            ) from None
+        if not is_known:
+            raise ClusterError(f"topic {name} was created on {self.servers}, but is not found")
 
     def max_message_bytes(self, name: str) -> int:
         """Return the size of the largest batch that a topic takes: its `max.message.bytes`.
