@@ -38,7 +38,7 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
 from penstock.gateway.server import Gateway
-from penstock.processes.bounded import Imports
+from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.gateway.refusal_log import Refused
+    from penstock.processes.bounded import Imports
 
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9191
@@ -165,15 +166,6 @@ def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configurati
     )
 
 
-async def _read_in_thread(file: Path, kafka: str) -> Configuration:
-    """Read the configuration; what imports classes ends if nothing waits for it any more."""
-    imports = Imports()
-    try:
-        return await asyncio.to_thread(_read, file, kafka, imports)
-    finally:
-        imports.end()
-
-
 async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: set[str]) -> None:
     """Reload the file when it is saved, and create the topics that it names for the first time."""
     seen = _saved(file)
@@ -184,7 +176,7 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: se
             continue
         seen = now
         try:
-            configuration = await _read_in_thread(file, kafka)
+            configuration = await import_in_thread(partial(_read, file, kafka))
             await gateway.reload(configuration)
         except (ConfigurationError, UnreachableError) as error:
             gateway.reloaded(worked=False, why_not=str(error))

@@ -27,8 +27,8 @@ from penstock.configuration.declared_keys import declared_by_user
 from penstock.configuration.policy_classes import classes_of_user
 from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.memory import collect_seldom
-from penstock.processes.bounded import Imports
 from penstock.processes.descendants import adopt_orphans, reap_orphans
+from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -148,13 +148,10 @@ async def _load(file: Path) -> Configuration:
 
     If the gateway ends meanwhile, what imports them ends, too.
     """
-    imports = Imports()
-    try:
-        return await asyncio.to_thread(
-            load_configuration,
+    return await import_in_thread(
+        lambda imports: load_configuration(
             file,
             read_declared=partial(declared_by_user, imports=imports),
             describe_classes=partial(classes_of_user, imports=imports),
         )
-    finally:
-        imports.end()
+    )

@@ -18,7 +18,7 @@ from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, sub
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
-from penstock.processes.bounded import Imports
+from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import re
@@ -203,13 +203,10 @@ class PolicyLoader(NamedTuple):
 
 async def _read_digest(configuration: Configuration, plan: Plan) -> OutcomeDigest | str:
     """Return the digest, or why it is unknown; before workers read the files."""
-    imports = Imports()
     try:
-        return await asyncio.to_thread(OutcomeDigest, configuration, plan, imports)
+        return await import_in_thread(partial(OutcomeDigest, configuration, plan))
     except NotKnownError as error:
         return str(error)
-    finally:
-        imports.end()
 
 
 async def _digest(decides: OutcomeDigest | str, patterns: Patterns) -> tuple[str, str]:
