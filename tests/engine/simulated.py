@@ -159,9 +159,7 @@ class World:
             return
         self.deliver(process)
         process.state = "dead"
-        self.schedule.died(
-            process.worker, process.progress, "ended", self.now, by_another=by_another
-        )
+        self.schedule.died(process.worker, process.progress, "why", self.now, by_another=by_another)
         self.carry_out()
 
     def garbage(self, process: Process) -> None:

@@ -356,6 +356,61 @@ def test_the_failure_of_the_first_start_is_reported():
     world.close()
 
 
+def test_a_process_that_ends_before_it_has_policies_is_replaced_at_the_start():
+    world = World(WorkerLimits(2))
+    world.die(world.living()[0])
+    for process in world.living():
+        world.started(process)
+    while not any(process.state == "starting" for process in world.living()):
+        world.tick(0.1)
+    spare = world.living()[-1]
+    world.started(spare)
+    assert spare.state == "spare"
+    world.die(spare)
+    while world.schedule.phase is SchedulePhase.OPENING:
+        world.tick(0.1)
+        for process in world.living():
+            world.settle(process)
+    assert world.schedule.phase is SchedulePhase.SERVING
+    assert len(world.ready) == 2
+
+
+def test_a_worker_that_another_process_kills_while_it_loads_is_replaced_at_the_start():
+    world = World(WorkerLimits(1))
+    process, *_ = world.living()
+    world.started(process)
+    assert process.state == "loading"
+    world.die(process, by_another=True)
+    while world.schedule.phase is SchedulePhase.OPENING:
+        world.tick(0.1)
+        for process in world.living():
+            world.settle(process)
+    assert world.schedule.phase is SchedulePhase.SERVING
+
+
+def test_a_worker_that_ends_while_it_loads_is_not_replaced_at_the_start():
+    world = World(WorkerLimits(1))
+    process, *_ = world.living()
+    world.started(process)
+    world.die(process)
+    assert world.schedule.phase is SchedulePhase.CANNOT_OPEN
+    assert world.schedule.failure == "a policy worker ended: why while its policies were loaded"
+
+
+def test_processes_that_end_again_and_again_fail_the_start():
+    world = World(WorkerLimits(1))
+    ends = 0
+    while world.schedule.phase is SchedulePhase.OPENING:
+        for process in world.living():
+            ends += 1
+            world.die(process)
+        world.tick(0.1)
+    assert world.schedule.phase is SchedulePhase.CANNOT_OPEN
+    assert world.schedule.failure == "a policy worker ended: why"
+    assert 4 <= ends <= 5
+    assert world.now > 1
+
+
 def test_a_worker_that_loads_for_too_long_is_replaced():
     world = World(WorkerLimits(1))
     for process in world.living():

@@ -16,7 +16,7 @@ from penstock.configuration.keys import Keys
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
-from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.processes.child import Child, ProcessEnd
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.wire.requests.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
@@ -58,6 +58,9 @@ class Misbehaves(BrokerRecordValidator):
             for fd in range(3, 1000):
                 try: os.write(fd, b"garbage garbage garbage")
                 except OSError: pass
+        if value == b"hang up":
+            os.closerange(3, 1000)
+            while True: time.sleep(1)
         if value == b"child":
             if not os.fork(): time.sleep(60)
             while True: pass
@@ -162,6 +165,22 @@ async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, mess
         assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {message}")
         assert [87] * 5 + [0] * 5 == [verdict.code for verdict in others]
         assert await judging.judge(b"fine") is ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("os._exit", "exited with status 0"),
+        ("segfault", "ended by SIGSEGV"),
+        ("hang up", "killed after it closed its socket"),
+    ],
+)
+async def test_the_log_says_how_a_worker_ended(tmp_path, does, reason):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        with structlog.testing.capture_logs() as logged:
+            assert (await judging.judge(does.encode())).outcome is Outcome.FAILED
+    (died,) = [line for line in logged if line["event"] == "policy worker died"]
+    assert died["reason"] == reason
 
 
 IN_COLUMNS = """
@@ -370,7 +389,10 @@ class Misbehaves(RecordsPolicy):
         ("import no_such_module", "no_such_module"),
         ("syntax error", "SyntaxError"),
         ("raise SystemExit", "ended the program"),
-        ("import os; os._exit(3)", "ended while its policies were loaded"),
+        (
+            "import os; os._exit(3)",
+            "a policy worker ended: exited with status 3 while its policies were loaded",
+        ),
         ("class Misbehaves: pass", "has no method validate_record()"),
         (
             "class Misbehaves:\n def __init__(self, x): pass\n def validate_record(self): pass",
@@ -514,10 +536,10 @@ class Counted(Child):
         Counted.most = max(Counted.most, Counted.running)
         await super().start()
 
-    async def ended(self) -> str:
-        why = await super().ended()
+    async def ended(self) -> ProcessEnd:
+        end = await super().ended()
         Counted.running -= 1
-        return why
+        return end
 
 
 @pytest.mark.parametrize("partitions", [40, 20_000])
@@ -685,7 +707,7 @@ async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
     trouble, pids = asyncio.Event(), []
 
     class Unwatched(Child):
-        async def ended(self) -> str:
+        async def ended(self) -> ProcessEnd:
             if not pids:
                 pids.append(self.pid)
                 await trouble.wait()

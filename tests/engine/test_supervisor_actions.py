@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import signal
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, refused
 from penstock.engine.workers import messages
 from penstock.engine.workers.batch_to_judge import BatchToJudge
+from penstock.engine.workers.processes.child import ProcessEnd
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.supervisor import Supervisor
@@ -28,6 +28,8 @@ TOPIC_ID = UUID(int=9)
 DATA = encode_batch(values(b"a", b"b"))
 NO = refused(87, "no", "a.V")
 SENDER = ClientContext("User:alice")
+ENDED = ProcessEnd("exited with status 1")
+KILLED = ProcessEnd("killed by another process (SIGKILL)", by_another=True)
 KINDS = {
     messages.LOAD: "load",
     messages.JUDGE: "judge",
@@ -95,9 +97,9 @@ class Process:
         self.progress.current = CurrentAttempt(self.attempt, DONE)
         self.events.on_verdicts(self.worker, [(self.attempt, verdict, took_s)])
 
-    def die(self, by=None):
+    def die(self, end=ENDED):
         if not self.end.done():
-            self.end.set_result(by)
+            self.end.set_result(end)
 
     def kill(self):
         self.killed = True
@@ -315,7 +317,7 @@ async def test_a_worker_that_another_process_kills_has_its_batch_judged_again():
     async with Supervised(spare=True) as supervised:
         first, verdicts = supervised.process, supervised.submit()
         first.progress.current = CurrentAttempt(first.attempt, JUDGING)
-        first.die(signal.SIGKILL)
+        first.die(KILLED)
         await until(lambda: any(found.of("judge") for found in supervised.processes[1:]))
         assert verdicts == []
         supervised.process.answer(NO)
@@ -395,21 +397,22 @@ class TestTopics:
             supervised.supervisor.load_topics([])
             assert supervised.process.of("topics") == []
 
-    @pytest.mark.parametrize("by", [None, signal.SIGKILL])
-    async def test_a_policy_that_ends_its_process_by_it_loads_no_more(self, by):
+    @pytest.mark.parametrize(
+        ("end", "reason"),
+        [(ENDED, "the policy ended its process"), (KILLED, KILLED.text)],
+    )
+    async def test_a_policy_that_ends_its_process_by_it_loads_no_more(self, end, reason):
         async with Supervised() as supervised:
             supervised.supervisor.load_topics(self.PLANS)
             first = supervised.process
             first.progress.current = CurrentAttempt(0, DONE, 1)
             with capture_logs() as lines:
-                first.die(by)
+                first.die(end)
                 await until(
                     lambda: any(found.worker.state == READY for found in supervised.processes[1:])
                 )
             reasons = [line["reason"] for line in lines if line["event"] == "topics not loaded"]
-            assert reasons == [
-                "killed by another process (SIGKILL)" if by else "the policy ended its process"
-            ]
+            assert reasons == [reason]
             assert supervised.process.of("topics") == []
 
     async def test_the_log_has_the_number_of_loaded_topics(self):

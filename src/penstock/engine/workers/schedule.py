@@ -73,6 +73,9 @@ _SENT: Final = JobState.SENT
 _ANSWERED: Final = JobState.ANSWERED
 _CLIENT_TIMED_OUT: Final = "did not decide within the client's own timeout"
 _PARTITIONS_CACHED: Final = 10_000
+_LOST_AT_START_MAX: Final = 3
+"""How many processes are replaced before the first worker of each slot has its policies, if the
+policies are not to blame for their end."""
 
 
 class WorkerLimits(NamedTuple):
@@ -133,6 +136,7 @@ class Schedule:
         self._act = self.actions.append
         self.phase = SchedulePhase.OPENING
         self.failure = ""
+        self._lost_at_start = 0
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
         self.pool = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
@@ -507,7 +511,7 @@ class Schedule:
             return
         killed = worker.killed
         if worker.state_reached is WorkerState.LOADING:
-            why = "ended while its policies were loaded"
+            why = f"{why} while its policies were loaded"
         why = worker.failure or (killed.text if killed else why)
         jobs = list(worker.sent.values())
         topic = next(
@@ -526,8 +530,14 @@ class Schedule:
         useful = worker.answered or culprit is not None or (by_another and begun)
         self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is SchedulePhase.OPENING:
-            self.failure = why
-            self._become(SchedulePhase.CANNOT_OPEN)
+            blameless = lost or worker.state_reached <= WorkerState.SPARE
+            self._lost_at_start += blameless
+            if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
+                self._check_opened()
+            else:
+                is_explained = bool(worker.failure or killed)
+                self.failure = why if is_explained else f"a policy worker ended: {why}"
+                self._become(SchedulePhase.CANNOT_OPEN)
         for job in jobs:
             assert job.queue is not None
             self._remove_if_empty(job.queue)

@@ -20,7 +20,7 @@ from penstock.engine.workers import actions, messages
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import JudgingJob
-from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.processes.child import Child, ProcessEnd
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Schedule, SchedulePhase, WorkerLimits
@@ -386,7 +386,8 @@ class Supervisor:
             self._observer.ended(action.cause)
 
     def _report(self, action: actions.LogError) -> None:
-        if self._serving:
+        # Why a start has failed is in its error.
+        if self._serving or self._schedule.phase is SchedulePhase.OPENING:
             log.error(action.event, **action.fields)
 
     # Events of the workers
@@ -409,20 +410,17 @@ class Supervisor:
         else:
             self._schedule.started(worker, self._clock.now())
             self._execute_actions()
-        by, why = None, "ended"
         try:
-            by = await child.ended()
+            end = await child.ended()
         except Exception as error:
             log.exception("an error of the gateway", action="wait for a process")
             child.kill()
-            why = f"{type(error).__name__}: {error}"
-        if by is not None:
-            why = f"killed by another process ({by.name})"
+            end = ProcessEnd(f"{type(error).__name__}: {error}")
         if worker.killed is None and child.progress.current.loading:
             # Another process may have killed it for the memory that this took.
-            self._stop_loading("the policy ended its process" if by is None else why)
+            self._stop_loading(end.text if end.by_another else "the policy ended its process")
         current, now = child.progress.current, self._clock.now()
-        self._schedule.died(worker, current, why, now, by_another=by is not None)
+        self._schedule.died(worker, current, end.text, now, by_another=end.by_another)
         self._execute_actions()
         del self._children[worker]
         await child.read_output()

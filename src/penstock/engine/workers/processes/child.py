@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
@@ -56,6 +56,18 @@ Not SIGINT, which is ignored: Python ends itself with it where a policy raises K
 """
 _DRAIN_TIMEOUT_S = 1.0
 """How long to wait for the last messages and output of a dead process."""
+
+
+class ProcessEnd(NamedTuple):
+    """How a process has ended.
+
+    Attributes:
+        text: In words, for the log.
+        by_another: Whether another process, or the kernel, has killed it.
+    """
+
+    text: str
+    by_another: bool = False
 
 
 class Events(Protocol):
@@ -183,15 +195,11 @@ class Child(asyncio.Protocol):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def ended(self) -> signal.Signals | None:
+    async def ended(self) -> ProcessEnd:
         """Wait until the process is dead, and all that it has sent has been taken.
 
         A process that hangs up is ended. What it has left running may keep its socket and its
         output open: neither is waited for.
-
-        Returns:
-            The signal with which another process, or the kernel, has ended it; None where it has
-            ended by itself or was killed by `kill`.
         """
         process = self._process
         assert process is not None
@@ -216,9 +224,21 @@ class Child(asyncio.Protocol):
             await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
         waiting.cancel()
         self._transport.close()
-        if self._killed or -process.returncode not in _OTHERS:
-            return None
-        return signal.Signals(-process.returncode)
+        return self._how(process.returncode)
+
+    def _how(self, returncode: int) -> ProcessEnd:
+        if self._killed:
+            hung_up = self._hung_up.is_set()
+            return ProcessEnd("killed after it closed its socket" if hung_up else "killed")
+        if returncode >= 0:
+            return ProcessEnd(f"exited with status {returncode}")
+        try:
+            name = signal.Signals(-returncode).name
+        except ValueError:  # a real-time signal
+            name = f"signal {-returncode}"
+        if -returncode in _OTHERS:
+            return ProcessEnd(f"killed by another process ({name})", by_another=True)
+        return ProcessEnd(f"ended by {name}")
 
     async def read_output(self) -> None:
         """Log the output of a dead process."""
