@@ -44,7 +44,8 @@ from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
-from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter
+from penstock.gateway.produce.dead_letters.write_rights import WriteRights
+from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.observed_batches import (
     SHARE_OF_MEMORY,
@@ -59,7 +60,6 @@ from penstock.gateway.produce.producer_state.opening import (
     open_producers,
 )
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import Budget, default_budget

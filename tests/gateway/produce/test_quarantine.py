@@ -12,10 +12,10 @@ import pytest
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
 from penstock.gateway.produce.bad_shares import RECORDS_MIN, BadShares
-from penstock.gateway.produce.dead_letter_writer import LettersRefused
+from penstock.gateway.produce.dead_letters.write_rights import WriteRights
+from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.produce.write_rights import WriteRights
 from penstock.records.batch import read_batch
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.test_session import Talk, produce_answer

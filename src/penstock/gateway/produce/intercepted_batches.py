@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import INVALID_RECORD
-from penstock.gateway.produce.dead_letter_writer import LettersRefused
+from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.partition import Judging
 from penstock.gateway.produce.producer_state.batch import State, Stored

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict, Replacement
-    from penstock.gateway.produce.dead_letter_writer import LettersRefused
+    from penstock.gateway.produce.dead_letters.writer import LettersRefused
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.producer_state.producers import Arrival
     from penstock.records.header import BatchProducer

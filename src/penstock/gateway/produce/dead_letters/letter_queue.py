@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping
 
-    from penstock.gateway.produce.letter_topics import DeadLetterTopic
+    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 
     Buffer = bytes | memoryview
 

@@ -10,9 +10,10 @@ from structlog.testing import capture_logs
 
 from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
-from penstock.gateway.produce import dead_letter_writer, letter_queue
-from penstock.gateway.produce.dead_letter_writer import DeadLetterWriter, LettersRefused
-from penstock.gateway.produce.letter_topics import DeadLetterTopic
+from penstock.gateway.produce.dead_letters import letter_queue
+from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
+from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter, LettersRefused
 from penstock.policy import Record
 from penstock.wire.names import NO_ID
 from tests.records.encoding import encode_batch, values

@@ -1,6 +1,6 @@
 """The rights of clients to write, as brokers told them of late."""
 
-from penstock.gateway.produce.write_rights import TTL_S, WriteRights
+from penstock.gateway.produce.dead_letters.write_rights import TTL_S, WriteRights
 
 
 def test_a_right_is_known_for_a_while():

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.modes.quarantine import LETTERS_BYTES
-from penstock.gateway.produce import letter_topics
-from penstock.gateway.produce.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.gateway.produce.dead_letters import letter_topics
+from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
 from penstock.wire.names import NO_ID
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)

@@ -33,8 +33,8 @@ from penstock.error_codes import (
     REQUEST_TIMED_OUT,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.gateway.produce.letter_queue import LetterQueue, WaitingLetters
-from penstock.gateway.produce.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue, WaitingLetters
+from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
 from penstock.records.header import record_count
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import WireError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.client.protocol.produce import ProduceResult
-    from penstock.gateway.produce.letter_queue import Buffer, Done, Place
+    from penstock.gateway.produce.dead_letters.letter_queue import Buffer, Done, Place
 
 log = structlog.get_logger()
 

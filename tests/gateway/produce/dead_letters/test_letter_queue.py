@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.gateway.produce import letter_queue
-from penstock.gateway.produce.letter_queue import CHANNELS, LetterQueue, WaitingLetters
+from penstock.gateway.produce.dead_letters import letter_queue
+from penstock.gateway.produce.dead_letters.letter_queue import CHANNELS, LetterQueue, WaitingLetters
 from penstock.policy import Record
 from tests.records.encoding import encode_batch
 
