@@ -1,4 +1,4 @@
-"""A broker that may be harmed, a gateway before it, and requests of all kinds."""
+"""A broker that may be damaged, a gateway before it, and requests of all kinds."""
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -35,7 +35,7 @@ PROPERTIES = {
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A separate broker: the inputs may harm it."""
+    """A separate broker: the inputs may damage it."""
     properties = {"auto.create.topics.enable": "false"}
     with LocalKafka(properties=properties) as running:
         create_topic(AdminClient({"bootstrap.servers": running.bootstrap_servers}), TOPIC)
@@ -73,7 +73,7 @@ def bases(cluster, attacked) -> list[Base]:
 
 @pytest.fixture(scope="module")
 def inputs(cluster, bases, tmp_path_factory) -> list[Base]:
-    """Requests of every kind, and those that real clients sent."""
+    """Requests of every kind, and recorded requests of real clients."""
     folder = tmp_path_factory.mktemp("recorded")
     running = started(cluster, folder, **{"advertised.host": HOST})
     try:
