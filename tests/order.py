@@ -1,4 +1,4 @@
-"""The order of tests: random, but for the files that take longest, which come first.
+"""The order of tests: random, except for the slowest files, which are first.
 
 `make test` passes whole files to four processes in the order of the collection: with a long file
 at the end, three of them would have nothing to do. `--durations` in a log of CI shows when the list

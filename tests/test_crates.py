@@ -1,4 +1,4 @@
-"""The crates of native/ are those of the list, or are not built."""
+"""Only crates of the list are built for native/."""
 
 import re
 import subprocess
@@ -51,7 +51,7 @@ def test_the_crates_of_the_list_are_built(tmp_path):
     ],
     ids=["a new crate", "another one of the same name", "no checksum"],
 )
-def test_others_are_not(tmp_path, crate, checksum, told):
+def test_other_crates_are_not_built(tmp_path, crate, checksum, told):
     crates = listed()
     crates[crate or next(iter(crates))] = checksum
     checked = check(lock_file(tmp_path, crates))
@@ -68,7 +68,7 @@ def test_each_direct_dependency_is_exact_and_listed():
         assert version.startswith("=")
 
 
-def test_nothing_of_native_is_built_before_its_crates_are_checked():
+def test_native_is_not_built_before_its_crates_are_checked():
     recipes = re.split(r"\n(?=\S)", (ROOT / "Makefile").read_text())
     building = [recipe for recipe in recipes if re.search(r"\$\(MATURIN\) (develop|build)", recipe)]
     assert len(building) == 2

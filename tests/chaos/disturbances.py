@@ -103,7 +103,7 @@ def state_writes(world: World, topics: Sequence[str], chance: random.Random) -> 
         for refusal in refusals:
             refusal.open()
         time.sleep(chance.uniform(0.5, 1.5))
-        met += sum(refusal.was_met for refusal in refusals)
+        met += sum(refusal.has_arrived for refusal in refusals)
     for proxy in world.upstream:
         proxy.forget()
     return f"{met} state writes refused: {', '.join(map(str, rules))}"

@@ -24,7 +24,7 @@ def longer(api_key: int, version: int) -> bytes:
 
 
 def test_the_request_of_librdkafka_for_all_topics_is_read():
-    """`list_topics()` of 2.16, in version 13: the number of topics has four bytes, instead of one."""
+    """`list_topics()` of 2.16, in version 13: the number of topics has four bytes, not one."""
     frame = framed("0003000d00000003000772646b61666b61" + "00" + "00000000" + "010000")
 
     request = read_request(frame)
