@@ -1,4 +1,4 @@
-"""Writes record batches, right ones and broken ones, independently of the code under test."""
+"""Writes valid and invalid record batches, independently of the code under test."""
 
 import struct
 from collections.abc import Sequence
