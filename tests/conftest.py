@@ -140,8 +140,8 @@ def create_topic(
         found = admin.list_topics(name, timeout=30).topics[name]
         if found.error is None and len(found.partitions) == partitions:
             with contextlib.suppress(KafkaException):
-                for told in admin.list_offsets(latest).values():
-                    told.result(30)
+                for offset in admin.list_offsets(latest).values():
+                    offset.result(30)
                 return
         time.sleep(0.02)
     raise AssertionError(f"topic {name} does not appear")

@@ -69,6 +69,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each worker draw its own ports: pytest-randomly gives them all the same seed."""
+    """Let each worker draw its own ports: pytest-randomly seeds all workers alike."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     random.seed(f"{session.config.getoption('randomly_seed', None)} {worker}")

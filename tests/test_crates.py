@@ -43,7 +43,7 @@ def test_the_crates_of_the_list_are_built(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("crate", "checksum", "told"),
+    ("crate", "checksum", "result"),
     [
         ("another-1.0.0.crate", "a" * 64, "another-1.0.0.crate is not in the list"),
         (None, "a" * 64, "has another SHA-256 sum"),
@@ -51,12 +51,12 @@ def test_the_crates_of_the_list_are_built(tmp_path):
     ],
     ids=["a new crate", "another one of the same name", "no checksum"],
 )
-def test_other_crates_are_not_built(tmp_path, crate, checksum, told):
+def test_other_crates_are_not_built(tmp_path, crate, checksum, result):
     crates = listed()
     crates[crate or next(iter(crates))] = checksum
     checked = check(lock_file(tmp_path, crates))
     assert checked.returncode == 1
-    assert told in checked.stderr
+    assert result in checked.stderr
     assert checked.stderr.count("\n") == 1
 
 

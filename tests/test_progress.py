@@ -125,19 +125,19 @@ def test_an_error_ends_the_phase():
 
 
 def test_slow_work_is_reported_in_progress(capsys):
-    said = threading.Event()
+    printed = threading.Event()
     written = []
 
     class Output(io.StringIO):
         def write(self, text):
             written.append(text)
-            said.set()
+            printed.set()
             return len(text)
 
     before, sys.stderr = sys.stderr, Output()
     try:
         with waiting("waiting for k:1", after_s=0.0):
-            assert said.wait(30)
+            assert printed.wait(30)
     finally:
         sys.stderr = before
     assert written[0] == "waiting for k:1\n"

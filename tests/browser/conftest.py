@@ -57,7 +57,9 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
                 complaints.append(text)
 
         page.on("pageerror", lambda error: complain(str(error)))
-        page.on("console", lambda said: complain(said.text) if said.type == "error" else None)
+        page.on(
+            "console", lambda message: complain(message.text) if message.type == "error" else None
+        )
         page.goto(address)
         return page
 

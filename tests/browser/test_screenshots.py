@@ -59,8 +59,8 @@ def test_a_screenshot_is_taken(made_up, opened, folder, name):
 
 def test_the_screenshot_of_top_is_taken(made_up, opened, folder, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
-    with urllib.request.urlopen(f"{made_up.address}api/state") as told:
-        state = json.load(told)
+    with urllib.request.urlopen(f"{made_up.address}api/state") as response:
+        state = json.load(response)
     console = Console(width=80, height=24, record=True, file=io.StringIO(), color_system="truecolor",
                       force_terminal=True)  # fmt: skip
     console.print(screen(state, 80, 24))

@@ -42,7 +42,7 @@ def outcome(read, body, count=3, head=HEAD):
 
 
 def results_of(records):
-    """What is behind prefixes, and which headers are there; asked before there are columns."""
+    """Return the bytes after prefixes, and which headers exist; read before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
     fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]
     prefixes = {b"k", b"x" * 99, *(field[:size] for field in fields for size in (1, 2, len(field)))}
@@ -166,7 +166,7 @@ def test_random_inputs_with_padded_or_too_wide_numbers_have_the_same_result(pyte
 
 @pytest.mark.system
 def test_no_memory_is_a_memory_error():
-    """In a process of its own, whose memory is limited while columns are made."""
+    """In a separate process, whose memory is limited while columns are created."""
     done = subprocess.run(
         [sys.executable, "-c", SCARCE], check=False, capture_output=True, text=True, timeout=60
     )

@@ -50,7 +50,7 @@ def columns(records):
 
 
 def outcome(read, body, count, last, log_append_time):
-    """What was read and what was made of it, or the text."""
+    """Return the records and the batches made of them, or the error text."""
     try:
         records = read(view_of(body, count=count), count, last, log_append_time)
     except UnreadableRecords as error:

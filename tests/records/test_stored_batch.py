@@ -266,7 +266,7 @@ def test_damaged_compression_is_an_error():
 
 
 def is_read(data) -> bool:
-    """Whether it can be read, and then written again; otherwise the error is the one there is."""
+    """Return whether it can be read, and then written again; otherwise the error is the expected error."""
     try:
         batch = read(data)
     except UnreadableRecords as error:

@@ -29,7 +29,7 @@ _REST_S: Final = 90.0
 
 
 class Soak:
-    """A soak of some minutes, with its evidence in a folder."""
+    """A soak of several minutes, with its evidence in a folder."""
 
     def __init__(
         self, minutes: float, seed: int, rate: int, folder: Path, without: Sequence[str] = ()

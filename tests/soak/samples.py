@@ -40,7 +40,7 @@ _DEAD_LETTERS: Final = 3 + (CHANNELS + 1) * BROKERS
 AT_REST: Final = {DESCRIPTORS: 24 + _DEAD_LETTERS, THREADS: _POOL}
 """The permitted growth from before all clients to after them: a worker has three descriptors, and there
 are up to four more than at first; the others are connections to brokers and the registry.
-The first dead letter opens an event loop and connections of its own, which are closed when nothing
+The first dead letter opens its own event loop and connections, which are closed when nothing
 was sent over them for nine minutes. A leak for each connection of the clients would make hundreds.
 The event loop's pool has so many threads at most, and keeps those that were needed once."""
 _OF_BROKER: Final = "rdk:broker"

@@ -1,7 +1,7 @@
 """Admin clients get the same responses with and without a gateway that has policies of topics.
 
 Each request is sent to a broker, and through a gateway whose policies of topics and configs allow
-everything, and whose topics may have settings of their own. Both responses, and the effects on the
+everything, and whose topics may have their own settings. Both responses, and the effects on the
 cluster, must be equal, but for brokers' addresses, throttle times, and the ids and names of topics.
 The names of the two worlds end in `worldAa` and `worldBB`: both have the same `String.hashCode()`,
 so that a broker that lists names in the order of a hash map lists both in the same order. Only the

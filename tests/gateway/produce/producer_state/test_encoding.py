@@ -1,4 +1,4 @@
-"""A producer's state as a record: positions of batches that are written again with later ones."""
+"""A producer's state as a record: positions that are written again with later batches."""
 
 import json
 
