@@ -1,4 +1,4 @@
-"""What a record of the audit trail has to be: the published schema, and nothing besides it."""
+"""Records of the audit trail have to fit the published schema."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ _VALIDATOR = jsonschema_rs.validator_for(SCHEMA)
 
 
 def checked(line: str | bytes) -> dict:
-    """Return a record; fail if it is not as the schema says."""
+    """Return a record; fail if it does not fit the schema."""
     text = line if isinstance(line, str) else line.decode("ascii")
     assert text.splitlines() == [text], "a record is one line"
     record = json.loads(text)

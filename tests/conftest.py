@@ -1,4 +1,4 @@
-"""A real Kafka for the session, gateways in front of it, fresh topics."""
+"""A real Kafka for the session, gateways in front of it, new topics."""
 
 import contextlib
 import importlib.util
@@ -66,13 +66,13 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Policies in this process know nothing of what those of other tests have learned."""
+    """Remove state of policies that other tests of this process have shared."""
     monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
 
 
 @pytest.fixture(autouse=True)
 def _log_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have no logger keep the stream of a test that set the log up, such as by a command."""
+    """Remove the stream of a logger that a test has set up, for example by a command."""
     configure = structlog.configure
     without_cache = {"cache_logger_on_first_use": False}
     monkeypatch.setattr(structlog, "configure", lambda **given: configure(**given | without_cache))
@@ -83,7 +83,7 @@ def _log_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[LocalKafka]:
-    """One broker for all tests that do not stop it. It keeps records with timestamps of long ago."""
+    """A single broker for all tests that do not stop it. It keeps records with old timestamps."""
     properties = {
         "auto.create.topics.enable": "false",
         # Retention looks for what is old after the first of these, and then again and again.
@@ -98,25 +98,25 @@ def kafka() -> Iterator[LocalKafka]:
 
 @pytest.fixture(scope="session")
 def admin(kafka: LocalKafka) -> AdminClient:
-    """Talks to the broker itself."""
+    """An admin client of the broker itself."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 NATIVE = importlib.util.find_spec("penstock_native") is not None
-"""Whether both implementations of record batches are there."""
+"""Whether both implementations of record batches are installed."""
 RECORD_BATCHES = ["Python", "native"] if NATIVE else ["Python"]
 
 
 @pytest.fixture(params=RECORD_BATCHES)
 def record_batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Gateways that are started read record batches so."""
+    """The implementation with which started gateways read record batches."""
     monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")
     return str(request.param)
 
 
 @pytest.fixture
 def topic(admin: AdminClient) -> Callable[..., str]:
-    """Makes topics on the broker itself."""
+    """Creates topics on the broker itself."""
 
     def make(prefix: str = "t", partitions: int = 1, **config: str) -> str:
         name = f"{prefix}-{uuid.uuid4().hex[:8]}"
@@ -129,7 +129,7 @@ def topic(admin: AdminClient) -> Callable[..., str]:
 def create_topic(
     admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Make a topic and wait until its leaders answer: a broker tells of them a little before."""
+    """Create a topic and wait for its leaders: a broker returns the topic slightly earlier."""
     new = NewTopic(name, partitions, config=dict(config or {}))
     admin.create_topics([new])[name].result(60)
     latest = {
@@ -140,15 +140,15 @@ def create_topic(
         found = admin.list_topics(name, timeout=30).topics[name]
         if found.error is None and len(found.partitions) == partitions:
             with contextlib.suppress(KafkaException):
-                for told in admin.list_offsets(latest).values():
-                    told.result(30)
+                for offset in admin.list_offsets(latest).values():
+                    offset.result(30)
                 return
         time.sleep(0.02)
     raise AssertionError(f"topic {name} does not appear")
 
 
 def delete_topic(admin: AdminClient, name: str) -> None:
-    """Delete a topic and wait until the broker does not know it: it answers a little before."""
+    """Delete a topic and wait until the broker does not know it: its response is earlier."""
     admin.delete_topics([name])[name].result(60)
     wait_until(
         lambda: name not in admin.list_topics(timeout=30).topics, 60, what=f"the end of {name}"
@@ -156,7 +156,7 @@ def delete_topic(admin: AdminClient, name: str) -> None:
 
 
 def create_acls(admin: AdminClient, *rules: AclBinding) -> None:
-    """Create ACLs and wait until the broker has them: the controller answers a little before."""
+    """Create ACLs and wait until the broker has them: the controller's response is earlier."""
     for done in admin.create_acls(list(rules)).values():
         done.result(60)
     for rule in rules:
@@ -171,7 +171,7 @@ def create_acls(admin: AdminClient, *rules: AclBinding) -> None:
 def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., RunningGateway]]:
     """Return what starts gateways in front of the broker; end them.
 
-    They share a state topic: other gateways do not hear when their interceptors change.
+    They share a state topic: other gateways are not notified when their interceptors change.
     """
     running: list[RunningGateway] = []
     state = {"produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}"}
@@ -200,7 +200,7 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
 
 @pytest.fixture
 def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., RunningGateway]]:
-    """Starts gateways for one test."""
+    """Starts gateways for a test."""
     with started_gateways(kafka, tmp_path) as start:
         yield start
 
@@ -209,9 +209,9 @@ def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., Running
 def shared_gateway(
     kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., RunningGateway]]:
-    """Starts a gateway once for all tests of a module that want the same properties.
+    """Starts a gateway once for all tests of a module with the same properties.
 
-    For tests that neither end it nor look at its log, its memory, or its workers.
+    For tests that neither stop it nor read its log, its memory, or its workers.
     """
     with started_gateways(kafka, tmp_path_factory.mktemp("shared")) as start:
         found: dict[str, RunningGateway] = {}
@@ -239,5 +239,5 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def stored(kafka: LocalKafka) -> Callable[..., list]:
-    """Reads what the broker itself has: (partition, key, value, headers), in order."""
+    """Reads the stored records of the broker: (partition, key, value, headers), in order."""
     return lambda topic, **options: read_topic(kafka.bootstrap_servers, topic, **options)

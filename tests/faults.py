@@ -1,6 +1,6 @@
-"""Stands between a gateway and its broker: stops one request or response, for as long as wanted.
+"""A proxy between a gateway and its broker: stops a request or response until it is released.
 
-It may also refuse a request in the broker's place, and drop connections.
+It can also refuse a request instead of the broker, and drop connections.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ REQUEST, RESPONSE = "request", "response"
 FETCH: Final = 1
 METADATA: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
-_LAST_ANSWERS_S = 5.0
+_LAST_RESPONSES_S = 5.0
 
 
 class Gate:
-    """Stops one frame, and all that come behind it on its connection.
+    """Stops a frame, and all frames after it on its connection.
 
-    If it stops `every` frame, those of other connections are stopped, too: a client whose broker
-    misses its heartbeats connects again.
+    If it stops `every` frame, it also stops frames of other connections: a client whose broker
+    misses its heartbeats reconnects.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class Gate:
         self._delivers = True
 
     def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until the frame is there."""
+        """Wait until the frame has arrived."""
         assert self._reached.wait(timeout_s), f"{self._passes} did not come"
 
     def open(self, *, deliver: bool = True) -> None:
-        """Let it pass, or let it vanish."""
+        """Deliver the frame, or drop it."""
         self._delivers = deliver
         self._proxy.call(self._opened.set)
 
     async def pass_by(self, api_key: int, kind: str) -> bool:
-        """Hold a frame if it is the one; tell whether it is delivered."""
+        """Hold a frame if it is the right frame; return whether it is delivered."""
         if (api_key, kind) != self._passes or (self._reached.is_set() and not self._every):
             return True
         if self._before:
@@ -69,12 +69,12 @@ class Gate:
 
 @dataclass(eq=False)
 class _Sent:
-    """A request that is not yet answered."""
+    """A request without a response yet."""
 
     frame: bytes
     refusal: Refusal | None = None
-    answer: asyncio.Future[bytes | None] = field(default_factory=asyncio.Future)
-    """The broker's: empty for acks=0, None where it went before it answered."""
+    response: asyncio.Future[bytes | None] = field(default_factory=asyncio.Future)
+    """The broker's response: empty for acks=0, None if the broker closed before it."""
 
     def __post_init__(self) -> None:
         numbers = (self.frame[4:6], self.frame[6:8], self.frame[8:12])
@@ -88,7 +88,7 @@ class _Sent:
 
 
 class Proxy:
-    """A broker's address that leads through here; what it tells of itself leads here, too."""
+    """The address of a proxy to a broker; addresses in responses are replaced by the proxy's."""
 
     def __init__(self, broker: str) -> None:
         self.broker = _address(broker)
@@ -113,11 +113,11 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where the gateway is to look for its cluster."""
+        """The bootstrap address for the gateway."""
         return f"{self.host}:{self.port}"
 
     def gate(self, api_key: int, kind: str, number: int = 1, *, every: bool = False) -> Gate:
-        """Stop the n-th request of an API from now on, or the n-th response; or every one of them."""
+        """Stop the n-th request or response of an API from now on; or every request or response."""
         made = Gate(api_key, kind, number, self, every=every)
         self._gates.append(made)
         return made
@@ -129,29 +129,29 @@ class Proxy:
         self._gates.clear()
 
     def refuse(self, content: bytes, rule: Rule) -> Refusal:
-        """Refuse the first Produce request from now on in which some bytes stand."""
+        """Refuse the next Produce request that contains the given bytes."""
         made = Refusal(content, rule, self.call)
         self._refusals.append(made)
         return made
 
     def refusal_of(self, frame: bytes) -> Refusal | None:
-        """Give what refuses a Produce request, if anything does."""
+        """Return the refusal of a Produce request, if there is one."""
         if self._refusals:
             self._produced.append(frame)
-        return next((refusal for refusal in self._refusals if refusal.meets(frame)), None)
+        return next((refusal for refusal in self._refusals if refusal.refuses(frame)), None)
 
     def produced(self, content: bytes) -> int:
-        """Count the Produce requests, since the first refusal, in which some bytes stand."""
+        """Count the Produce requests that contain the given bytes since the first refusal."""
         return sum(1 for frame in list(self._produced) if content in frame)
 
     def forget(self) -> None:
-        """Forget all refusals, and the requests that came."""
+        """Forget all refusals and received requests."""
         self._refusals.clear()
         self._produced.clear()
 
     @contextmanager
     def without_brokers(self) -> Iterator[None]:
-        """Have Metadata responses name no broker, as those of a cluster that starts may."""
+        """Remove all brokers from Metadata responses, as in those of a starting cluster."""
         self._names_brokers.clear()
         try:
             yield
@@ -160,34 +160,34 @@ class Proxy:
 
     @property
     def names_brokers(self) -> bool:
-        """Whether Metadata responses are as the broker gave them."""
+        """Whether Metadata responses have the broker's own list of brokers."""
         return self._names_brokers.is_set()
 
     def stand_with(self, others: "tuple[Proxy, ...]") -> None:
-        """Lead the addresses of other brokers through their proxies, for a cluster of several."""
+        """Replace the addresses of other brokers by those of their proxies."""
         self._others = others
 
     def replaced(self, host: str, port: int) -> tuple[str, int]:
-        """Give the address under which a broker is told."""
+        """Return the address that replaces the address of a broker."""
         for other in self._others:
             if other.broker == (host, port):
                 return other.host, other.port
         return self.host, self.port
 
     def drop(self) -> None:
-        """Drop all connections, in the middle of whatever is on its way."""
+        """Drop all connections, with requests and responses in flight."""
         self.call(lambda: [connection.drop() for connection in self._connections])
 
     def settle(self) -> None:
-        """Wait until the broker has answered all that a gateway, which is gone, had sent."""
+        """Wait for the broker's responses to all requests of a gateway that has ended."""
         wait_until(lambda: not self._connections, what="the gateway's last requests")
 
     def call(self, function) -> None:
-        """Run something in the proxy's thread."""
+        """Run a function in the proxy's thread."""
         self._loop.call_soon_threadsafe(function)
 
     async def pass_by(self, api_key: int, kind: str) -> bool:
-        """Hold a frame at the gates; tell whether it is delivered."""
+        """Hold a frame at the gates; return whether it is delivered."""
         return all([await gate.pass_by(api_key, kind) for gate in list(self._gates)])
 
     async def _serve(self) -> None:
@@ -220,7 +220,7 @@ class Proxy:
 
 
 class _Connection:
-    """One connection of the gateway, and the one to the broker that belongs to it."""
+    """A connection of the gateway, with its connection to the broker."""
 
     def __init__(self, proxy: Proxy, gateway, broker) -> None:
         self._proxy = proxy
@@ -232,23 +232,23 @@ class _Connection:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the broker has yet to answer."""
+        """Whether a response of the broker is outstanding."""
         return any(sent.api_key != FETCH for sent in list(self._sent))
 
     def drop(self) -> None:
-        """End it at once."""
+        """Close it at once."""
         self._to_gateway.transport.abort()
         self._to_broker.transport.abort()
 
     async def run(self) -> None:
-        """Pass frames on until the gateway is gone and the broker has answered, or is gone."""
+        """Forward frames until the gateway has closed and the broker has responded or closed."""
         requests = asyncio.create_task(self._requests())
-        answers = asyncio.create_task(self._answers())
+        matching = asyncio.create_task(self._match_responses())
         responses = asyncio.create_task(self._responses())
         await asyncio.wait({requests, responses}, return_when=asyncio.FIRST_COMPLETED)
         if self.is_waiting and not responses.done():
-            await asyncio.wait({responses}, timeout=_LAST_ANSWERS_S)
-        for task in (requests, answers, responses):
+            await asyncio.wait({responses}, timeout=_LAST_RESPONSES_S)
+        for task in (requests, matching, responses):
             task.cancel()
 
     async def _requests(self) -> None:
@@ -268,28 +268,28 @@ class _Connection:
                 self._to_broker.write(frame)
         self._gateway_is_gone = True
 
-    async def _answers(self) -> None:
-        """Bring together the broker's responses and the requests."""
+    async def _match_responses(self) -> None:
+        """Match the broker's responses with the requests."""
         while frame := await _frame(self._from_broker):
             number = int.from_bytes(frame[4:8], "big", signed=True)
-            for sent in self._unanswered():
+            for sent in self._without_response():
                 is_answered = sent.correlation_id == number
-                sent.answer.set_result(frame if is_answered else b"")
+                sent.response.set_result(frame if is_answered else b"")
                 if is_answered:
                     break
-        for sent in self._unanswered():
-            sent.answer.set_result(None)
+        for sent in self._without_response():
+            sent.response.set_result(None)
         self._to_deliver.put_nowait(None)
 
-    def _unanswered(self) -> list[_Sent]:
-        return [sent for sent in self._sent if sent.goes_to_broker and not sent.answer.done()]
+    def _without_response(self) -> list[_Sent]:
+        return [sent for sent in self._sent if sent.goes_to_broker and not sent.response.done()]
 
     async def _responses(self) -> None:
         """Deliver responses in the order of the requests, until one of them is that none comes."""
         while sent := await self._to_deliver.get():
-            response = await sent.answer if sent.goes_to_broker else b""
+            response = await sent.response if sent.goes_to_broker else b""
             if sent.refusal and response is not None:
-                response = await sent.refusal.answer(sent.frame)
+                response = await sent.refusal.response(sent.frame)
             if response is None:
                 return
             delivers = await self._proxy.pass_by(sent.api_key, RESPONSE)
@@ -315,7 +315,7 @@ class _Connection:
 
 
 def _without_brokers(frame: bytes, version: int) -> bytes:
-    """Return a Metadata response as brokers give it while none of them is known to live."""
+    """Return a Metadata response as brokers send it while no broker is known to run."""
     schema = load_response_schema(METADATA, version)
     header, size = entity_reader(schema.__header_schema__)(frame, 4)
     response, _ = entity_reader(schema)(frame, 4 + size)
@@ -340,7 +340,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 async def _frame(reader) -> bytes:
-    """Read a frame, length included; nothing at the end."""
+    """Read a frame including its length; empty at the end."""
     try:
         head = await reader.readexactly(4)
         return head + await reader.readexactly(int.from_bytes(head, "big"))

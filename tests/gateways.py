@@ -1,4 +1,4 @@
-"""Runs `penstock gateway` as a user does."""
+"""Runs `penstock gateway` like a user."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ PENSTOCK = [sys.executable, "-c", START]
 
 
 class RunningGateway:
-    """A gateway process: its address, its log, its end."""
+    """A gateway process: its address, its log, its exit."""
 
     def __init__(self, file: Path, program: Sequence[str] = PENSTOCK) -> None:
         self.file = file
@@ -66,7 +66,7 @@ class RunningGateway:
         return host, int(port)
 
     def broker_address(self, node: int = 0) -> str:
-        """Where clients reach a broker."""
+        """Return the address of a broker for clients."""
         host, port = self.host_port
         return f"{host}:{port + 1 + node}"
 
@@ -82,12 +82,12 @@ class RunningGateway:
         return [event for event in list(self.log) if event.get("event") == name]
 
     def wait_for(self, name: str, count: int = 1, timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Wait for log events of a name."""
+        """Wait for log events with a name."""
         wait_until(lambda: len(self.events(name)) >= count, timeout_s, what=f"log event {name}")
         return self.events(name)
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """SIGTERM; give the exit code."""
+        """Send SIGTERM; return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout_s)
@@ -96,14 +96,14 @@ class RunningGateway:
         return code
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.process.kill()
         self.process.wait(60)
         self._reader.join(60)
         self._close()
 
     def restart(self, *, kill: bool = False) -> None:
-        """Stop, or kill, and start on the same ports."""
+        """Stop, or kill, and start again on the same ports."""
         if kill:
             self.kill()
         else:
@@ -123,7 +123,7 @@ def write_configuration(
     properties: Mapping[str, object],
     policies: str = "",
 ) -> Path:
-    """Write a configuration file, and the module `policies` beside it."""
+    """Write a configuration file, and the module `policies` next to it."""
     file = folder / "penstock.properties"
     lines = {
         "upstream.bootstrap.servers": upstream,
@@ -155,7 +155,7 @@ def wait_until_settled(measure: Callable[[], object], timeout_s: float = 60.0) -
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs (and is not a zombie)."""
+    """Return whether a process runs (and is not a zombie)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -163,11 +163,11 @@ def is_running(pid: int) -> bool:
 
 
 def descriptors(pid: int) -> int:
-    """How many descriptors a process has open."""
+    """Return the number of open file descriptors of a process."""
     return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
 
 
 def resident_bytes(pid: int) -> int:
-    """How much memory a process has."""
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
-"""What one process of `make test` runs: whole files, or all the files that share what is slow to start.
+"""The groups of tests that a process of `make test` runs: files, or all files that share a slow start.
 
-A Spark session takes ten seconds to start, and is fast after its first minute: two processes have
-one, and run half of Spark's tests each. One has the broker that hostile clients may harm.
+A Spark session takes ten seconds to start, and is fast after its first minute: two processes have a
+session, and run half of Spark's tests each. A process has the broker that hostile clients may damage.
 """
 
 from pathlib import PurePath
@@ -13,13 +13,13 @@ from xdist.scheduler import LoadFileScheduling
 from tests.order import TESTS, rank
 
 SESSIONS = 2
-"""How many processes have a Spark session."""
+"""The number of processes with a Spark session."""
 _ON_SPARK = frozenset({"spark", "parity"})
 _HOSTILE = "hostile"
 
 
 class Scheduling(LoadFileScheduling):
-    """Gives a process one file after the other, or all that shares something."""
+    """Assigns files to processes, or all files that share a resource."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
@@ -30,5 +30,5 @@ class Scheduling(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Schedule whole files, where that is asked for."""
+    """Schedule whole files, if requested by the command line."""
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -1,4 +1,4 @@
-"""Compiles a Java program of the tests against Kafka's classes, and gives its command line."""
+"""Compiles a Java program of the tests against Kafka's classes, and returns its command line."""
 
 import fcntl
 import os
@@ -11,16 +11,16 @@ from penstock.artifacts import cache_folder, java
 from penstock.local import class_path
 
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For a JVM that ends before a better compiler would pay: a third less CPU time."""
+"""Options for short JVM processes, for which the optimizing compiler does not pay off."""
 
 
 def program(source: Path, *, log_level: str = "off", libraries: str = "") -> list[str]:
-    """Compile a program when it is newer than what there is; give its command line.
+    """Compile a program if it has changed; return its command line.
 
     Args:
         source: The program.
-        log_level: What its log has, on stderr.
-        libraries: A class path, behind Kafka's own.
+        log_level: The level of its log, on stderr.
+        libraries: A class path, after Kafka's own.
     """
     classes = cache_folder() / "interop-classes"
     used = os.pathsep.join(filter(None, (class_path(), libraries)))

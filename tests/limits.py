@@ -1,6 +1,6 @@
-"""How long tests wait for processes of Spark: so long that only what hangs meets the limit.
+"""Time limits for processes of Spark: only processes that hang exceed them.
 
-A machine at load takes many times as long as one at rest, so no such limit says that a test is slow.
+A busy machine takes many times as long as an idle machine, so these limits do not detect slow tests.
 """
 
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 HANGS_S: Final = 1800
-"""A process that has not ended by then, and a condition that is not met, hangs."""
+"""A process that has not ended by then, and a condition that does not hold by then, hangs."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Reads what a gateway serves on `metrics.listener`, as Prometheus does."""
+"""Reads the metrics of a gateway from `metrics.listener`, as Prometheus does."""
 
 import http.client
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 class Metrics:
-    """The samples of one scrape."""
+    """The samples of a scrape."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -19,7 +19,7 @@ class Metrics:
         }
 
     def __call__(self, name: str, **labels: str) -> float | None:
-        """Return the value of one series; None if there is none."""
+        """Return the value of a series; None if it does not exist."""
         return self.samples.get((name, frozenset(labels.items())))
 
     def of(self, name: str) -> dict[tuple[str, ...], float]:

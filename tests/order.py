@@ -1,4 +1,4 @@
-"""The order of tests: random, but for the files that take longest, which come first.
+"""The order of tests: random, except for the slowest files, which are first.
 
 `make test` passes whole files to four processes in the order of the collection: with a long file
 at the end, three of them would have nothing to do. `--durations` in a log of CI shows when the list
@@ -69,6 +69,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each worker draw its own ports: pytest-randomly gives them all the same seed."""
+    """Let each worker draw its own ports: pytest-randomly seeds all workers alike."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     random.seed(f"{session.config.getoption('randomly_seed', None)} {worker}")

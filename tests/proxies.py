@@ -1,4 +1,4 @@
-"""A load balancer: puts a header of the PROXY protocol before what clients say."""
+"""A load balancer that sends a PROXY protocol header before the bytes of clients."""
 
 import asyncio
 import struct

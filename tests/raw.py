@@ -1,4 +1,4 @@
-"""A client without a library's opinion: frames in, frames out."""
+"""A client without a library: frames in, frames out."""
 
 import datetime
 import io
@@ -14,7 +14,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 
 class RawClient:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, address: str, timeout_s: float = 25.0) -> None:
         host, _, port = address.rpartition(":")
@@ -28,11 +28,11 @@ class RawClient:
         self.socket.close()
 
     def send(self, frame: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self.socket.sendall(frame)
 
     def receive(self) -> bytes:
-        """Receive one frame, length included; EOFError when the peer closed."""
+        """Receive a frame including its length; EOFError if the peer has closed."""
         head = self._exactly(4)
         return head + self._exactly(int.from_bytes(head, "big"))
 
@@ -46,7 +46,7 @@ class RawClient:
         return data
 
     def closed(self) -> bool:
-        """Wait for the peer to close; False when it sent something instead."""
+        """Wait for the peer to close; return False if it sent bytes instead."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -58,7 +58,7 @@ class RawClient:
         return request_frame(request, self._correlation_id, client_id)
 
     def call(self, request: Any, client_id: str | None = "raw") -> Any:
-        """Send a kio request, give the kio response."""
+        """Send a kio request, return the kio response."""
         self.send(self.frame(request, client_id))
         return self.response(type(request))
 

@@ -1,4 +1,4 @@
-"""Which responses the gateway searches for brokers' addresses."""
+"""The responses in which the gateway replaces brokers' addresses."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Produce requests that a broker, as its clients see it, refuses: by a rule of the test."""
+"""Refusals of Produce requests as a broker would send them, by a rule of the test."""
 
 import asyncio
 import io
@@ -19,14 +19,14 @@ _RECORD_ERRORS_FROM: Final = 8
 
 @dataclass(frozen=True)
 class Rule:
-    """How a request is refused.
+    """The way in which a request is refused.
 
     Attributes:
-        code: Every partition is answered with it; None closes the connection instead, and then
-            no later request on the connection goes to the broker unless this one did.
-        stored: The broker gets the request; only its answer is replaced.
-        alone: Later requests go to the broker, even while this one is not answered; otherwise
-            they are refused like it until it is.
+        code: The error code of every partition; None closes the connection instead, and then no
+            later request on the connection reaches the broker unless this request did.
+        stored: The broker gets the request; only its response is replaced.
+        alone: Later requests reach the broker, even before the response to this request; otherwise
+            they are refused like it until then.
     """
 
     code: int | None
@@ -39,7 +39,7 @@ CLOSED_WHEN_STORED: Final = Rule(None, stored=True)
 
 
 class Refusal:
-    """Refuses the first Produce request in which some bytes stand, a record's value for one."""
+    """Refuses the first Produce request that contains the given bytes, such as a record's value."""
 
     def __init__(self, content: bytes, rule: Rule, call: Callable[..., None]) -> None:
         self.rule = rule
@@ -49,20 +49,20 @@ class Refusal:
         self._opened = asyncio.Event()
 
     def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until the request is there."""
+        """Wait until the request has arrived."""
         assert self._reached.wait(timeout_s), f"{self._content!r} did not come"
 
     @property
-    def was_met(self) -> bool:
-        """Whether the request was there."""
+    def has_arrived(self) -> bool:
+        """Whether the request has arrived."""
         return self._reached.is_set()
 
     def open(self) -> None:
-        """Have it refused; until then it is not answered."""
+        """Refuse the request; until then it gets no response."""
         self._call(self._opened.set)
 
-    def meets(self, frame: bytes) -> bool:
-        """Tell whether a Produce request is refused."""
+    def refuses(self, frame: bytes) -> bool:
+        """Return whether a Produce request is refused."""
         if self._reached.is_set():
             return not self.rule.alone and not self._opened.is_set()
         if self._content in frame:
@@ -70,14 +70,14 @@ class Refusal:
             return True
         return False
 
-    async def answer(self, request: bytes) -> bytes | None:
-        """Give the response to a request when the time has come; None closes the connection."""
+    async def response(self, request: bytes) -> bytes | None:
+        """Return the response to a request once it is due; None closes the connection."""
         await self._opened.wait()
         return None if self.rule.code is None else refused(request, self.rule.code)
 
 
 def refused(frame: bytes, code: int) -> bytes:
-    """Answer a Produce request: all its partitions with an error code."""
+    """Return a response to a Produce request with an error code for all its partitions."""
     version = int.from_bytes(frame[6:8], "big")
     schema = load_request_schema(PRODUCE, version)
     header, size = entity_reader(schema.__header_schema__)(frame, 4)

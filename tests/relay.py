@@ -1,8 +1,8 @@
-"""Stands between clients and gateways: keeps what they say, drops connections.
+"""A relay between clients and gateways: records their bytes, drops connections.
 
-A connection that is dropped, or that no host accepts, is reset: clients take the end of a stream
-for something else than a failure of the network (`penstock.gateway.sessions.resets`). Where one side ends or
-resets a connection, the other side sees the same.
+A connection that is dropped, or that no host accepts, is reset: clients do not take the end of a
+stream for a network failure (`penstock.gateway.sessions.resets`). If a side closes or resets a
+connection, the other side sees the same.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from penstock.gateway.sessions.resets import reset_on_close
 
 FIRST_BYTES_S = 1.0
-"""So long the first bytes of a client are waited for before a connection is reset."""
+"""The time to wait for the first bytes of a client before a connection is reset."""
 
 
 class Relay:
     """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1, or of several hosts.
 
-    Each connection goes to a host by chance, and to another one if it is refused there.
+    Each connection goes to a random host, and to another host if it is refused there.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Relay:
         self._thread.join(60)
 
     def drop(self) -> None:
-        """Drop all connections, in the middle of whatever is on its way."""
+        """Drop all connections, with requests and responses in flight."""
         self._loop.call_soon_threadsafe(self._drop)
 
     def _drop(self) -> None:

@@ -1,6 +1,6 @@
-"""Spark's own Kafka connector, with which rows and speeds are compared; Penstock does without it.
+"""Spark's own Kafka connector, with which rows and speeds are compared; Penstock does not use it.
 
-`python -m tests.spark_connector` fetches it, which is what `make setup` does.
+`python -m tests.spark_connector` downloads it; `make setup` does so.
 """
 
 import os

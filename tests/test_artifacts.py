@@ -1,4 +1,4 @@
-"""What is fetched is what it was when its sum was taken."""
+"""Downloaded files have the SHA-256 sums of the list."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ NAME = "org/example/one/1.0/one-1.0.jar"
 
 @pytest.fixture
 def fetched(tmp_path, monkeypatch):
-    """The path of a file that the registry gives, and a list of sums."""
+    """The path of a file in the registry, and a list of sums."""
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     jar = tmp_path / "maven" / NAME
 
@@ -28,11 +28,11 @@ def fetched(tmp_path, monkeypatch):
     return jar
 
 
-def test_what_has_its_sum_is_used(fetched):
+def test_a_file_with_its_listed_sum_is_used(fetched):
     assert artifacts.class_path("org.example:one:1.0") == str(fetched)
 
 
-def test_what_has_another_sum_is_not_used_and_does_not_stay(fetched, monkeypatch):
+def test_a_file_with_another_sum_is_not_used_and_removed(fetched, monkeypatch):
     monkeypatch.setattr(artifacts, "_sums", lambda: {NAME: "0" * 64})
     for _ in range(2):
         with pytest.raises(ArtifactError, match=f"{NAME}: .* instead of {'0' * 64}"):
@@ -40,7 +40,7 @@ def test_what_has_another_sum_is_not_used_and_does_not_stay(fetched, monkeypatch
         assert not fetched.exists()
 
 
-def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
+def test_a_file_without_a_listed_sum_is_not_used(fetched, monkeypatch):
     monkeypatch.setattr(artifacts, "_sums", dict)
     with pytest.raises(ArtifactError, match="has no checksum for it"):
         artifacts.class_path("org.example:one:1.0")
@@ -48,7 +48,7 @@ def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
 
 @pytest.mark.system
 @pytest.mark.parametrize("artifact", [*Artifacts, CONNECTOR])
-def test_make_setup_has_fetched_what_tests_need(artifact, monkeypatch):
+def test_make_setup_has_downloaded_the_files_of_tests(artifact, monkeypatch):
     def resolve(*_):
         raise AssertionError("run make setup: tests fetch nothing")
 
@@ -56,7 +56,7 @@ def test_make_setup_has_fetched_what_tests_need(artifact, monkeypatch):
     assert artifacts.class_path(artifact).endswith(".jar")
 
 
-def test_whether_it_is_fetched_is_known_before(fetched):
+def test_whether_a_download_is_needed_is_known_before(fetched):
     assert not artifacts.is_fetched("org.example:one:1.0")
     artifacts.class_path("org.example:one:1.0")
     assert artifacts.is_fetched("org.example:one:1.0")
@@ -64,7 +64,7 @@ def test_whether_it_is_fetched_is_known_before(fetched):
     assert not artifacts.is_fetched("org.example:one:1.0")
 
 
-def test_what_is_fetched_is_reported(fetched):
+def test_downloads_are_reported(fetched):
     lines = []
     artifacts.class_path("org.example:one:1.0", lines.append)
     assert lines == ["fetching org.example:one:1.0"]
@@ -93,14 +93,14 @@ def archived(tmp_path, monkeypatch):
     return file, fetched, sums
 
 
-def test_an_archive_is_fetched_once(archived):
+def test_an_archive_is_downloaded_once(archived):
     file, fetched, _ = archived
     for _ in range(2):
         assert artifacts.archive("org.example:one:1.0:tar.gz:all") == file
     assert fetched == ["org.example:one:1.0:tar.gz:all"]
 
 
-def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
+def test_an_archive_with_another_sum_is_neither_used_nor_kept(archived):
     file, fetched, sums = archived
     artifacts.archive("org.example:one:1.0:tar.gz:all")
     file.write_bytes(b"another")
@@ -114,18 +114,18 @@ def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
     assert len(fetched) == 2
 
 
-def test_make_setup_fetches_no_archive():
+def test_make_setup_downloads_no_archive():
     assert all(len(part.split(":")) == 3 for all_of in Artifacts for part in all_of.split("+"))
 
 
-def test_there_are_sums_of_all_that_is_used():
+def test_every_used_file_has_a_listed_sum():
     sums = artifacts._sums()
     assert len(sums) > 50
     assert all(len(total) == 64 for total in sums.values())
 
 
-def test_a_clone_uses_what_make_has_fetched(tmp_path, monkeypatch):
-    """`.venv/bin/penstock dev` is started without make, and would fetch it all once more."""
+def test_a_clone_uses_the_downloads_of_make(tmp_path, monkeypatch):
+    """`.venv/bin/penstock dev` is started without make, and would download the files again."""
     clone, home = tmp_path / "clone", tmp_path / "home"
     module = clone / "src" / "penstock" / "artifacts.py"
     monkeypatch.delenv("PENSTOCK_CACHE", raising=False)

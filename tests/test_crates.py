@@ -1,4 +1,4 @@
-"""The crates of native/ are those of the list, or are not built."""
+"""Only crates of the list are built for native/."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_the_crates_of_the_list_are_built(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("crate", "checksum", "told"),
+    ("crate", "checksum", "result"),
     [
         ("another-1.0.0.crate", "a" * 64, "another-1.0.0.crate is not in the list"),
         (None, "a" * 64, "has another SHA-256 sum"),
@@ -51,12 +51,12 @@ def test_the_crates_of_the_list_are_built(tmp_path):
     ],
     ids=["a new crate", "another one of the same name", "no checksum"],
 )
-def test_others_are_not(tmp_path, crate, checksum, told):
+def test_other_crates_are_not_built(tmp_path, crate, checksum, result):
     crates = listed()
     crates[crate or next(iter(crates))] = checksum
     checked = check(lock_file(tmp_path, crates))
     assert checked.returncode == 1
-    assert told in checked.stderr
+    assert result in checked.stderr
     assert checked.stderr.count("\n") == 1
 
 
@@ -68,7 +68,7 @@ def test_each_direct_dependency_is_exact_and_listed():
         assert version.startswith("=")
 
 
-def test_nothing_of_native_is_built_before_its_crates_are_checked():
+def test_native_is_not_built_before_its_crates_are_checked():
     recipes = re.split(r"\n(?=\S)", (ROOT / "Makefile").read_text())
     building = [recipe for recipe in recipes if re.search(r"\$\(MATURIN\) (develop|build)", recipe)]
     assert len(building) == 2

@@ -1,4 +1,4 @@
-"""What `make dist` has built works elsewhere: in an environment and a folder of its own."""
+"""The output of `make dist` works in a separate environment and folder."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ record.validator.classes=policies.One
 @pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["penstock-*.whl", "penstock-*.tar.gz"])
-def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
+def test_a_wheel_can_be_installed_and_checks_a_configuration(kind, tmp_path):
     [built] = (ROOT / "dist").glob(kind)
     wheel = built if built.suffix == ".whl" else build_wheel(built, tmp_path)
     python = new_environment(tmp_path / "elsewhere")
@@ -71,7 +71,7 @@ def test_native_has_a_wheel_for_each_architecture_that_rust_builds_for():
 
 
 @pytest.mark.dist
-def test_the_library_in_a_wheel_of_native_is_for_the_architecture_that_its_name_says():
+def test_the_library_in_a_wheel_of_native_is_for_the_architecture_of_its_name():
     for architecture, wheel in native_wheels().items():
         with zipfile.ZipFile(wheel) as files:
             [library] = [name for name in files.namelist() if name.endswith(".so")]
@@ -87,7 +87,7 @@ def test_the_library_in_a_wheel_of_native_is_for_the_architecture_that_its_name_
         ("", "Rust 1.87 or newer builds it"),
     ],
 )
-def test_make_dist_says_which_wheel_of_native_it_does_not_build(targets, message):
+def test_make_dist_reports_the_wheels_of_native_that_it_does_not_build(targets, message):
     steps = run(ROOT, "make", "--dry-run", "dist", f"TARGETS={targets}")
     [line] = [line for line in steps.splitlines() if line.startswith("echo")]
     assert "dist/ has no wheel of native/" in line
@@ -123,14 +123,14 @@ def wheel_of_native(architecture: str) -> str:
 @pytest.mark.parametrize(
     "requirements", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda file: file.name
 )
-def test_requirements_do_not_say_where_packages_come_from(requirements):
+def test_requirements_have_no_address_of_a_package_index(requirements):
     lines = requirements.read_text().splitlines()
     options = {line.split()[0] for line in lines if line.strip() and "--hash=" not in line}
     assert not {option for option in options if option.startswith("-")} - {"-r"}
 
 
 def native_wheels() -> dict[str, Path]:
-    """Give the wheels of native/ by architecture; each is for any Python with the stable ABI."""
+    """Return the wheels of native/ by architecture; each is for any Python with the stable ABI."""
     wheels = list((ROOT / "dist").glob("penstock_native-*.whl"))
     names = [
         re.search(r"-cp311-abi3-manylinux[.\w]*_(x86_64|aarch64)\.whl$", wheel.name)
@@ -141,7 +141,7 @@ def native_wheels() -> dict[str, Path]:
 
 
 def architectures() -> set[str]:
-    """Give those that the installed Rust has a standard library for."""
+    """Return the architectures for which the installed Rust has a standard library."""
     if not shutil.which("rustc"):
         return set()
     folder = Path(run(ROOT, "rustc", "--print", "sysroot").strip()) / "lib" / "rustlib"
@@ -171,7 +171,7 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def run(folder: Path, *command: str) -> str:
-    """Run a command that knows nothing of this checkout; return its output."""
+    """Run a command outside of this checkout; return its output."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False

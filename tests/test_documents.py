@@ -1,4 +1,4 @@
-"""The documents say what is so."""
+"""The documents agree with the code."""
 
 import re
 import textwrap
@@ -14,7 +14,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document):
+def test_links_have_a_target(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target
 
@@ -35,7 +35,7 @@ def test_python_in_documents_compiles(document):
 
 
 def test_every_document_has_its_place_on_the_site():
-    """`make site` builds nothing otherwise."""
+    """Otherwise `make site` fails."""
     _, _, navigation = (ROOT / "deploy/site/mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r"[\w/-]+\.md", navigation)
     assert sorted(named) == sorted(str(document.relative_to(ROOT)) for document in DOCUMENTS)
@@ -73,7 +73,7 @@ def test_the_pages_have_at_most_35_000_words():
 
 
 def test_every_alert_has_its_row():
-    """Its severity, its owner and how long its condition holds are those of the rule."""
+    """Its severity, its owner and its duration are those of the rule."""
     rules = yaml.safe_load((ROOT / "deploy/prometheus/penstock.rules.yml").read_text())
     alerts = {
         rule["alert"]: (
@@ -96,7 +96,7 @@ def properties_in_documents():
 
 
 @pytest.mark.parametrize("block", list(properties_in_documents()))
-def test_a_configuration_that_is_shown_has_known_keys_with_right_values(block, tmp_path):
+def test_configurations_in_documents_have_known_keys_with_valid_values(block, tmp_path):
     given = "" if "upstream." in block else "upstream.bootstrap.servers=nowhere.invalid:9092\n"
     file = tmp_path / "penstock.properties"
     file.write_text(given + block)

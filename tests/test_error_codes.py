@@ -1,4 +1,4 @@
-"""Our names for Kafka's error codes against the protocol library's."""
+"""Penstock's names for Kafka's error codes equal those of the protocol library."""
 
 import re
 from pathlib import Path
@@ -14,11 +14,11 @@ WRITTEN_OUT = {name: code for name, code in vars(error_codes).items() if name.is
 
 
 @pytest.mark.parametrize("name", WRITTEN_OUT)
-def test_a_code_is_the_one_of_its_name(name):
+def test_a_code_equals_the_code_of_its_name(name):
     assert ErrorCode[name.lower()] == WRITTEN_OUT[name]
 
 
-def test_the_gateways_codes_are_those_of_their_names_too():
+def test_codes_of_the_gateway_equal_the_codes_of_their_names():
     codes = {n: c for n, c in vars(wire_errors).items() if n.isupper() and isinstance(c, int)}
     assert {name: int(ErrorCode[name.lower()]) for name in codes} == codes
 

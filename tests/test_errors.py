@@ -1,4 +1,4 @@
-"""The tree of exceptions that `penstock.errors` draws is the one that the classes form."""
+"""The tree of exceptions in the docstring of `penstock.errors` is the tree of the classes."""
 
 import importlib
 import pkgutil

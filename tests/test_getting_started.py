@@ -1,4 +1,4 @@
-"""docs/getting-started.md does what it says: its blocks are run as a new user would."""
+"""The blocks of docs/getting-started.md are run like by a new user."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def run(folder, command):
     )  # fmt: skip
 
 
-def test_a_project_a_rule_and_its_test(tmp_path):
+def test_a_project_with_a_rule_and_its_test_works(tmp_path):
     folder = tmp_path
     for line in blocks("console")[0].splitlines():
         command = line.removeprefix("$ ")
@@ -59,7 +59,7 @@ def test_a_project_a_rule_and_its_test(tmp_path):
     assert "limits" in checked
 
 
-def test_the_repair_makes_a_record_that_the_policies_accept():
+def test_the_policies_accept_a_repaired_record():
     names = {"__name__": "repair"}
     exec(blocks("python")[2], names)
     [keys] = [block for block in blocks("properties") if "quarantine" in block]
@@ -76,8 +76,8 @@ def test_the_repair_makes_a_record_that_the_policies_accept():
     assert (before.outcome, after.outcome) == ("refused", "accepted")
 
 
-def test_what_a_refusal_looks_like(tmp_path):
-    """The lines of the page are those of the program."""
+def test_the_shown_refusal_is_that_of_the_program(tmp_path):
+    """The lines of the page are the output of the program."""
     from kio.schema.errors import ErrorCode
 
     from penstock.local.produce import lines_of

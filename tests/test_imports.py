@@ -1,4 +1,4 @@
-"""No module imports itself by way of others, not even for types."""
+"""No module imports itself through other modules, not even for types."""
 
 from collections.abc import Iterator
 

@@ -5,7 +5,7 @@ import os
 from penstock import machine
 
 
-def test_a_container_s_limit_counts_where_it_is_less(tmp_path, monkeypatch):
+def test_the_limit_of_a_container_counts_if_it_is_less(tmp_path, monkeypatch):
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit, other = tmp_path / "memory.max", tmp_path / "missing"
     monkeypatch.setattr(machine, "_CGROUP_LIMITS", (other, limit))

@@ -1,4 +1,4 @@
-"""Each module of src/penstock has a test file of its name, or `modules.toml` says where else."""
+"""Each module of src/penstock has a test file with its name, or is listed in `modules.toml`."""
 
 import tomllib
 from collections import Counter
@@ -18,7 +18,7 @@ ELSEWHERE: Final[list[dict[str, Any]]] = tomllib.loads((TESTS / "modules.toml").
 def has_its_own(module: Path) -> bool:
     """Return whether there is a test file of a module's name in the folder of its package.
 
-    Of a package inside it, too, where no other module there has the same name.
+    This includes inner packages, if no other module there has the same name.
     """
     if (TESTS / module.parent / f"test_{module.name}").exists():
         return True
@@ -27,14 +27,14 @@ def has_its_own(module: Path) -> bool:
     return len(same) == 1 and any((TESTS / package).rglob(f"test_{module.name}"))
 
 
-def test_each_module_is_tested_in_one_place():
-    """Its own file, or a group of `modules.toml`, and not both."""
+def test_each_module_is_tested_in_a_single_place():
+    """Its own file or a group of `modules.toml`, not both."""
     listed = Counter(module for group in ELSEWHERE for module in group["modules"])
     wrong = [str(module) for module in MODULES if listed[str(module)] + has_its_own(module) != 1]
     assert wrong == [], f"see {TESTS / 'modules.toml'}"
 
 
-def test_what_the_list_names_exists():
+def test_all_entries_of_the_list_exist():
     modules = {str(module) for module in MODULES}
     for group in ELSEWHERE:
         assert set(group["modules"]) <= modules, group["reason"]

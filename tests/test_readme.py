@@ -1,4 +1,4 @@
-"""README.md does what it says, and what a package index shows of it leads nowhere else."""
+"""README.md agrees with the code, and its links work on a package index."""
 
 import importlib.util
 import re
@@ -22,7 +22,7 @@ def hatch_build():
     return module
 
 
-def test_the_policy_gives_the_reason_that_is_shown():
+def test_the_policy_returns_the_shown_reason():
     names = {"__name__": "policy"}
     exec(re.search(r"```python\n(.*?)```", README, re.DOTALL)[1], names)
     keys = javaproperties.load(
@@ -63,7 +63,7 @@ def test_a_package_index_shows_absolute_links():
     assert "penstock/raw/v1.2.3/docs/console-light.png)](https://" in text
 
 
-def test_without_an_address_a_package_index_shows_no_link_that_leads_nowhere():
+def test_without_an_address_a_package_index_shows_no_broken_link():
     text = hatch_build().for_an_index(README, "", "1.2.3")
     assert LINK.findall(text) == []
     assert "![" not in text
@@ -71,6 +71,6 @@ def test_without_an_address_a_package_index_shows_no_link_that_leads_nowhere():
 
 
 @pytest.mark.parametrize("address", ["", "https://git.example.com/shop/penstock"])
-def test_links_of_the_web_stay(address):
+def test_absolute_links_stay(address):
     text = "[KIP](https://cwiki.apache.org/x)"
     assert hatch_build().for_an_index(text, address, "1.2.3") == text

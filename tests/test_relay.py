@@ -1,4 +1,4 @@
-"""How the relay between clients and gateways ends connections: as a broker and a network would."""
+"""The relay between clients and gateways closes connections as a broker and a network would."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Host:
-    """A server behind the relay, with one connection, which it ends when it is told to."""
+    """A server behind the relay with a single connection, which it closes on request."""
 
     def __init__(self, port):
         self._server = socket.create_server(("127.0.0.1", port))
@@ -22,7 +22,7 @@ class Host:
         self._accepted = None
 
     def receive(self):
-        """Wait until something of the client has come: the relay knows both ends then."""
+        """Wait until bytes of the client have arrived: then the relay has both connections."""
         self._accepted, _ = self._server.accept()
         assert self._accepted.recv(1) == b"x"
 
@@ -63,20 +63,20 @@ def connect(port):
 
 @pytest.mark.usefixtures("relay")
 class TestEnds:
-    """What a client sees."""
+    """The end of a connection as a client sees it."""
 
-    def test_a_host_that_refuses_connections_resets_them(self, port):
+    def test_connections_that_a_host_refuses_are_reset(self, port):
         with connect(port) as client, pytest.raises(ConnectionResetError):
             client.recv(1)
 
-    def test_a_host_that_resets_a_connection(self, host, port):
+    def test_a_connection_that_a_host_resets_is_reset(self, host, port):
         with connect(port) as client:
             host.receive()
             host.end(resets=True)
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
 
-    def test_a_host_that_ends_a_connection(self, host, port):
+    def test_a_connection_that_a_host_closes_is_closed(self, host, port):
         with connect(port) as client:
             host.receive()
             host.end(resets=False)

@@ -1,4 +1,4 @@
-"""The man page and the completions of shells: made from the parser, and understood by what reads them."""
+"""The man page and the shell completions are generated from the parser, and valid."""
 
 import runpy
 import shutil
@@ -17,7 +17,7 @@ READERS = {
     "mandoc": ["mandoc", "-T", "lint", "-W", "error", "man/man1/penstock.1"],
     "man": ["man", "--warnings", "--local-file", "man/man1/penstock.1"],
 }
-"""What finds mistakes, where it is installed; bash is everywhere."""
+"""Programs that check the files, if installed; bash is always installed."""
 COMPLETE = """
 source "$1"; shift
 function=$(complete -p penstock | sed -E 's/.* -F ([^ ]+) .*/\\1/')
@@ -36,7 +36,7 @@ def completed(folder: Path, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_the_files_are_what_the_parser_says(monkeypatch):
+def test_the_files_agree_with_the_parser(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     made = runpy.run_path(str(SHARE / "make.py"))["completions_and_man_page"]()
     changed = [path for path, text in made.items() if (SHARE / path).read_text() != text]
@@ -62,7 +62,7 @@ def test_bash_completes_files(tmp_path):
 
 
 @pytest.mark.parametrize("reader", [reader for reader in READERS if shutil.which(reader)])
-def test_what_reads_them_finds_no_mistake(reader):
+def test_installed_programs_find_no_mistake_in_the_files(reader):
     done = subprocess.run(
         READERS[reader], cwd=SHARE, capture_output=True, text=True, check=False, timeout=60
     )

@@ -1,4 +1,4 @@
-"""Unit tests start no process and open no connection; the parts of the suite name what exists."""
+"""Unit tests start no process and open no connection; groups of tests name existing files."""
 
 import asyncio
 import gc
@@ -48,7 +48,7 @@ def test_the_test_above_is_a_unit_test(request):
     assert request.node.get_closest_marker("unit")
 
 
-def test_no_unit_test_stands_in_a_folder_that_a_unit_run_leaves_out():
+def test_no_unit_test_is_in_a_folder_that_a_unit_run_leaves_out():
     marked = {
         path.relative_to(TESTS).parts[0]
         for folder in SYSTEM_FOLDERS
@@ -82,12 +82,12 @@ def test_the_garbage_collector_does_not_visit_what_pytest_collected():
     assert gc.get_freeze_count() > 10_000
 
 
-def test_folders_and_files_that_are_named_exist():
+def test_listed_folders_and_files_exist():
     assert all((TESTS / folder).is_dir() for folder in SYSTEM_FOLDERS)
     assert [file for file in LONGEST if not (TESTS / file).is_file()] == []
     assert len(set(LONGEST)) == len(LONGEST)
 
 
 @pytest.mark.system
-def test_a_test_that_says_so_may_start_processes():
+def test_a_test_that_is_marked_system_may_start_processes():
     subprocess.run(["true"], check=True)

@@ -1,7 +1,7 @@
 """Plain English in the pages that were written for strangers: words that may not come back.
 
 A page joins `PAGES` when it is free of them. Help, messages, log events and the docstrings of
-`src/penstock` are free of them, too. `make lint` runs this.
+`src/penstock` and of most tests are free of them, too. `make lint` runs this.
 """
 
 import ast
@@ -143,7 +143,7 @@ PUBLIC: Final = ("policy", "policy/testing", "policies", "spark")
 
 
 def literal(node: ast.expr) -> str:
-    """Return the text of a string in the code; what is filled in, as code."""
+    """Return the text of a string in the code; inserted values appear as code."""
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "`x`"
                        for part in node.values)  # fmt: skip
@@ -216,7 +216,7 @@ def test_docstrings_of_the_code_are_in_plain_english():
     words = {pattern: WORDS[pattern] for pattern in WORDS.keys() - COMMON_IN_DOCSTRINGS}
     assert {
         f"{module.relative_to(ROOT)}: {text[:60]}": wrong
-        for module in sorted((ROOT / "src/penstock").rglob("*.py"))
+        for module in (*sorted((ROOT / "src/penstock").rglob("*.py")), *plain_tests())
         for text in docstrings(ast.parse(module.read_text()))
         if (wrong := found(text, words))
     } == {}
@@ -268,13 +268,37 @@ def test_a_variable_says_what_it_holds():
 
 NOT_IN_NAMES: Final = {"anew", "ask", "asked", "asks", "said", "told", "unasked"}
 """Words that no name in `src/penstock` has: say what a function does, and a variable holds."""
+PLAIN_TESTS: Final = (
+    "batch_jobs",
+    "browser",
+    "chaos",
+    "cli",
+    "gateway",
+    "hostile",
+    "integration",
+    "interop",
+    "records",
+    "soak",
+    "wire",
+)
+"""Folders of tests whose names and docstrings are free of these words, too."""
+UNCHECKED: Final = ROOT / "tests/gateway/model"
+
+
+def plain_tests() -> Iterator[Path]:
+    """Yield the files of `PLAIN_TESTS`, and the files directly in `tests`."""
+    yield from sorted((ROOT / "tests").glob("*.py"))
+    for folder in PLAIN_TESTS:
+        for path in sorted((ROOT / "tests" / folder).rglob("*.py")):
+            if UNCHECKED not in path.parents:
+                yield path
 
 
 @pytest.mark.thorough
 def test_names_of_the_code_are_in_plain_english():
     found = {
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sorted((ROOT / "src/penstock").rglob("*.py"))
+        for path in (*sorted((ROOT / "src/penstock").rglob("*.py")), *plain_tests())
         for name, line in names(ast.parse(path.read_text()))
         if not NOT_IN_NAMES.isdisjoint(name.lower().split("_"))
     }

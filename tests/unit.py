@@ -1,8 +1,8 @@
-"""Sort every test into one of two parts: unit tests, and those that need Kafka, Spark or processes.
+"""Divide all tests into unit tests and tests that need Kafka, Spark or processes.
 
-A test is a unit test unless it stands in a folder of `SYSTEM_FOLDERS`, uses a fixture of
+A test is a unit test unless it is in a folder of `SYSTEM_FOLDERS`, uses a fixture of
 `SYSTEM_FIXTURES`, or is marked `system`. A unit test that starts a process or opens a
-connection all the same fails, whatever it uses to do so.
+connection fails.
 """
 
 import functools
@@ -19,7 +19,7 @@ SYSTEM_FOLDERS: Final = frozenset(
     {"chaos", "hostile", "integration", "interop", "local", "parity", "registry", "spark", "suites"}
 )
 MARKED_IN: Final = "spark"
-"""The one of these folders in which some tests are marked `unit`."""
+"""The folder of these in which some tests are marked `unit`."""
 WITH_SPARK: Final = (MARKED_IN, "cli/test_stream_lines.py", "topic_configs/test_added_key.py")
 """Unit tests that import PySpark."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})
@@ -45,7 +45,7 @@ def _folder_of(path: Path, tests: Path) -> str:
 
 
 def has_unit_tests(file: Path, tests: Path) -> bool:
-    """Return whether a file can have unit tests, by its text: an import takes far longer."""
+    """Return whether a file can have unit tests, by its text: an import is far slower."""
     text = file.read_text()
     if _folder_of(file, tests) in SYSTEM_FOLDERS:
         return "mark.unit" in text
@@ -53,7 +53,7 @@ def has_unit_tests(file: Path, tests: Path) -> bool:
 
 
 def is_unit(item: pytest.Item) -> bool:
-    """Return whether a test needs neither Kafka nor Spark nor any process but its own."""
+    """Return whether a test needs neither Kafka nor Spark nor another process."""
     folder = _folder_of(item.path, item.config.rootpath / "tests")
     fixtures = set(getattr(item, "fixturenames", ()))
     return not (
@@ -67,14 +67,14 @@ def has_spark() -> bool:
 
 
 def pytest_report_header() -> list[str]:
-    """Say what is left out."""
+    """Return a line about the tests that are left out."""
     return (
         [] if has_spark() else [f"left out without PySpark (make setup): {', '.join(WITH_SPARK)}"]
     )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what has no unit test where only unit tests run: it takes long to import."""
+    """Leave out files without unit tests in unit runs: their import is slow."""
     is_unit_run = config.getoption("markexpr").split(" and ")[0] == "unit"
     tests = config.rootpath / "tests"
     if not is_unit_run or not collection_path.is_relative_to(tests):

@@ -1,4 +1,4 @@
-"""Batches are read by both implementations, where there are two."""
+"""Batches are read by both implementations, if both are installed."""
 
 import pytest
 
@@ -10,5 +10,5 @@ __all__ = ["reading"]
 
 @pytest.fixture
 def nothing_is_buffered(monkeypatch):
-    """Takes every batch for a large one."""
+    """Treats every batch as a large batch."""
     monkeypatch.setattr(outgoing_records, "SMALL_BYTES", 0)

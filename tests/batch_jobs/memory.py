@@ -1,7 +1,7 @@
-"""A cluster in memory, with a writer whose transactions it keeps: batches are stored as brokers do.
+"""A cluster in memory, with a writer of transactions: batches are stored as brokers store them.
 
-What is read of it goes through `penstock.client.reading.batches.select`, what is written through
-`penstock.records.header.as_produced`, as at a real one.
+Reads use `penstock.client.reading.batches.select`, and writes
+`penstock.records.header.as_produced`, as at a real cluster.
 """
 
 import struct
@@ -35,7 +35,7 @@ class MemoryCluster:
         starts: Where a log starts, by topic and partition, after retention.
         refuse: Called with the topic and the records of each batch that is to be stored; returns
             Kafka's error code and the positions that a broker names, or None to store it.
-        disturb: Called before and after each write and commit with what happens; may raise.
+        disturb: Called before and after each write and commit with the event; may raise.
     """
 
     def __init__(self):
@@ -56,7 +56,7 @@ class MemoryCluster:
         return base + last + 1
 
     def store(self, topic, batch, partition=0):
-        """Append a batch as a broker does: with the next offset; return that."""
+        """Append a batch as a broker does, with the next offset; return the offset."""
         base = self.end(topic, partition)
         self.logs[topic, partition].append(struct.pack(">q", base) + bytes(batch[8:]))
         return base
@@ -159,5 +159,5 @@ def rows_of(batch, topic="", partition=0):
 
 
 def content(rows):
-    """Return what of records has to stay."""
+    """Return the parts of records that must not change."""
     return [(row.timestamp, row.key, row.value, row.headers) for row in rows]

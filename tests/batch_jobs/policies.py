@@ -1,4 +1,4 @@
-"""Policies for the tasks, and what they make of a record."""
+"""Policies for the tasks, with their effects on a record."""
 
 from penstock.policy import (
     BrokerRecordValidator,
@@ -22,7 +22,7 @@ class NoBad(BrokerRecordValidator):
 
 
 class Mask(ProduceRequestInterceptor):
-    """Masks "secret", drops "drop", fails on "fail"; all else stays."""
+    """Masks "secret", drops "drop", fails on "fail"; other records stay unchanged."""
 
     def interceptor_topic_pattern(self):
         return "."
@@ -38,7 +38,7 @@ class Mask(ProduceRequestInterceptor):
 
 
 class Repair(ProduceRequestInterceptor):
-    """Makes "bad" good."""
+    """Changes "bad" to "good"."""
 
     def interceptor_topic_pattern(self):
         return "."

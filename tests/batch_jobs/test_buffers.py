@@ -1,4 +1,4 @@
-"""Dead letters of several batches: in order, with their bytes, in few batches that fit."""
+"""Dead letters of several batches are written in order, unchanged, in few batches that fit."""
 
 import random
 
@@ -35,7 +35,7 @@ def add(letters, stored):
     return list(letters.add(stored, range(len(appended)), appended))
 
 
-def test_few_of_each_batch_wait_for_more():
+def test_few_letters_of_each_batch_wait_for_more():
     letters = buffered()
     for first in range(0, 30, 3):
         assert add(letters, batch(first, 3, attributes=3)) == []
@@ -49,7 +49,7 @@ def test_few_of_each_batch_wait_for_more():
     assert list(letters.rest()) == []
 
 
-def test_many_are_written_and_their_order_stays():
+def test_many_letters_are_written_in_order():
     letters, written = buffered(), []
     for first, count in ((0, 2), (2, 501), (600, 3), (700, 12_000), (20_000, 1)):
         written += add(letters, batch(first, count))
@@ -64,7 +64,7 @@ def test_many_are_written_and_their_order_stays():
     }
 
 
-def test_each_has_the_time_at_which_it_was_taken():
+def test_each_letter_has_the_time_at_which_it_was_added():
     times = iter((LATER / 1e3, LATER / 1e3 + 5, LATER / 1e3 - 1))
     letters = DeadLetterBuffer(
         SourcePartition("orders", 3), Target("dead", 2, LIMIT), lambda: next(times)
@@ -77,13 +77,13 @@ def test_each_has_the_time_at_which_it_was_taken():
     assert found.max_timestamp == LATER + 5000
 
 
-def test_large_ones_do_not_wait_for_many():
+def test_large_letters_do_not_wait_for_more():
     letters = buffered()
     assert add(letters, batch(0, 2, size=100_000)) == []
     assert len(add(letters, batch(2, 1, size=100_000))) == 1
 
 
-def test_large_headers_do_not_wait_for_many_either():
+def test_letters_with_large_headers_do_not_wait_for_more():
     letters, stored = (
         buffered(),
         encode_stored([Record(NOW, None, None, (Header("h", b"x" * 200_000),))]),
@@ -104,7 +104,7 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
     assert b"\x02\xff\x021" in item.batch[HEADER.size :]
 
 
-def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
+def test_too_large_a_batch_is_split_and_too_large_a_letter_is_an_error():
     letters, written = buffered(600), []
     for first in range(10):
         written += add(letters, batch(first, 1, size=200))
@@ -120,7 +120,7 @@ def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_cannot_be_compressed_fits_the_target_too(codec):
+def test_letters_that_cannot_be_compressed_fit_the_target_too(codec):
     chance, batches = random.Random(1), []
     for first in range(0, 300, 5):
         records = [Record(NOW, b"%d" % (first + n), chance.randbytes(190)) for n in range(5)]
@@ -136,7 +136,7 @@ def test_what_cannot_be_compressed_fits_the_target_too(codec):
         assert numbers == [*range(300)] * (1 if limit < 100_000 else 5)
 
 
-def test_what_is_forgotten_is_not_written():
+def test_forgotten_letters_are_not_written():
     letters = buffered()
     add(letters, batch(0, 5))
     letters.forget()

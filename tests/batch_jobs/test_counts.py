@@ -1,4 +1,4 @@
-"""Counts, and the text that is committed with a position."""
+"""Counts, and their text that is committed with a position."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ def test_a_text_is_read_as_it_was_written():
     assert read_counts(text, "job-1") == kept
 
 
-def test_counts_of_another_run_and_other_texts_are_none():
+def test_counts_of_another_run_and_other_texts_are_ignored():
     assert read_counts(KeptCounts("job-1", 0, counted(one=1)).text(), "job-2") is None
     for text in ("", "x", "[]", "{}", "null", '{"version": 1}', '{"version": 2, "run": "job-1"}'):
         assert read_counts(text, "job-1") is None
@@ -72,7 +72,7 @@ def test_a_sum_changes_neither_of_its_parts():
     assert other == counted(b=3)
 
 
-def test_what_was_left_out_stays_left_out():
+def test_the_number_of_omitted_reasons_is_kept():
     single = counted(a=1)
     single.reasons.left_out = 7
     assert single.plus(counted(a=2)).reasons.total() == 10

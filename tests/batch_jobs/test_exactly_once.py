@@ -77,7 +77,7 @@ def fill(servers, name, count, chance):
 
 
 def settle(admin, servers, name):
-    """Wait until compaction has removed something, and have it stop."""
+    """Wait until compaction has removed a record, and stop compaction."""
     ticker = Producer({"bootstrap.servers": servers})
     before, deadline = len(read_topic(servers, name, isolation="read_committed")), time.time() + 90
     while len(read_topic(servers, name, isolation="read_committed")) >= before - 100:
@@ -96,7 +96,7 @@ def settle(admin, servers, name):
 
 @pytest.fixture(scope="module")
 def source(kafka, admin):
-    """A topic of 100,000 records with gaps, markers and aborted batches; what readers see."""
+    """A topic of 100,000 records with gaps, markers and aborted batches; its visible records."""
     from tests.conftest import create_topic
 
     name = f"source-{uuid.uuid4().hex[:8]}"
@@ -176,7 +176,7 @@ class Row:
         self.value = message.value()
 
 
-def test_split_that_is_killed_again_and_again(kafka, admin, topic, source):
+def test_a_split_that_is_killed_repeatedly_writes_each_record_once(kafka, admin, topic, source):
     name, records = source
     chance = random.Random(SEED)
     clean, dead = topic("clean", PARTITIONS), topic("dead", 1)
@@ -219,8 +219,8 @@ def check_letters(source, records, letters):
         assert letter.timestamp()[1] > NOW + COUNT
 
 
-def test_redrive_that_is_killed_again_and_again(kafka, admin, topic):
-    """What passes returns once, the rest waits once; run again, nothing returns twice."""
+def test_a_redrive_that_is_killed_repeatedly_returns_each_record_once(kafka, admin, topic):
+    """Accepted records return once, the rest waits once; run again, no record returns twice."""
     chance = random.Random(SEED)
     servers = kafka.bootstrap_servers
     dead, back, parked = topic("dead", PARTITIONS), topic("back", 3), topic("parked", 1)
@@ -272,7 +272,7 @@ def back_again(kafka, back):
     return sorted((entry.partition(), entry.timestamp()[1], entry.value()) for entry in found)
 
 
-def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
+def test_a_zombie_is_fenced_and_reports_it(kafka, admin, topic, source):
     name, records = source
     clean, dead = topic("clean", PARTITIONS), topic("dead", 1)
     targets = {"accepted": (clean, PARTITIONS), "rejected": (dead, 1)}
@@ -294,7 +294,7 @@ def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
     assert len(committed(kafka, clean, 0)) == own.count("accepted")
 
 
-def test_without_transactions_a_task_works_as_well(kafka, admin, topic, source):
+def test_a_task_works_without_transactions_too(kafka, admin, topic, source):
     name, records = source
     clean, dead = topic("clean", PARTITIONS), topic("dead", 1)
     targets = {"accepted": (clean, PARTITIONS), "rejected": (dead, 1)}

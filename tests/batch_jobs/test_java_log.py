@@ -1,4 +1,4 @@
-"""What is split of batches that Kafka's own classes store and compact, read by Kafka's consumer."""
+"""Split batches that Kafka's own classes store and compact, read by Kafka's consumer."""
 
 import pytest
 
@@ -29,7 +29,7 @@ class NoEven(BrokerRecordValidator):
 
 @pytest.fixture(scope="module")
 def stored():
-    """Stored batches, and the records that a consumer reads of each."""
+    """Return stored batches, and the records that a consumer reads of each."""
     lines = [
         " ".join(
             [what, codec, kind, str(BASE), *line(codec, list(compactable(corpu))).split(" ")[1:]]
@@ -44,7 +44,7 @@ def stored():
 
 
 def consumed(batches):
-    """Each record as a consumer reads it: offset, timestamp, key, value, headers."""
+    """Yield each record as a consumer reads it: offset, timestamp, key, value, headers."""
     return [
         [tuple(record.split(",")) for record in read.split(" ") if record]
         for read in java(f"read {bytes(batch).hex()}" for batch in batches)
@@ -56,7 +56,7 @@ def is_refused(record):
     return value != "-" and (len(value) - 1) // 2 % 2 == 0
 
 
-def test_each_record_is_where_it_belongs_and_as_it_was(stored):
+def test_each_record_is_unchanged_in_the_right_topic(stored):
     judge = BatchJudge(chain(validators=[NoEven]), TOPIC_ID)
     job = Split(
         judge, "t", 0, accepted=Target("clean", 1, LIMIT), rejected=Target("dead", 1, LIMIT)

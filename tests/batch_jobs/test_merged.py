@@ -44,7 +44,7 @@ def rows(batches):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_small_ones_that_follow_each_other_become_one(codec):
+def test_consecutive_small_batches_are_merged(codec):
     before = [batch(n, b"a", None, attributes=CODECS[codec]) for n in range(10, 40, 2)]
     (found,) = merged(before)
     assert rows([found]) == rows(before)
@@ -52,7 +52,7 @@ def test_small_ones_that_follow_each_other_become_one(codec):
     assert (found.base_offset, found.last_offset, found.is_whole) == (10, 39, True)
 
 
-def test_gaps_and_large_ones_stay_borders():
+def test_batches_are_not_merged_across_gaps_and_large_batches():
     before = [
         batch(0, b"a"), batch(1, b"b"), batch(3, b"c"), batch(4, os.urandom(20_000)), batch(5, b"d"),
         batch(6, b"e"),
@@ -64,7 +64,7 @@ def test_gaps_and_large_ones_stay_borders():
     assert found[2] is before[3]
 
 
-def test_what_is_small_only_as_it_is_compressed_stays_alone():
+def test_a_batch_that_is_only_small_compressed_is_not_merged():
     before = [batch(0, b"a"), batch(1, b"b"), batch(2, b"0" * 10**6, attributes=CODECS["zstd"])]
     before += [batch(3, b"0" * 10**6, attributes=CODECS["gzip"]), batch(4, b"c"), batch(5, b"d")]
     found = merged(before)
@@ -73,12 +73,12 @@ def test_what_is_small_only_as_it_is_compressed_stays_alone():
     assert found[1:3] == before[2:4]
 
 
-def test_a_part_of_a_batch_stays_alone():
+def test_a_part_of_a_batch_is_not_merged():
     part = batch(0, b"a", b"b", b"c").between(1, 3)
     assert merged([part, batch(3, b"d"), batch(4, b"e")])[0] is part
 
 
-def test_many_do_not_wait_for_the_end():
+def test_many_batches_do_not_wait_for_the_end():
     before = [batch(n, b"x") for n in range(1000)]
     found = merged(before)
     assert rows(found) == rows(before)
@@ -103,7 +103,7 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes():
     assert b"\x02\xff\x021" in found.cut([1])
 
 
-def test_what_is_forgotten_is_not_returned():
+def test_forgotten_batches_are_not_returned():
     waiting = MergedBatches()
     assert list(waiting.add(batch(0, b"a"))) == []
     waiting.forget()
@@ -111,7 +111,7 @@ def test_what_is_forgotten_is_not_returned():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_comes_all_records_stay_as_they_were(seed):
+def test_merging_random_batches_changes_no_record(seed):
     chance, before, first = random.Random(seed), [], 0
     for _ in range(80):
         sizes = chance.choice(([5], [3, 0, 200], [17_000], [9] * 30, [1] * 101))

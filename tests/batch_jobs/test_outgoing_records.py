@@ -51,7 +51,7 @@ def test_a_large_batch_keeps_its_bytes(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_small_batches_become_a_larger_one(codec):
+def test_small_batches_are_merged(codec):
     records, before = kept(), []
     for first in range(0, 90, 3):
         small = batch(first, b"a", None, b"", attributes=CODECS[codec], timestamp=NOW + first)
@@ -64,14 +64,14 @@ def test_small_batches_become_a_larger_one(codec):
     assert list(records.rest()) == []
 
 
-def test_a_batch_of_which_little_is_kept_is_small():
+def test_a_batch_with_few_accepted_records_is_small():
     records, second = kept(), batch(0, os.urandom(SMALL_BYTES), b"little", os.urandom(SMALL_BYTES))
     assert add(records, second, [1]) == []
     (row,) = rows(records.rest())
     assert (row.key, row.value, row.timestamp) == (b"1", b"little", NOW + 7)
 
 
-def test_what_waits_goes_before_a_large_batch():
+def test_waiting_records_are_written_before_a_large_batch():
     records = kept()
     assert add(records, batch(0, b"a")) == []
     written = add(records, batch(1, os.urandom(SMALL_BYTES)))
@@ -79,7 +79,7 @@ def test_what_waits_goes_before_a_large_batch():
     assert [row.key for row in rows([*written, *records.rest()])] == [b"0", b"1", b"2"]
 
 
-def test_many_do_not_wait_for_the_end():
+def test_many_records_do_not_wait_for_the_end():
     records, written = kept(), []
     for first in range(0, 20_000, 100):
         written += add(records, batch(first, *[b"x"] * 100))
@@ -88,13 +88,13 @@ def test_many_do_not_wait_for_the_end():
     assert [int(row.key) for row in rows(written)] == list(range(20_000))
 
 
-def test_what_interceptors_made_is_written():
+def test_records_that_interceptors_changed_are_written():
     records = kept()
     add(records, batch(0, b"a", b"b", b"c"), [0, 2], ([b"k", b"l", None], [b"A", b"B", None]))
     assert [(row.key, row.value) for row in rows(records.rest())] == [(b"k", b"A"), (None, None)]
 
 
-def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see():
+def test_with_log_append_time_records_have_the_timestamps_of_the_source():
     records = kept()
     add(records, batch(0, b"a", b"b", attributes=LOG_APPEND_TIME, max_timestamp=NOW + 500))
     add(records, batch(2, b"c", timestamp=NOW - 10**12))
@@ -112,14 +112,14 @@ def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
     assert b"\x02\xff\x021" in bytes(written.batch)[HEADER.size :]
 
 
-def test_what_is_too_large_alone_is_an_error_that_names_its_place():
+def test_too_large_a_record_is_an_error_with_its_offset():
     records = kept(900)
     add(records, batch(10, b"a", b"b"))
     with pytest.raises(RefusedBatchError, match="from orders, partition 3, offset 71"):
         add(records, batch(70, b"c", os.urandom(1000)))
 
 
-def test_what_is_forgotten_is_not_written():
+def test_forgotten_records_are_not_written():
     records = kept()
     add(records, batch(0, b"a"))
     records.forget()
@@ -127,7 +127,7 @@ def test_what_is_forgotten_is_not_written():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_comes_all_records_stay_in_order(seed):
+def test_random_batches_are_written_in_order(seed):
     chance, records, before, written = random.Random(seed), kept(), [], []
     for first in range(0, 3000, 30):
         sizes = chance.choice(([], [3, 0, 200], [SMALL_BYTES], [9] * 30))
@@ -143,7 +143,7 @@ def test_whatever_comes_all_records_stay_in_order(seed):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_merged_batches_are_compressed_as_those_that_they_were(codec):
+def test_merged_batches_have_the_codec_of_their_batches(codec):
     records, waiting = kept(), MergedBatches()
     merged, before, stored = [], [], 0
     for first in range(0, 900, 15):

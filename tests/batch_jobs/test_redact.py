@@ -1,4 +1,4 @@
-"""Redact: what interceptors make, and everything else as it was."""
+"""Redact changes only what interceptors change."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def stored(*values, codec="none"):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_only_what_interceptors_changed_differs(codec):
+def test_only_changes_of_interceptors_differ(codec):
     counts = TaskCounts()
     before = stored(b"a secret", b"b", None, b"no secret", codec=codec)
     (written,) = redact(before, counts)
@@ -48,7 +48,7 @@ def test_only_what_interceptors_changed_differs(codec):
     assert counts.outcomes == {"accepted": 4}
 
 
-def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see():
+def test_with_log_append_time_records_have_the_timestamps_of_the_source():
     records = [Record(NOW, b"k", value, HEADERS) for value in (b"a secret", b"b")]
     (written,) = redact(encode_stored(records, attributes=8, max_timestamp=NOW + 9), TaskCounts())
     assert [(row.timestamp, row.value) for row in rows_of(written.batch)] == [
@@ -63,7 +63,7 @@ def test_a_batch_without_changes_keeps_its_bytes():
     assert written.batch == before
 
 
-def test_what_was_dropped_or_failed_on_is_left_out_and_counted():
+def test_dropped_and_failed_records_are_left_out_and_counted():
     counts = TaskCounts()
     (written,) = redact(stored(b"drop", b"x", b"fail with secret"), counts)
     assert [row.value for row in rows_of(written.batch)] == [b"x"]

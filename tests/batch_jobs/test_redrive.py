@@ -1,4 +1,4 @@
-"""Redrive: what returns, what waits, what is parked; and that it undoes split."""
+"""Redrive: records that return, wait, or are parked; it reverses split."""
 
 import random
 
@@ -56,7 +56,7 @@ def redrive(stored, *, counts=None, policies=None, most=5, size=LIMIT):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_passes_returns_as_it_first_was(codec):
+def test_accepted_records_return_as_they_were_sent(codec):
     counts = TaskCounts()
     letters = [
         letter(b"bad 1", partition=1, timestamp=NOW),
@@ -81,7 +81,7 @@ def test_what_passes_returns_as_it_first_was(codec):
     assert counts.outcomes == {"returned": 4}
 
 
-def test_what_is_refused_again_waits_with_its_place_and_the_new_reason():
+def test_records_refused_again_wait_with_their_place_and_the_new_reason():
     counts = TaskCounts()
     found = redrive(encode_stored([letter(b"badly", replays=1)]), counts=counts)
     (row,) = found["dead"]
@@ -104,7 +104,7 @@ def test_what_is_refused_again_waits_with_its_place_and_the_new_reason():
     assert [name.topic for name, _ in counts.reasons.items()] == ["orders"]
 
 
-def test_after_so_many_attempts_it_is_parked():
+def test_a_letter_is_parked_after_the_maximum_of_attempts():
     letters = [letter(b"badly", replays=3), letter(b"badly", replays=4), letter(b"bad 1", replays=5),
                letter(b"bad 2", replays=4), letter(b"drop", replays=9)]  # fmt: skip
     counts = TaskCounts()
@@ -133,7 +133,7 @@ def test_policies_see_a_record_as_it_would_return():
     assert seen == [(3, b"good 1", own), (3, b"x", own), (0, b"y", own)]
 
 
-def test_headers_that_say_nothing_are_made_up_for_by_the_place_of_the_letter():
+def test_invalid_headers_are_replaced_by_the_place_of_the_letter():
     broken = (Header("__dlq.errors.partition", b"-3"), Header("__dlq.errors.offset", b"many"),
               Header("__penstock.timestamp", None), Header("__penstock.replays", b"99999999999"))  # fmt: skip
     records = [Record(LATER, b"k", b"x"), Record(LATER, b"k", b"badly", broken)]
@@ -147,7 +147,7 @@ def test_headers_that_say_nothing_are_made_up_for_by_the_place_of_the_letter():
 
 
 def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
-    """Each such record in a batch with those of the same timestamp; the others together."""
+    """These records are in batches with records of the same timestamp; others are together."""
 
     def body(delta, key, timestamp):
         pairs = ((key, b"1"), (b"__penstock.timestamp", b"%d" % timestamp))
@@ -170,7 +170,7 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
         assert b"%c%b\x021" % (len(key) << 1, key) in written[place][HEADER.size :]
 
 
-def test_what_is_too_large_is_divided():
+def test_too_large_batches_are_split():
     letters = [letter(b"bad %d" % n, timestamp=NOW + n, partition=0) for n in range(60)]
     letters += [letter(b"badly %d" % n) for n in range(60)]
     found = redrive(encode_stored(letters), size=1500)
@@ -178,8 +178,8 @@ def test_what_is_too_large_is_divided():
     assert [row.value for row in found["dead"]] == [b"badly %d" % n for n in range(60)]
 
 
-def test_split_and_redrive_bring_everything_back():
-    """Records of any kind: after a repair they are all there, each as it was."""
+def test_redrive_after_split_returns_every_record():
+    """Random records: after a repair all have returned, each unchanged."""
     chance = random.Random(15)
     cluster = MemoryCluster()
     for _ in range(30):
@@ -241,7 +241,7 @@ def redrive_job():
     )  # fmt: skip
 
 
-def test_a_letter_that_is_there_again_is_taken_once():
+def test_a_repeated_letter_is_returned_once():
     job, counts = redrive_job(), TaskCounts()
     first = [identified(b"good 1", b"a"), identified(b"good 2", b"b"), letter(b"good 3")]
     again = [identified(b"good 2", b"b"), letter(b"good 3"), identified(b"badly", b"c")]
@@ -260,7 +260,7 @@ def test_a_letter_that_is_there_again_is_taken_once():
                for key in headers)  # fmt: skip
 
 
-def test_a_batch_that_is_looked_at_again_is_not_its_own_double():
+def test_a_batch_that_is_read_again_is_not_its_own_duplicate():
     job, counts = redrive_job(), TaskCounts()
     stored = encode_stored([identified(b"good 1", b"a")], base_offset=7)
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)

@@ -36,7 +36,7 @@ def letter(value, replays=0):
 
 
 def letters_of(cluster, seed):
-    """Fill the dead letters; return their values."""
+    """Write dead letters; return their values."""
     chance, values = random.Random(seed), []
     for _ in range(30):
         some = []
@@ -62,7 +62,7 @@ def redrive(cluster, *, most=5, size=LIMIT, **more):
 
 
 def refusing(*, names, chance):
-    """Refuse batches as a broker does, for the first kind that is in them."""
+    """Refuse batches as a broker does, for the first kind of record in them."""
 
     def refuse(topic, rows):
         if topic != "orders":
@@ -82,7 +82,7 @@ def refusing(*, names, chance):
     "limits", [TaskLimits(), TaskLimits(chunk_records=50), TaskLimits(chunk_records=1)]
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(seed, limits, names):
+def test_refused_letters_wait_with_the_reason_and_the_others_return_once(seed, limits, names):
     cluster = MemoryCluster()
     values = letters_of(cluster, seed)
     cluster.refuse = refusing(names=names, chance=random.Random(seed))
@@ -112,7 +112,7 @@ def test_the_others_return_once_and_each_that_is_refused_waits_with_the_reason(s
     assert all(message.endswith(")") or "topic orders: " in message for message in messages)
 
 
-def test_after_so_many_attempts_it_is_parked():
+def test_a_letter_is_parked_after_the_maximum_of_attempts():
     cluster = MemoryCluster()
     some = [letter(b"future 1", 3), letter(b"future 2", 4), letter(b"fine")]
     cluster.store("dead", encode_stored(some))
@@ -123,7 +123,7 @@ def test_after_so_many_attempts_it_is_parked():
     assert dict(parked.headers)["__penstock.code"] == b"32"
 
 
-def test_what_is_larger_than_the_target_allows_is_not_sent():
+def test_a_letter_that_is_too_large_for_the_target_is_not_sent():
     cluster = MemoryCluster()
     some = [letter(b"fine 1"), letter(b"x" * 2000), letter(b"fine 2")]
     cluster.store("dead", encode_stored(some))
@@ -146,7 +146,7 @@ def test_a_dead_letter_topic_that_refuses_ends_the_task():
 
 
 @pytest.mark.parametrize("code", [76, 43])
-def test_a_target_that_takes_no_record_ends_the_task(code):
+def test_a_target_that_refuses_every_record_ends_the_task(code):
     cluster = MemoryCluster()
     cluster.store("dead", encode_stored([letter(b"fine")]))
     cluster.refuse = lambda topic, rows: (code, ())
@@ -175,14 +175,14 @@ def test_each_refusal_costs_a_batch_and_not_a_chunk():
         BatchRefusal("orders", BatchSource("dead", 0, 5), 76),
     ],
 )
-def test_nothing_is_learnt_from_other_errors(refusal):
+def test_other_errors_mark_no_letter_as_refused(refusal):
     letters = RefusedLetters("orders")
     letters.send([5, 7, 8])
     assert not letters.learn(RefusedBatchError("text", refusal))
     assert not letters
 
 
-def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
+def test_sent_batches_are_forgotten_only_after_their_commit():
     stored = [
         encode_stored([letter(b"fine %d" % n) for n in range(first, first + 3)], base_offset=first)
         for first in (0, 3)
@@ -202,7 +202,7 @@ def test_what_was_sent_is_forgotten_after_its_commit_and_no_earlier():
     assert job.refuse(at_3)
 
 
-def test_what_is_committed_is_forgotten():
+def test_committed_batches_are_forgotten():
     letters = RefusedLetters("orders")
     letters.send([5, 7, 8, 9])
     assert letters.learn(

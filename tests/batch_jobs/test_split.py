@@ -30,7 +30,7 @@ def records(*values, headers=OWN):
 
 
 def split(stored, *, policies=None, counts=None, between=None, **options):
-    """Return what is written of a batch of partition 4, by topic: (partition, batch)."""
+    """Return the batches written for a batch of partition 4, by topic: (partition, batch)."""
     policies = chain(validators=[NoBad]) if policies is None else policies
     settings = {"accepted": ACCEPTED, "rejected": REJECTED, "clock": lambda: 1_800_000_000.0}
     job = Split(BatchJudge(policies, TOPIC_ID), "orders", 4, **{**settings, **options})
@@ -64,7 +64,7 @@ def test_an_accepted_batch_keeps_its_bytes(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_mixed_batch_is_cut(codec):
+def test_a_mixed_batch_is_split(codec):
     before = records(*MIXED)
     stored = encode_stored(before, attributes=CODECS[codec], base_offset=50)
     counts = TaskCounts()
@@ -103,7 +103,7 @@ def test_a_mixed_batch_is_cut(codec):
     ]
 
 
-def test_a_batch_that_is_refused_as_a_whole():
+def test_a_batch_that_is_refused_as_a_whole_becomes_dead_letters():
     written = split(encode_stored(records(b"bad", b"bad")))
     assert written["clean"] == []
     assert [row.value for row in rows(written["dead"])] == [b"bad", b"bad"]
@@ -121,7 +121,7 @@ def test_gaps_of_compaction_are_closed_and_offsets_are_right():
     assert content(rows(accepted)) == content(rows_of(encode_stored(records(b"one", b"two"))))
 
 
-def test_a_part_of_a_batch():
+def test_a_part_of_a_batch_is_split():
     stored = encode_stored(records(b"0", b"bad", b"2", b"3"), base_offset=10)
     written = split(stored, between=(11, 13))
     assert [row.value for row in rows(written["clean"])] == [b"2"]
@@ -131,7 +131,7 @@ def test_a_part_of_a_batch():
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("values", [(b"one", b"two"), (b"one", b"bad", b"two")])
-def test_with_log_append_time_records_have_the_time_that_readers_of_the_source_see(values, codec):
+def test_with_log_append_time_records_have_the_timestamps_of_the_source(values, codec):
     attributes = LOG_APPEND_TIME | CODECS[codec]
     stored = encode_stored(records(*values), attributes=attributes, max_timestamp=NOW + 500)
     written = split(stored)
@@ -153,7 +153,7 @@ def test_with_log_append_time_letters_have_the_time_of_the_log():
     assert dict(rows(written["dead"])[0].headers)["__penstock.timestamp"] == b"%d" % (NOW + 500)
 
 
-def test_interceptors_change_what_is_accepted_and_letters_stay_as_they_were():
+def test_interceptors_change_accepted_records_and_not_dead_letters():
     policies = chain(interceptors=[Mask], validators=[NoBad])
     stored = encode_stored(records(b"a secret", b"b", b"drop", b"bad secret", b"fail secret", None))
     counts = TaskCounts()
@@ -169,7 +169,7 @@ def test_interceptors_change_what_is_accepted_and_letters_stay_as_they_were():
 
 
 @pytest.mark.parametrize("mode", ["enforce", "quarantine", "mark"])
-def test_where_interceptors_only_observe_stricter_policies_judge_what_was_sent(mode):
+def test_if_interceptors_only_observe_policies_judge_the_original_records(mode):
     plan = TopicPlan(
         topic="orders",
         interceptors=("Repair", "Mask"),
@@ -192,7 +192,7 @@ def test_interceptors_that_change_nothing_leave_the_bytes():
     assert split(stored, policies=chain(interceptors=[Mask]))["clean"] == [(0, stored, 0)]
 
 
-def test_a_dead_letter_keeps_the_place_that_it_first_came_from():
+def test_a_dead_letter_keeps_its_first_place():
     headers = (
         Header("own", b"1"),
         Header("__dlq.errors.topic", b"first"),
@@ -214,7 +214,7 @@ def test_a_dead_letter_keeps_the_place_that_it_first_came_from():
     assert found["__penstock.replays"] == b"2"
 
 
-def test_a_record_that_returned_comes_from_where_it_is_now():
+def test_a_returned_record_has_its_current_place():
     headers = (Header("__penstock.replays", b"3"), Header("__penstock.timestamp", b"5"))
     (dead,) = rows(split(encode_stored(records(b"bad", headers=headers)))["dead"])
     found = dict(dead.headers)
@@ -245,7 +245,7 @@ def test_dead_letters_that_are_too_large_are_divided():
 
 
 @pytest.mark.parametrize("value", [b"good" + b"x" * 1000, b"bad" + b"x" * 1000])
-def test_a_record_that_is_too_large_alone_is_named(value):
+def test_too_large_a_record_is_an_error_with_its_offset(value):
     stored = encode_stored(records(b"one", value), base_offset=300)
     small = {"accepted": ACCEPTED._replace(max_message_bytes=700),
              "rejected": REJECTED._replace(max_message_bytes=700)}  # fmt: skip

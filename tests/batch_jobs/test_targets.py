@@ -1,4 +1,4 @@
-"""Batches that fit their target."""
+"""Batches are split to fit their target."""
 
 import random
 
@@ -14,7 +14,7 @@ def source(position):
 
 
 def outgoing(sizes, limit, partition=0):
-    """What is made of records of these sizes, each batch with 61 bytes more."""
+    """Return the batches of records of these sizes, each batch with 61 bytes more."""
 
     def cut(start, end):
         return b"%d-%d" % (start, end) + bytes(61 + sum(sizes[start:end]))
@@ -22,7 +22,7 @@ def outgoing(sizes, limit, partition=0):
     return list(fitting(Target("to", 4, limit), partition, len(sizes), cut, source))
 
 
-def test_what_fits_is_one_batch():
+def test_records_that_fit_are_a_single_batch():
     (entry,) = outgoing([10, 10], 100, partition=7)
     assert (entry.topic, entry.partition, entry.source) == ("to", 3, source(0))
     assert outgoing([], 10) == []
@@ -43,6 +43,6 @@ def test_batches_have_all_records_in_order_and_fit():
         assert at == len(sizes)
 
 
-def test_one_record_that_does_not_fit_is_an_error():
+def test_a_record_that_does_not_fit_is_an_error():
     with pytest.raises(RefusedBatchError, match=r"from, partition 0, offset 102 takes \d+ bytes"):
         outgoing([10, 10, 900, 10], 500)

@@ -1,4 +1,4 @@
-"""Tasks in chunks, interrupted at any moment: nothing twice, nothing lost, counts right."""
+"""Tasks in chunks, interrupted at any moment: no duplicate, no loss, right counts."""
 
 import itertools
 import random
@@ -29,12 +29,12 @@ from tests.records.encoding import CODECS, encode_stored
 
 NOW = 1_700_000_000_000
 SMALL = (0, 400, outgoing_records.SMALL_BYTES)
-"""Below how many bytes batches are buffered."""
+"""Batches of fewer bytes are buffered."""
 VALUES = (b"fine", None, b"", b"bad", b"odd", b"drop", b"fail", b"secret", b"x" * 200)
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The process is killed here."""
 
 
 def split(policies=None):
@@ -80,14 +80,14 @@ def filled(chance, batches=40):
 
 
 def fate(row):
-    """What becomes of a record."""
+    """Return the expected topic of a record."""
     starts = {b"drop": "dropped", b"fail": "failed", b"odd": "failed", b"bad": "refused"}
     value = row.value or b""
     return next((its for start, its in starts.items() if value.startswith(start)), "accepted")
 
 
 def check(cluster, result):
-    """Everything is where it belongs, once, and counted once."""
+    """Assert that each record is in its topic once, and is counted once."""
     source = cluster.rows("source")
     source = [row for row in source if row.headers or row.key.isdigit()]  # no markers
     accepted = [row for row in source if fate(row) == "accepted"]
@@ -107,7 +107,7 @@ def check(cluster, result):
         assert result.progress.offset == cluster.end("source") == cluster.position.offset
 
 
-def test_a_task_from_beginning_to_end():
+def test_a_task_writes_every_record_once():
     cluster = filled(random.Random(1))
     chunks = []
     result = run(task(cluster, on_chunk=chunks.append), split())
@@ -130,8 +130,8 @@ def test_a_task_that_was_done_writes_nothing_more():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
-def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
-    """What is not committed is lost with the process; after a commit, only its memory."""
+def test_a_task_that_is_killed_at_any_moment_is_continued(seed, monkeypatch):
+    """Uncommitted work is lost with the process; after a commit, only its memory is."""
     monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     chance = random.Random(seed)
     cluster = filled(chance)
@@ -156,7 +156,7 @@ def test_killed_at_any_moment_and_run_again(seed, monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
-def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, monkeypatch):
+def test_lost_transactions_and_unknown_outcomes_are_retried_at_once(seed, monkeypatch):
     monkeypatch.setattr(outgoing_records, "SMALL_BYTES", SMALL[seed % 3])
     cluster = filled(random.Random(seed))
     seen, moments = Counter(), itertools.count(seed)
@@ -171,7 +171,7 @@ def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed, mo
     assert seen
 
 
-def test_a_task_that_never_gets_on_ends():
+def test_a_task_without_progress_fails():
     cluster = filled(random.Random(3))
     moments = []
 
@@ -186,8 +186,8 @@ def test_a_task_that_never_gets_on_ends():
     assert cluster.position is None
 
 
-def test_two_attempts_at_once_are_one():
-    """The one that began first is fenced at its next step, and what it did in between is lost."""
+def test_two_concurrent_attempts_have_the_effect_of_one():
+    """The first attempt is fenced at its next step, and its uncommitted work is lost."""
     cluster = filled(random.Random(4))
     results = []
 
@@ -204,7 +204,7 @@ def test_two_attempts_at_once_are_one():
     assert first.progress.offset < results[0].progress.offset
 
 
-def test_who_is_told_only_that_its_transaction_is_lost_does_not_fence_the_one_that_took_over():
+def test_a_task_that_lost_its_transaction_does_not_fence_the_task_that_took_over():
     cluster = filled(random.Random(4))
     results = []
 
@@ -221,7 +221,7 @@ def test_who_is_told_only_that_its_transaction_is_lost_does_not_fence_the_one_th
     assert cluster.epoch == 1
 
 
-def test_an_error_that_is_no_matter_of_luck_ends_it_and_a_later_run_goes_on():
+def test_a_final_error_ends_a_task_and_a_later_run_continues():
     cluster = filled(random.Random(5))
     cluster.limits["dead"] = 400
     with pytest.raises(RefusedBatchError):
@@ -230,7 +230,7 @@ def test_an_error_that_is_no_matter_of_luck_ends_it_and_a_later_run_goes_on():
     check(cluster, run(task(cluster), split()))
 
 
-def test_fencing_while_it_opens_is_an_ending_too():
+def test_a_task_that_is_fenced_while_it_opens_ends_as_fenced():
     def opened():
         raise FencedError
 
@@ -238,7 +238,7 @@ def test_fencing_while_it_opens_is_an_ending_too():
     assert run(task(cluster, open_writer=opened), split()).ending is TaskEnding.FENCED
 
 
-def test_a_damaged_batch_ends_the_task_where_it_is():
+def test_a_damaged_batch_ends_the_task_at_its_offset():
     cluster = filled(random.Random(7), 3)
     base = cluster.store("source", damaged(encode_stored([Record(NOW, b"1", b"private")])))
     with pytest.raises(UnreadableBatchError) as caught:
@@ -256,7 +256,7 @@ def test_a_batch_that_is_larger_than_allowed_ends_the_task():
     assert cluster.rows("clean") == []
 
 
-def test_a_range_ends_within_a_batch_and_begins_within_one():
+def test_a_range_may_begin_and_end_within_a_batch():
     cluster = MemoryCluster()
     for base in range(0, 40, 10):
         records = [Record(NOW, b"%d" % n, b"fine") for n in range(base, base + 10)]
@@ -271,7 +271,7 @@ def test_a_range_ends_within_a_batch_and_begins_within_one():
     assert [row.key for row in cluster.rows("clean")] == [b"%d" % n for n in range(40)]
 
 
-def test_a_range_without_records_is_done_as_well():
+def test_a_range_without_records_is_completed():
     cluster = MemoryCluster()
     cluster.store("source", empty(0, 5))
     cluster.store("source", marker(5, 3, commit=False))
@@ -284,7 +284,7 @@ def test_a_range_without_records_is_done_as_well():
 
 
 def test_counts_of_another_run_are_not_added_to():
-    """`redrive` goes on where the run before ended, and counts its own."""
+    """`redrive` continues where the run before ended, and counts from zero."""
     cluster = filled(random.Random(8), 10)
     half = cluster.range("source")._replace(end=cluster.end("source") // 2)
     first = run(task(cluster, offsets=half, run="monday"), split())
@@ -295,7 +295,7 @@ def test_counts_of_another_run_are_not_added_to():
     check(cluster, second._replace(progress=second.progress._replace(counts=total)))
 
 
-def test_somebody_who_moves_a_position_starts_the_counts_anew():
+def test_counts_begin_again_after_a_moved_position():
     cluster = filled(random.Random(9), 10)
     run(task(cluster), split())
     cluster.position = Position(30)
@@ -323,7 +323,7 @@ def test_chunks_end_by_bytes_by_records_and_by_time():
     assert cluster.commits == 1
 
 
-def test_what_retention_removed_is_counted_and_told():
+def test_records_that_retention_removed_are_counted_and_reported():
     cluster = filled(random.Random(11), 10)
     cluster.starts["source", 0] = 25
     reported = []
@@ -333,7 +333,7 @@ def test_what_retention_removed_is_counted_and_told():
     assert run(task(cluster), split()).progress.counts.removed == 25
 
 
-def test_who_does_not_want_that_raises():
+def test_a_strict_reader_raises_for_records_that_retention_removed():
     def strict(lost):
         raise RuntimeError("records are gone")
 
@@ -344,8 +344,8 @@ def test_who_does_not_want_that_raises():
     assert cluster.position is None
 
 
-def test_a_task_that_is_over_leaves_the_rest_to_another_one():
-    """Nothing is written or counted twice, whatever a task of the rest is called."""
+def test_a_task_that_is_stopped_leaves_the_rest_to_another_task():
+    """No record is written or counted twice, whatever the name of the other task is."""
     cluster = filled(random.Random(8))
     end, reached, counted, names = cluster.end("source"), 0, Counter(), itertools.count()
     while reached < end:
@@ -365,8 +365,8 @@ def test_a_task_that_is_over_leaves_the_rest_to_another_one():
     check(cluster, None)
 
 
-def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_one_goes_on(monkeypatch):
-    """What was not committed is aborted; nothing is a dead letter for it."""
+def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_continues(monkeypatch):
+    """Uncommitted work is aborted; no record becomes a dead letter."""
     cluster = MemoryCluster()
     for value in (b"fine", b"later", b"fine"):
         records = [Record(NOW, b"k", value, ()), Record(NOW, b"k", b"bad", ())]
@@ -387,7 +387,7 @@ def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_one_goes_on(
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_what_is_before_is_shown_once_unless_another_task_has_moved_the_position(moved):
+def test_earlier_batches_are_shown_once_unless_another_task_moved_the_position(moved):
     cluster, shown, seen = MemoryCluster(), [], []
     for n in range(40):
         cluster.store("source", encode_stored([Record(NOW, b"%d" % n, b"fine")]))

@@ -1,6 +1,6 @@
-"""A task in a process of its own, to be killed: `python -m tests.batch_jobs.working JSON`.
+"""A task in a separate process, to be killed: `python -m tests.batch_jobs.working JSON`.
 
-It prints "begins", and at its end how it ended and what it counted.
+It prints "begins", and finally its ending and its counts.
 """
 
 import json
@@ -25,13 +25,13 @@ SIZE = 1_048_588
 
 
 def job_of(kind, topic, partition, targets):
-    """Make a job.
+    """Return a job.
 
     Args:
         kind: "split" or "redrive".
         topic: The source.
         partition: Its partition.
-        targets: Name and number of partitions of the targets.
+        targets: The names and numbers of partitions of the targets.
     """
     to = {name: Target(target, partitions, SIZE) for name, (target, partitions) in targets.items()}
     if kind == "split":
@@ -43,7 +43,7 @@ def job_of(kind, topic, partition, targets):
 
 
 def work(connection, given, on_chunk):
-    """Run the task that is described; return its result."""
+    """Run the described task; return its result."""
     topic, topic_id, partition = given["topic"], UUID(given["topic_id"]), given["partition"]
     task = range_task(
         connection,

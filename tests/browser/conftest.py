@@ -1,4 +1,4 @@
-"""A browser, and pages in it that must not complain."""
+"""A browser, and pages in it that must not report errors."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ CHROMIUM = os.environ.get("PENSTOCK_CHROMIUM") or "/usr/bin/chromium"
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium; it is ended with the session."""
+    """Chromium; it ends with the session."""
     from playwright.sync_api import sync_playwright
 
     assert Path(CHROMIUM).exists(), "install chromium, or set PENSTOCK_CHROMIUM"
@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages; what they complain of fails the test, but for what it expects."""
+    """Opens pages; errors of pages fail the test, except for expected errors."""
     contexts, complaints = [], []
 
     def open_page(address: str, *, width: int = 1280, height: int = 900, expected: str = "",
@@ -57,7 +57,9 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
                 complaints.append(text)
 
         page.on("pageerror", lambda error: complain(str(error)))
-        page.on("console", lambda said: complain(said.text) if said.type == "error" else None)
+        page.on(
+            "console", lambda message: complain(message.text) if message.type == "error" else None
+        )
         page.goto(address)
         return page
 
@@ -69,7 +71,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def watched(gateway: Any) -> Callable[..., Any]:
-    """Starts gateways with a console; returns them with its address."""
+    """Starts gateways with a console; returns each with its address."""
 
     def start(**properties: Any) -> Any:
         port = free_ports(1)[0]

@@ -1,4 +1,4 @@
-"""A gateway that is made up, with an hour behind it: for pictures, and for what takes long otherwise."""
+"""A simulated gateway with an hour of history: for screenshots, and for slow events."""
 
 import asyncio
 import math
@@ -117,7 +117,7 @@ OWN = {
 
 
 class Gateway:
-    """As much of a gateway as its console looks at."""
+    """The parts of a gateway that its console reads."""
 
     def __init__(self, folder: Any, topics: tuple[str, ...] = TOPICS) -> None:
         file = folder / "penstock.properties"
@@ -163,7 +163,7 @@ class Gateway:
 
 
 def buckets(times: int, middle_s: float, chance: random.Random) -> list[int]:
-    """Return a number of times around one, in buckets."""
+    """Return a number of times around a middle, in buckets."""
     counts = [0] * (len(BOUNDS) + 1)
     for _ in range(times):
         seconds = middle_s * math.exp(chance.gauss(0, 0.7))
@@ -172,7 +172,7 @@ def buckets(times: int, middle_s: float, chance: random.Random) -> list[int]:
 
 
 def an_hour(console: Console, chance: random.Random) -> None:
-    """Have a console sample an hour of work, with a wave of refusals and a slow quarter of an hour."""
+    """Let a console sample an hour, with a wave of refusals and a slow quarter of an hour."""
     totals = console._counts.totals()
     for second in range(1, 3601):
         phase = second / 3600
@@ -206,7 +206,7 @@ def an_hour(console: Console, chance: random.Random) -> None:
 
 
 class MadeUp:
-    """Serves the console of such a gateway from a thread."""
+    """Serves the console of a simulated gateway from a thread."""
 
     def __init__(
         self, folder: Any, topics: tuple[str, ...] = TOPICS, *, at: float = START + 3600
@@ -234,7 +234,7 @@ class MadeUp:
         self._thread.start()
 
     async def _tick(self, _: int) -> None:
-        """The hour does not go on."""
+        """Do nothing: the hour is over."""
         self.console._publish_refusals()
 
     def _fill(self) -> None:
@@ -291,9 +291,9 @@ class MadeUp:
 
 
 def about(monkeypatch: Any) -> None:
-    """Have pictures say the same on every machine."""
-    told = {"host": "gateway-1", "listener": "PLAINTEXT://0.0.0.0:9192",
+    """Make screenshots the same on every machine."""
+    described = {"host": "gateway-1", "listener": "PLAINTEXT://0.0.0.0:9192",
             "upstream": "kafka-1:9092,kafka-2:9092,kafka-3:9092",
             "file": "/etc/penstock/penstock.properties", "version": "0.1.0", "python": "3.13.5",
             "record_batches": "native 0.1.0", "started": START - 8 * 86400, "mode_of_file": "enforce"}  # fmt: skip
-    monkeypatch.setattr(state, "about", lambda _: told)
+    monkeypatch.setattr(state, "about", lambda _: described)

@@ -19,7 +19,7 @@ def made_up(tmp_path, monkeypatch):
     running.close()
 
 
-def test_what_is_new_is_shown_when_the_clock_was_set_back(made_up, opened):
+def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):
     page = opened(made_up.address)
     rows = page.locator("#refusal-rows tbody tr")
     rows.nth(3).wait_for()

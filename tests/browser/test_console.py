@@ -27,7 +27,7 @@ def is_live(page):
     page.locator("#connection[data-is=live]").wait_for()
 
 
-def test_a_refusal_is_there_at_once(watched, opened, topic):
+def test_a_refusal_is_shown_at_once(watched, opened, topic):
     running, address = watched()
     name = topic()
     page = opened(address)
@@ -49,7 +49,7 @@ def test_a_refusal_is_there_at_once(watched, opened, topic):
     assert rows(page).count() == 3
 
 
-def test_what_clients_choose_is_text(watched, opened, topic):
+def test_texts_of_clients_are_shown_as_text(watched, opened, topic):
     running, address = watched()
     page = opened(address, expected="TrustedHTML")
     is_live(page)
@@ -65,7 +65,7 @@ def test_what_clients_choose_is_text(watched, opened, topic):
         page.evaluate("document.body.innerHTML = '<p>'")
 
 
-def test_with_the_keyboard_alone(watched, opened, topic):
+def test_the_console_can_be_used_with_the_keyboard_alone(watched, opened, topic):
     running, address = watched()
     name, other = topic("first"), topic("second")
     produce(running, name, b"bad 1", b"bad 2")
@@ -134,7 +134,7 @@ def outline(page):
     return page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
 
 
-def test_landmarks_and_names(watched, opened):
+def test_the_page_has_landmarks_and_accessible_names(watched, opened):
     _, address = watched()
     page = opened(address)
     is_live(page)
@@ -158,7 +158,7 @@ def test_landmarks_and_names(watched, opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_can_be_read(watched, opened, topic, scheme):
+def test_every_text_has_enough_contrast(watched, opened, topic, scheme):
     running, address = watched(penstock_mode="observe")
     produce(running, topic(), b"bad 1", b"good")
     page = opened(address, color_scheme=scheme)
@@ -193,7 +193,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("width", [320, 375, 768, 1280])
-def test_nothing_is_wider_than_the_screen(watched, opened, topic, width):
+def test_no_element_is_wider_than_the_screen(watched, opened, topic, width):
     running, address = watched()
     name = topic("t" * 200)
     produce(running, name, b"bad " + b"x" * 500, client="c" * 200)
@@ -206,7 +206,7 @@ def test_nothing_is_wider_than_the_screen(watched, opened, topic, width):
         assert name[:20] in rows(page).first.inner_text()
 
 
-def test_plans_say_where_settings_come_from(watched, opened, topic):
+def test_plans_have_the_origin_of_settings(watched, opened, topic):
     name = topic("pii")
     _, address = watched(**{"topics.pii-*.penstock.mode": "observe"})
     page = opened(address)
@@ -220,7 +220,7 @@ def test_plans_say_where_settings_come_from(watched, opened, topic):
     wait_until(lambda: rows(page, "#plans").count() == 0, what="no topic")
 
 
-def test_shadow_mode_side_by_side(watched, opened, topic):
+def test_observed_and_real_refusals_are_shown_side_by_side(watched, opened, topic):
     running, address = watched(penstock_mode="observe")
     name = topic()
     page = opened(address)
@@ -261,7 +261,7 @@ def test_the_page_outlives_its_gateway(watched, opened, topic):
     rows(page).first.wait_for()
 
 
-def test_logging_in_and_out(watched, opened):
+def test_a_user_can_log_in_and_out(watched, opened):
     _, address = watched(**{"metrics.listener.token": "a-token"})
     page = opened(address, expected="Failed to load resource")
     page.keyboard.type("wrong\n")  # the field has the focus

@@ -1,4 +1,4 @@
-"""What an operator does in an incident: find, narrow, understand, pass on."""
+"""The steps of an operator in an incident: find, filter, understand, and share."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def test_a_long_client_id_and_message_leave_room_for_the_topic(watched, opened, 
     assert all(width > 60 for width in widths)
 
 
-def test_a_row_says_on_which_day_it_was_seen(watched, opened, topic):
+def test_a_row_has_the_day_of_its_last_refusal(watched, opened, topic):
     running, address = watched()
     produce(running, topic(), b"bad 1")
     page = opened(address)
@@ -39,7 +39,7 @@ def test_a_row_says_on_which_day_it_was_seen(watched, opened, topic):
     assert re.fullmatch(r"\d{1,2} [A-Z][a-z]+,? (at )?\d\d:\d\d:\d\d", seen), seen
 
 
-def test_facets_narrow_each_other(watched, opened, topic):
+def test_facets_filter_each_other(watched, opened, topic):
     running, address = watched()
     first, two = topic("first"), topic("second")
     produce(running, first, b"bad 1", b"bad 2", client="a")
@@ -56,7 +56,7 @@ def test_facets_narrow_each_other(watched, opened, topic):
     assert "no: bad 1" in rows(page).first.inner_text()
 
 
-def test_names_are_cut_in_the_middle(watched, opened, topic):
+def test_long_names_are_truncated_in_the_middle(watched, opened, topic):
     running, address = watched()
     start = "orders." + "x" * 90
     names = [topic(f"{start}.{end}") for end in ("eu", "us")]
@@ -107,7 +107,7 @@ def test_a_failed_reload_shows_in_the_state(watched, opened):
     wait_until(lambda: page.locator("#now > div.alarm").count() == 0, what="no alarm")
 
 
-def test_without_javascript_nothing_is_claimed(watched, browser):
+def test_without_javascript_no_state_is_shown(watched, browser):
     _, address = watched()
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -119,7 +119,7 @@ def test_without_javascript_nothing_is_claimed(watched, browser):
     assert "None since the start" not in text
 
 
-def test_before_the_first_data_nothing_is_claimed(watched, browser):
+def test_before_the_first_data_no_state_is_shown(watched, browser):
     _, address = watched()
     context = browser.new_context()
     page = context.new_page()
@@ -139,7 +139,7 @@ def test_error_codes_have_names(watched, opened, topic):
     page.get_by_text("error 87 INVALID_RECORD").first.wait_for()
 
 
-def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
+def test_selected_filters_are_in_the_address(watched, opened, topic):
     running, address = watched()
     first, two = topic("first"), topic("second")
     produce(running, first, b"bad 1", client="a&b=c")
@@ -166,7 +166,7 @@ def test_what_is_chosen_stands_in_the_address(watched, opened, topic):
     assert again.url == address
 
 
-def test_a_choice_of_a_time_reads_as_words(watched, opened):
+def test_times_to_select_are_shown_in_words(watched, opened):
     _, address = watched()
     page = opened(address)
     chosen = page.get_by_label("Seen").locator("option").all_inner_texts()
@@ -174,7 +174,7 @@ def test_a_choice_of_a_time_reads_as_words(watched, opened):
     assert all(text.startswith("in the last ") for text in chosen[1:])
 
 
-def test_a_row_leaves_the_time_that_was_chosen(watched, opened, topic):
+def test_a_row_outside_the_selected_time_is_not_shown(watched, opened, topic):
     running, address = watched()
     produce(running, topic(), b"bad 1")
     page = opened(address)
@@ -188,7 +188,7 @@ def test_a_row_leaves_the_time_that_was_chosen(watched, opened, topic):
     assert rows(page).count() == 0
 
 
-def test_an_address_that_was_made_up_does_no_harm(watched, opened, topic):
+def test_an_invalid_address_does_no_harm(watched, opened, topic):
     running, address = watched()
     produce(running, topic(), b"bad 1")
     page = opened(f"{address}?topic=<img src=x>&within=-1&other=1")
@@ -220,7 +220,7 @@ def test_refusals_are_saved_as_csv_and_json(watched, opened, topic):
     assert (row["client"], row["code"], row["count"]) == ("=cmd()", 87, 1)
 
 
-def test_a_reason_shows_topics_clients_what_to_do_and_commands(watched, opened, topic):
+def test_a_reason_shows_topics_clients_advice_and_commands(watched, opened, topic):
     running, address = watched()
     first, two = topic("first"), topic("second")
     produce(running, first, b"bad 1", client="a")

@@ -1,4 +1,4 @@
-"""The pictures of docs/monitoring.md, of a gateway and an hour that are made up."""
+"""The screenshots of docs/monitoring.md, of a simulated gateway with an hour of history."""
 
 import io
 import json
@@ -41,11 +41,11 @@ PICTURES = {
     "console-topics.png": {"width": 1080, "height": 820, "color_scheme": "light"},
 }
 SECTIONS = {"console-hour.png": "hour", "console-topics.png": "shadow"}
-"""What stands at the top; that of the page otherwise."""
+"""The element at the top of a screenshot; by default the top of the page."""
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture(made_up, opened, folder, name):
+def test_a_screenshot_is_taken(made_up, opened, folder, name):
     page = opened(made_up.address, timezone_id="UTC", reduced_motion="reduce", **PICTURES[name])
     page.locator("#plans tbody tr").first.wait_for()
     page.locator("#charts .plot svg[aria-label]").nth(3).wait_for()
@@ -57,10 +57,10 @@ def test_a_picture(made_up, opened, folder, name):
     assert 10_000 < file.stat().st_size < MAX_BYTES
 
 
-def test_a_picture_of_top(made_up, opened, folder, monkeypatch):
+def test_the_screenshot_of_top_is_taken(made_up, opened, folder, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
-    with urllib.request.urlopen(f"{made_up.address}api/state") as told:
-        state = json.load(told)
+    with urllib.request.urlopen(f"{made_up.address}api/state") as response:
+        state = json.load(response)
     console = Console(width=80, height=24, record=True, file=io.StringIO(), color_system="truecolor",
                       force_terminal=True)  # fmt: skip
     console.print(screen(state, 80, 24))

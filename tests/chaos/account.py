@@ -9,7 +9,7 @@ from typing import Final
 from tests.chaos.stale_verification import Refusal
 
 WHOLE: Final = 30
-"""Of so many records in succession, a transaction's, all are dropped now and then."""
+"""The number of consecutive records of a transaction that are sometimes all dropped."""
 
 
 def is_dropped(value: bytes) -> bool:
@@ -22,10 +22,10 @@ class DeliveryReports:
     """The delivery reports of a producer, read from the lines that it prints.
 
     Attributes:
-        acknowledged: Values; those of committed transactions.
-        failed: Values that were not acknowledged in the end, with the errors.
-        aborted: Why transactions were aborted, which were then retried.
-        fatal: Why it could not continue.
+        acknowledged: Values, of transactions only if committed.
+        failed: Values that were never acknowledged, with the errors.
+        aborted: The reasons for which transactions were aborted; they were retried.
+        fatal: The fatal error.
         ended: Whether it ended by itself.
     """
 
@@ -53,11 +53,11 @@ class Account:
     """The differences between delivery reports and stored records; lists are of values.
 
     Attributes:
-        lost: Acknowledged, to be kept, and not stored.
+        lost: Acknowledged and not dropped, but not stored.
         doubled: Stored more than once.
-        disordered: Stored behind a later value of the same key (the first time they are stored).
+        disordered: First stored after a later value of the same key.
         undropped: Stored although the interceptor drops it.
-        misplaced: Not where records belong by `penstock.mode`.
+        misplaced: In the wrong topic for the `penstock.mode`.
         refused_in_order: Its batches that Kafka refused because of a defect of Kafka.
     """
 
@@ -76,13 +76,13 @@ class Account:
 
     @property
     def is_remarkable(self) -> bool:
-        """Whether anything is worth looking at; aborted transactions are done again."""
+        """Return whether anything is unusual; aborted transactions are retried, so they are not."""
         unusual = ("doubled", "disordered", "failed", "fatal")
         return self.is_broken or any(map(self.has, unusual))
 
     @property
     def is_broken(self) -> bool:
-        """Whether something is wrong that no client does by itself."""
+        """Return whether there is a fault that no client causes by itself."""
         wrong = self.lost or self.undropped or self.misplaced
         ended = self.deliveries.fatal and not self.refused_in_order
         return bool(wrong or ended or not self.deliveries.ended)
@@ -118,7 +118,7 @@ def account(
     Args:
         deliveries: The delivery reports of the producer.
         stored: Key and value of every record, in the partitions' order.
-        drops: Whether the records passed an interceptor that drops records.
+        drops: Whether an interceptor that drops records processed the records.
         always: Whether the interceptor was active all the time.
     """
     values = Counter(value for _, value in stored)

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def mild(pytestconfig) -> bool:
-    """Whether nothing happens in which clients store twice by themselves."""
+    """Return whether rounds lack disturbances by which clients store records twice."""
     return not pytestconfig.getoption("chaos_rounds")
 
 
@@ -51,7 +51,7 @@ def world(tmp_path_factory, pytestconfig) -> Iterator[World]:
 
 @pytest.fixture
 def show_line(pytestconfig):
-    """Prints, whatever is captured."""
+    """Returns a function that prints even if output is captured."""
     reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # a worker of pytest-xdist has no terminal
         return print
@@ -65,7 +65,7 @@ def show_line(pytestconfig):
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
-    """Print a table: kinds of producers, and in how many rounds something was wrong with them."""
+    """Print a table of kinds of producers, with the number of rounds with faults."""
     rounds = config.stash.get(_results, [])
     if not rounds:
         return

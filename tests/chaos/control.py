@@ -2,8 +2,8 @@
 
     python -m tests.chaos.control SEED [SECONDS]
 
-Faults found here are not caused by a gateway. Prints which producers stored a record twice, and
-which sequence numbers brokers refused.
+Faults found here are not caused by a gateway. Prints the producers that stored a record twice, and the
+sequence numbers that brokers refused.
 """
 
 import random
@@ -34,7 +34,7 @@ REFUSED: Final = "OutOfOrderSequenceException"
 def disturb(
     cluster: LocalKafka, proxies: list[Proxy], topics: list[str], chance: random.Random
 ) -> None:
-    """Cut connections, to all brokers or to one; before that, move all leaders now and then."""
+    """Cut connections to all brokers or to a single broker; sometimes move all leaders before."""
     time.sleep(chance.uniform(0.2, 1.5))
     if chance.random() < 0.4:
         move_leaders(cluster.bootstrap_servers, topics, chance)
@@ -44,7 +44,7 @@ def disturb(
 
 
 def main(seed: int, seconds: float) -> None:
-    """Run it, and print the faults."""
+    """Run the control, and print the faults."""
     chance = random.Random(seed)
     with ExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory()))

@@ -1,4 +1,4 @@
-"""What happens to brokers, gateways and connections in a round."""
+"""The disturbances of brokers, gateways and connections in a round."""
 
 import random
 import resource
@@ -11,7 +11,7 @@ from tests.refusals import CLOSED, CLOSED_WHEN_STORED, Rule
 
 PREFIX = "r"
 IN_STATE = STATE_TOPIC.encode()
-"""In what gateways write there: librdkafka names topics in Produce requests."""
+"""Part of the records that gateways write there: librdkafka names topics in Produce requests."""
 
 Disturbance = Callable[[World, Sequence[str], random.Random], str]
 
@@ -71,7 +71,7 @@ def connections(world: World, topics: Sequence[str], chance: random.Random) -> s
 
 
 def state_leader(world: World, topics: Sequence[str], chance: random.Random) -> str:
-    """Kill the broker that leads the topic with the producers' state, or move its leader."""
+    """Kill the broker that leads the topic with the state of producers, or move its leader."""
     if chance.random() < 0.5:
         move_leaders(world.cluster.bootstrap_servers, [STATE_TOPIC], chance)
         return "leader of the state topic moved"
@@ -95,7 +95,7 @@ STATE_REFUSALS = (
 
 
 def state_writes(world: World, topics: Sequence[str], chance: random.Random) -> str:
-    """Refuse what gateways write into the topic with the producers' state."""
+    """Refuse the writes of gateways to the topic with the state of producers."""
     met = 0
     rules = chance.sample(STATE_REFUSALS, 4)
     for rule in rules:
@@ -103,14 +103,14 @@ def state_writes(world: World, topics: Sequence[str], chance: random.Random) -> 
         for refusal in refusals:
             refusal.open()
         time.sleep(chance.uniform(0.5, 1.5))
-        met += sum(refusal.was_met for refusal in refusals)
+        met += sum(refusal.has_arrived for refusal in refusals)
     for proxy in world.upstream:
         proxy.forget()
     return f"{met} state writes refused: {', '.join(map(str, rules))}"
 
 
 def full_disk(world: World, topics: Sequence[str], chance: random.Random) -> str:
-    """Let the gateway that has its state in a file write nothing into files for a while."""
+    """Fail all file writes of the gateway with state in a file for a while."""
     pid = world.alone.process.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
@@ -133,11 +133,11 @@ MILD: Sequence[Disturbance] = (stop_broker, stop_gateway, kill_gateway, connecti
 
 
 SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, full_disk, reloads)
-"""Two of them in each round, by its seed."""
+"""Each round has two of these disturbances, chosen by its seed."""
 
 
 def chosen(chance: random.Random, *, mild: bool) -> list[Disturbance]:
-    """Choose what happens in a round, and in which order."""
+    """Choose the disturbances of a round, and their order."""
     if mild:
         disturbances = [leaders, *chance.sample(MILD, 2)]
         return chance.sample(disturbances, len(disturbances))

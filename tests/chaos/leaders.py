@@ -1,4 +1,4 @@
-"""Moves the leaders of partitions without stopping anything."""
+"""Moves the leaders of partitions without stopping a broker."""
 
 import random
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ PREFERRED = i8(0)
 
 
 def move_leaders(bootstrap: str, topics: Iterable[str], chance: random.Random) -> None:
-    """Put the replicas of every partition into another order, and have the first of them lead."""
+    """Reorder the replicas of every partition, and elect the first replica."""
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
     chosen = {topic: found[topic].partitions for topic in topics if topic in found}
     with RawClient(bootstrap.split(",", maxsplit=1)[0]) as client:

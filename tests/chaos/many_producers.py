@@ -3,7 +3,7 @@
 A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; those of the kind `crowd` have a topic in common, and
 numbers for names; a bootstrap's addresses are separated by `+`. Prints
 lines of name, event and value: `acknowledged` (of a transaction: when it is committed), `failed`,
-`aborted`, `fatal`, and `ended` at last.
+`aborted`, `fatal`, and finally `ended`.
 """
 
 import sys
@@ -20,10 +20,10 @@ TRANSACTION = 30
 DELIVERY_S = 280  # on a busy machine, too, nothing fails but what hangs
 OF_A_CROWD = 10_000_000
 WINDOW_OF_A_CROWD = 5
-"""So many requests a connection has in flight at most: no batch waits for room.
+"""The maximum requests in flight of a connection: no batch waits.
 
-Where a batch is due and its connection is full, the thread of librdkafka polls without a pause
-until a response comes. 200 producers that do so take the machine, also without a gateway.
+When a batch is due and its connection is full, the thread of librdkafka polls without a pause until
+a response arrives. 200 producers that poll use all processors, also without a gateway.
 """
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
@@ -41,7 +41,7 @@ class Numbers:
         self.last_error = ""
 
     def remember(self, error: KafkaError) -> None:
-        """Keep a fatal error; the call that fails because of it does not have it."""
+        """Store a fatal error; the call that fails because of it does not have it."""
         if error.fatal():
             self.last_error = error.str()
 
@@ -50,7 +50,7 @@ class Numbers:
         sys.stdout.write("\t".join((self._name, event, str(value), at, text)) + "\n")
 
     def pace(self) -> None:
-        """Wait until the next records are due; after a standstill do not catch up all at once."""
+        """Wait until the next records are due; after a standstill do not catch up at once."""
         self._sent += 1
         if self._sent % BURST:
             return
@@ -102,7 +102,7 @@ def transactional(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> No
     producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap, "transactional.id": topic,
                          "message.timeout.ms": DELIVERY_S * 1000,
                          "transaction.timeout.ms": DELIVERY_S * 1000})  # fmt: skip
-    again(producer.init_transactions)
+    retry(producer.init_transactions)
     begin = 0
     while not ENDED.is_set():
         values = range(begin, begin + TRANSACTION)
@@ -112,20 +112,20 @@ def transactional(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> No
                 numbers.pace()
                 producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS))
                 producer.poll(0)
-            again(producer.commit_transaction)
+            retry(producer.commit_transaction)
         except KafkaException as failed:
             if failed.args[0].fatal():
                 raise
             numbers.note("aborted", begin, failed.args[0].str())
-            again(producer.abort_transaction)
+            retry(producer.abort_transaction)
             continue
         for number in values:
             numbers.note("acknowledged", number)
         begin += TRANSACTION
 
 
-def again(call) -> None:
-    """Call until the error is not one that may be tried again."""
+def retry(call) -> None:
+    """Call until the error is not retriable."""
     deadline = time.monotonic() + DELIVERY_S
     while True:
         try:

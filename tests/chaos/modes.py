@@ -1,4 +1,4 @@
-"""Topics in the modes `quarantine` and `mark`: where their bad records are to be in the end."""
+"""Topics in the modes `quarantine` and `mark`: the expected place of their bad records."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ PROPERTIES: Final = {
     **{f"topics.*-{mode}.penstock.mode": mode for mode in MODES},
     "topic.settings.topic": "",
 }
-"""Interceptors leave topics with these names alone."""
+"""Interceptors do not process topics with these names."""
 _MARKS: Final = {
     "__mark.errors.policy": b"fifth",
     "__mark.errors.code": b"87",
@@ -54,13 +54,13 @@ class Placement:
 
 
 def placement(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row]) -> Placement:
-    """Compare where records are with where they belong.
+    """Compare the places of records with the expected places.
 
     Args:
-        mode: Of the topic.
-        topic: Its name.
-        stored: What it has.
-        letters: What its dead letter topic has.
+        mode: The mode of the topic.
+        topic: The name of the topic.
+        stored: The records of the topic.
+        letters: The records of its dead letter topic.
     """
     if mode == MARK:
         wrong = [value for _, _, value, headers in stored if not _is_marked(value, headers)]
@@ -94,7 +94,7 @@ def _is_letter(topic: str, row: Row) -> bool:
 
 
 def _once(letters: Iterable[Row]) -> Iterable[Row]:
-    """Return letters as `redrive` takes them: each id once."""
+    """Return letters as `redrive` reads them: each id once."""
     first: dict[bytes, Row] = {}
     for row in letters:
         first.setdefault(dict(row[3]).get("__dlq.id", b""), row)

@@ -19,19 +19,19 @@ HERE = Path(__file__).parent
 GO = HERE.parent / "interop" / "go"
 RATE = 150
 HANGS_AFTER_S = 300.0
-"""What says nothing for so long hangs. A busy machine takes long, and says something meanwhile."""
+"""A producer without output for this time hangs. A busy machine is slow, but has output."""
 
 
 @dataclass(frozen=True)
 class Producer:
-    """One of them.
+    """A producer of a round.
 
     Attributes:
         client: The client library.
         kind: Idempotent or transactional.
-        way: How its records come to the brokers.
+        way: The way of its records to the brokers.
         topic: Its topic.
-        mode: That of its topic; empty where interceptors drop records.
+        mode: The mode of its topic; empty if interceptors drop records.
     """
 
     client: str
@@ -42,22 +42,22 @@ class Producer:
 
     @property
     def through_penstock(self) -> bool:
-        """Whether its records pass a gateway."""
+        """Whether its records pass through a gateway."""
         return self.way is not Way.DIRECT
 
     @property
     def name(self) -> str:
-        """What it does, and where."""
+        """Its kind and its topic's mode."""
         return " ".join(filter(None, (self.client, self.kind, self.way.value, self.mode)))
 
     @property
     def isolation(self) -> str:
-        """How its topic is read."""
+        """The isolation level with which its topic is read."""
         return "read_committed" if self.kind == "transactional" else "read_uncommitted"
 
 
 def kinds(prefix: str) -> list[Producer]:
-    """Give one of each kind, with topics that begin with a prefix."""
+    """Return a producer of each kind, with topics that begin with a prefix."""
     clients = ("librdkafka", "Java", *(["franz-go"] if has_go() else []))
     intercepted = [
         Producer(client, kind, way, f"{prefix}-{client}-{kind}-{way.name}")
@@ -86,7 +86,7 @@ def has_go() -> bool:
 
 
 def franz_go() -> list[str]:
-    """Build the Go program; give its command line."""
+    """Build the Go program; return its command line."""
     built, cache = cache_folder() / "interop-go" / "chaos", cache_folder()
     subprocess.run(
         ["go", "build", "-modcacherw", "-o", str(built), "./chaos"],
@@ -99,7 +99,7 @@ def franz_go() -> list[str]:
 
 
 class Running:
-    """All producers of one client, in a process, which ends when its input ends."""
+    """All producers of a client library, in a process that ends when its input ends."""
 
     def __init__(self, command: list[str], producers: Sequence[Producer],
                  bootstraps: Mapping[Way, str], log: Path, rate: int = RATE) -> None:  # fmt: skip
@@ -121,13 +121,13 @@ class Running:
 
     @property
     def has_begun(self) -> bool:
-        """Whether each has a delivery report."""
+        """Return whether each producer has a delivery report."""
         assert self._process.poll() is None, self._log.read_text(errors="replace")[-2000:]
         lines = self._log.read_text(errors="replace").splitlines()
         return {line.split("\t", 1)[0] for line in lines} >= set(self._deliveries)
 
     def finish(self) -> None:
-        """Have them send no more."""
+        """Let the producers send no further records."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -166,7 +166,7 @@ class Running:
 def start(
     producers: Sequence[Producer], bootstraps: Mapping[Way, str], logs: Path
 ) -> list[Running]:
-    """Start them: one process for each client."""
+    """Start producers: a process for each client library."""
     commands = {
         "librdkafka": [sys.executable, str(HERE / "many_producers.py")],
         "Java": program(HERE / "java" / "ManyProducers.java", log_level="warn"),

@@ -1,4 +1,4 @@
-"""One round: fresh topics, a producer of each kind, disturbances, and the accounts at the end."""
+"""A round: new topics, a producer of each kind, disturbances, and the accounts at the end."""
 
 import random
 import shutil
@@ -23,7 +23,7 @@ PARTITIONS = 3
 
 @dataclass
 class Round:
-    """What happened, and the accounts of all producers."""
+    """The events of a round, and the accounts of all producers."""
 
     seed: int
     happened: list[str] = field(default_factory=list)
@@ -40,18 +40,18 @@ class Round:
 
     @property
     def is_remarkable(self) -> bool:
-        """Whether anything is worth looking at, also in the control."""
+        """Return whether anything is unusual, also in the control."""
         return any(account.is_remarkable for account in self.accounts.values())
 
     @property
     def summary(self) -> str:
-        """Give a line."""
+        """Return a summary in a line."""
         count = sum(len(account.deliveries.acknowledged) for account in self.accounts.values())
         found = [f"{p.name}: {a}" for p, a in self.accounts.items() if a.is_remarkable]
         return f"{count} records, {'; '.join(found) or 'as it should be'}"
 
     def facts(self) -> str:
-        """Give everything, as text."""
+        """Return all facts as text."""
         lines = [f"seed {self.seed}", *self.happened]
         for producer, settled in self.accounts.items():
             lines.append(f"{producer.name} ({producer.topic}): {settled}")
@@ -142,7 +142,7 @@ def _read(world: World, producer: Producer, topic: str) -> list:
 
 
 def keep(world: World, result: Round, logs: Path, folder: Path) -> Path:
-    """Keep the facts of a round, and what everybody logged."""
+    """Write the facts of a round, and the logs of all its processes."""
     kept = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{result.seed}"
     shutil.copytree(logs, kept)
     (kept / "facts.txt").write_text(result.facts())

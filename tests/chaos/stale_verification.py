@@ -1,10 +1,10 @@
-"""Finds batches that a broker refuses though they are in order: a flaw of Kafka's own.
+"""Finds batches that a broker refuses though they are in sequence: a defect of Kafka.
 
 While a broker verifies that a transaction is ongoing, it keeps the lowest sequence number of its
 producer that waits for that (VerificationStateEntry.java), until a batch of it is appended. A retry
 that arrives late, after the end of its transaction, leaves its number there: a retry is not appended.
 Then the next batch is above it, and gets OUT_OF_ORDER_SEQUENCE_NUMBER, "earliest seen sequence"
-(ProducerAppendInfo.java). A transactional producer of librdkafka ends by that.
+(ProducerAppendInfo.java). A transactional producer of librdkafka cannot continue after this error.
 `test_kafka_alone` shows it without a gateway.
 """
 
@@ -29,10 +29,10 @@ class Refusal(NamedTuple):
     """A batch that was refused, by the broker's log.
 
     Attributes:
-        producer_id: Of its producer.
-        partition: That it was for.
+        producer_id: The id of its producer.
+        partition: The partition of the batch.
         sequence: Its first sequence number.
-        earliest: The lowest sequence number that the broker has kept from before.
+        earliest: The lowest sequence number that the broker has kept from earlier.
     """
 
     producer_id: int

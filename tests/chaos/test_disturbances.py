@@ -1,4 +1,4 @@
-"""What the rounds of `make chaos` have: disturbances, producers, and what interceptors drop."""
+"""The disturbances and producers of the rounds of `make chaos`, and the dropped records."""
 
 import random
 import time

@@ -14,13 +14,13 @@ KEPT = cache_folder() / "chaos"
 LONGEST_ROUND_S = 1800
 """All waits of a round have their own limits; a busy machine takes ten minutes."""
 ENOUGH = 5
-"""After this many rounds, some of the refusals must have been met."""
+"""After this many rounds, some refusals of state writes must have occurred."""
 
 
 @pytest.mark.slow
 @pytest.mark.kips("B47")
 @pytest.mark.timeout(LONGEST_ROUND_S)
-def test_nothing_acknowledged_is_lost(world, results, round_seed, mild, tmp_path, show_line):
+def test_no_acknowledged_record_is_lost(world, results, round_seed, mild, tmp_path, show_line):
     result = run(world, round_seed, mild=mild, logs=tmp_path)
 
     results.append(result)
@@ -32,7 +32,7 @@ def test_nothing_acknowledged_is_lost(world, results, round_seed, mild, tmp_path
 
 @pytest.mark.parametrize("problem", ["doubled", "disordered", "failed"])
 def test_each_kind_of_fault_also_occurs_with_kafka_alone(results, problem):
-    """A client may store a record twice by itself: then the control does so, too."""
+    """If a client stores a record twice by itself, the control does so, too."""
     seen = {
         (producer.client, producer.kind, producer.through_penstock)
         for result in results
@@ -44,8 +44,8 @@ def test_each_kind_of_fault_also_occurs_with_kafka_alone(results, problem):
     assert ours <= theirs
 
 
-def test_refusals_of_state_writes_are_met(results):
-    """Otherwise the proxies do not recognise the writes of gateways, and nothing is tested."""
+def test_refusals_of_state_writes_occur(results):
+    """Otherwise the proxies do not recognize the writes of gateways, and do not test them."""
     refusals = [
         line for result in results for line in result.happened if "state writes refused" in line
     ]

@@ -1,4 +1,4 @@
-"""What Kafka does to a transactional producer without a gateway; see `stale_verification`."""
+"""Errors of Kafka for a transactional producer without a gateway; see `stale_verification`."""
 
 import datetime
 import time
@@ -21,7 +21,7 @@ from tests.records.encoding import encode_batch, values
 WITHIN_S = 60
 OUT_OF_ORDER = 45
 PRODUCE_VERSION = 11
-"""Later versions add partitions to transactions by themselves (KIP-890)."""
+"""Later versions add partitions to transactions automatically (KIP-890)."""
 
 
 class TransactionalProducer:
@@ -73,7 +73,7 @@ class TransactionalProducer:
         )
 
     def produce(self, sequence: int) -> int:
-        """Send a batch of one record; return the error code."""
+        """Send a batch of a single record; return the error code."""
         batch = encode_batch(
             values(b"v"),
             producer_id=self.id,
@@ -105,7 +105,7 @@ def producer(kafka, topic):
         yield TransactionalProducer(client, topic())
 
 
-def test_after_a_late_retry_a_batch_in_order_is_refused(kafka, producer):
+def test_after_a_late_retry_a_batch_in_sequence_is_refused(kafka, producer):
     producer.add_partition()
     assert producer.produce(0) == 0
     producer.commit()

@@ -49,7 +49,7 @@ def test_records_in_the_wrong_place_are_found(stored, letters):
     assert placement(QUARANTINE, "t", stored, letters).misplaced
 
 
-def test_marks():
+def test_marked_records_are_recognized():
     right = placement(MARK, "t", [row(GOOD), row(BAD, *MARKS)], [])
     assert (right.kept, right.misplaced) == ([(b"k", GOOD), (b"k", BAD)], [])
     wrong = [row(GOOD, *MARKS), row(BAD), row(BAD, *MARKS[:2]), row(BAD, *MARKS, *MARKS)]

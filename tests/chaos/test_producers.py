@@ -1,4 +1,4 @@
-"""Processes of producers: how long their last answers are waited for."""
+"""Processes of producers, and the wait for their last output."""
 
 import sys
 

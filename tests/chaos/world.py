@@ -19,7 +19,7 @@ from tests.relay import Relay
 BROKERS = 3
 HOSTS = ("127.0.0.1", "127.0.0.3")
 ALONE = "127.0.0.4"
-"""Of the gateway that keeps its producers' state in a file, for its own producers."""
+"""The host of the gateway that keeps the state of its own producers in a file."""
 STATE_TOPIC = "__penstock_producer_state"
 INTERCEPTORS = "produce.request.interceptors=policies.AThird"
 POLICIES = """
@@ -41,7 +41,7 @@ class AThird(ProduceRequestInterceptor):
 
 
 class Way(Enum):
-    """How a producer's records come to the brokers."""
+    """The way of a producer's records to the brokers."""
 
     GATEWAYS = "through Penstock"
     ALONE = "through one gateway"
@@ -49,7 +49,7 @@ class Way(Enum):
 
 
 class World:
-    """Everything but the producers."""
+    """All parts of a round except the producers."""
 
     def __init__(self, folder: Path, gateways: int, chance: random.Random) -> None:
         self._folder = folder
@@ -119,14 +119,14 @@ class World:
         return RunningGateway(file)
 
     def drop_connections(self, *, of_producers_through_penstock: bool = True) -> None:
-        """Drop the connections of all producers, or only those of the control."""
+        """Drop the connections of all producers, or only of the control."""
         if of_producers_through_penstock:
             self._balancer.drop()
         for proxy in self._proxies:
             proxy.drop()
 
     def switch_interceptors(self, *, on: bool) -> None:
-        """Have all gateways reload, with their interceptors or without."""
+        """Reload all gateways, with their interceptors or without."""
         self.interceptors_were_off = True
         for gateway in self.gateways:
             lines = gateway.file.read_text().splitlines()
@@ -139,7 +139,7 @@ class World:
                 gateway.process.send_signal(signal.SIGHUP)
 
     def wait_until_whole(self, timeout_s: float = 300.0) -> None:
-        """Start what does not run, and wait until every replica is in sync."""
+        """Start all stopped processes, and wait until every replica is in sync."""
         for node in self.cluster.nodes:
             if node.pid is None:
                 node.start()
@@ -157,12 +157,12 @@ class World:
         return partitions[0].leader if partitions else -1
 
     def has_topic(self, topic: str) -> bool:
-        """Return whether a topic is there."""
+        """Return whether a topic exists."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
         return topic in admin.list_topics(timeout=10).topics
 
     def write_logs(self, folder: Path) -> None:
-        """Copy what gateways and brokers have logged."""
+        """Copy the logs of gateways and brokers."""
         for gateway in self.gateways:
             name = f"{gateway.file.parent.name}.log"
             (folder / name).write_text("".join(json.dumps(e) + "\n" for e in list(gateway.log)))

@@ -1,4 +1,4 @@
-"""`penstock audit` but for judging: its options, its exit codes, its files and its output."""
+"""`penstock audit` apart from judging: its options, its exit codes, its files and its output."""
 
 import argparse
 import json
@@ -45,13 +45,13 @@ def test_other_texts_are_not_a_share(text):
         ratio(text)
 
 
-def test_the_limit_is_the_last_share_that_is_right():
+def test_the_share_may_equal_the_limit():
     assert conclude(options_of(fail_over=0.1), GOOD, None) == 0
     assert conclude(options_of(fail_over=0.0999), GOOD, None) == 1
     assert conclude(options_of(), GOOD, None) == 0
 
 
-def test_worse_than_the_baseline(tmp_path, capsys):
+def test_a_report_that_is_worse_than_the_baseline_is_1(tmp_path, capsys):
     options = options_of(baseline="last.json", report=str(tmp_path))
     assert conclude(options, GOOD, GOOD) == 0
     assert "no worse than last.json" in capsys.readouterr().out
@@ -92,7 +92,7 @@ def test_times_out_of_range_are_reported(capsys):
     assert "3 records have a time out of range (1970 to 9999)" in capsys.readouterr().out
 
 
-def test_runs_are_kept_and_drawn(tmp_path, capsys):
+def test_runs_are_stored_in_the_history_and_drawn(tmp_path, capsys):
     options = options_of(history=str(tmp_path / "runs"), report=str(tmp_path / "report"))
     for report in (GOOD, WORSE):
         assert conclude(options, report, None) == 0
@@ -139,7 +139,7 @@ def test_baselines_and_folders_are_checked_before_spark_starts(tmp_path, capsys)
 
 
 @pytest.mark.parametrize("options", [[], ["--local"]])
-def test_a_line_that_is_no_record_is_wrong_use_before_spark_starts(options, tmp_path, capsys):
+def test_an_invalid_record_line_is_wrong_use_before_spark_starts(options, tmp_path, capsys):
     file, records = tmp_path / "penstock.properties", tmp_path / "records.jsonl"
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
     records.write_text('{"value": "x"}\n{"value": {"id": 1}}\n')
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_the_work(key, tmp_pa
         assert (code, f"{key} {path}" in output.err) == (2, True), output.err
 
 
-def test_a_run_that_cannot_be_kept_costs_no_report(tmp_path, capsys):
+def test_the_report_is_written_even_if_the_history_cannot_be(tmp_path, capsys):
     history, report = tmp_path / "runs", tmp_path / "report"
     conclude(options_of(history=str(history)), GOOD, None)
     [series] = history.iterdir()

@@ -21,7 +21,7 @@ def refusal(n):
 
 @pytest.fixture
 def file(tmp_path):
-    """A configuration, and a trail of three refusals, one of them left out, one there twice."""
+    """A configuration, and a trail of three refusals: one is missing, one is there twice."""
     path = tmp_path / "audit.jsonl"
     trail = AuditTrail(AuditFile(path, path), "gw-1/0.0.0.0:9192")
     for n in range(3):
@@ -70,7 +70,7 @@ def test_a_report_is_written(file, tmp_path, capsys):
     assert (found["refusals"], found["missing"], found["twice"]) == (2, 1, 1)
 
 
-def test_another_file_and_another_time(file, tmp_path, capsys):
+def test_the_file_and_the_time_are_options(file, tmp_path, capsys):
     _, printed = run(file, "--trail", "--input", tmp_path / "audit.jsonl.1", capsys=capsys)
     assert ": 1 refusals of 5 records" in printed.out
     after = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 60))
@@ -89,13 +89,13 @@ def test_another_file_and_another_time(file, tmp_path, capsys):
         (("--input", "/not/there"), 3, "/not/there: this file does not exist"),
     ],
 )
-def test_wrong_arguments(file, arguments, code, why, capsys):
+def test_wrong_arguments_are_2(file, arguments, code, why, capsys):
     found, printed = run(file, "--trail", *arguments, capsys=capsys)
     assert found == code
     assert why in printed.err
 
 
-def test_without_a_trail(file, capsys):
+def test_without_a_trail_the_error_names_the_keys_or_the_file(file, capsys):
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
     code, printed = run(file, "--trail", capsys=capsys)
     assert code == 2
@@ -106,7 +106,7 @@ def test_without_a_trail(file, capsys):
     assert "not-there: this file does not exist" in printed.err
 
 
-def test_a_file_that_is_damaged(file, tmp_path, capsys):
+def test_a_damaged_file_is_3(file, tmp_path, capsys):
     (tmp_path / "audit.jsonl.2.gz").write_bytes(b"no gzip")
     code, printed = run(file, "--trail", capsys=capsys)
     assert code == 3
@@ -121,7 +121,9 @@ def few_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_more_files_than_a_shell_lets_a_program_open(file, tmp_path, few_descriptors, capsys):
+def test_more_files_than_the_soft_limit_of_file_descriptors_are_read(
+    file, tmp_path, few_descriptors, capsys
+):
     folder = tmp_path / "collected"
     folder.mkdir()
     text = (tmp_path / "audit.jsonl").read_text()

@@ -29,7 +29,7 @@ BATCH = ReadBatch("orders", 3, b"", 4, 100, range(50, 54))
         ("2026-01-30", "2026-01-30T00:00:00+00:00"),
     ],
 )
-def test_times(text, expected):
+def test_times_are_read(text, expected):
     assert moment(text, NOW).isoformat() == expected
 
 
@@ -48,7 +48,7 @@ def shown(*verdicts, plan=PLAN):
     return list(lines_of("orders", plan, tally))
 
 
-def test_a_topic_without_refusals_says_so():
+def test_a_topic_without_refusals_is_reported():
     assert shown(ACCEPTED) == [
         "topic orders, observed: 4 records in 1 batch",
         "            4 would be stored as they are (100.00%)",
@@ -103,7 +103,7 @@ def test_policies_without_a_topic_are_named(tmp_path):
     assert not [line for line in used if line.startswith("no topic")]
 
 
-def test_an_observed_topic_with_a_policy_that_refuses_is_not_said_to_refuse_nothing(tmp_path):
+def test_policies_of_an_observed_topic_with_their_own_mode_are_mentioned(tmp_path):
     file = tmp_path / "p.properties"
     file.write_text(
         "upstream.bootstrap.servers=k:1\npolicies=a,b\npolicies.a.type=KeyRequired\n"
@@ -116,7 +116,7 @@ def test_an_observed_topic_with_a_policy_that_refuses_is_not_said_to_refuse_noth
     assert "topics two, observed, but for policies with a mode of their own" in lines
 
 
-def test_only_policies_that_clients_wait_for_are_said_to_judge_inline(tmp_path):
+def test_only_policies_that_clients_wait_for_are_shown_as_inline(tmp_path):
     lines = described(
         tmp_path,
         **{

@@ -134,7 +134,7 @@ def test_a_single_topic_beyond_the_share_is_enough(checked, verdict, limit, expe
     assert code == expected
 
 
-def test_records_that_cannot_be_judged_are_3(checked):
+def test_records_that_cannot_be_judged_are_exit_code_3(checked):
     code, printed = checked(
         FakeCluster("seen-a"), verdicts={"seen-a": not_judged("policies.Check", "-")}
     )

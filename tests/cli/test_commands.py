@@ -1,4 +1,4 @@
-"""The program as scripts see it: output, messages, exit codes."""
+"""The program as scripts use it: output, messages, exit codes."""
 
 import asyncio
 import contextlib
@@ -102,7 +102,7 @@ class Passes(ProduceRequestInterceptor):
 
 
 NOT_DEV = ("check", "gateway")
-"""`dev` brings its own upstream."""
+"""`dev` starts its own upstream."""
 ALL = (*NOT_DEV, "dev")
 
 
@@ -139,11 +139,11 @@ def test_a_wrong_configuration_is_reported_without_a_traceback(
 
 
 @pytest.mark.parametrize("arguments", [[], ["gateway"], ["serve"], ["check", "a", "b"]])
-def test_wrong_arguments(arguments):
+def test_wrong_arguments_are_2(arguments):
     assert run(*arguments).returncode == 2
 
 
-def test_a_missing_file():
+def test_a_missing_file_is_2():
     done = run("gateway", "/no/such/file.properties")
     assert done.returncode == 2
     assert "/no/such/file.properties: cannot be read" in done.stderr
@@ -160,7 +160,7 @@ def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_native_record_batches_that_are_demanded_and_missing_are_2(tmp_path, monkeypatch):
+def test_required_native_record_batches_that_are_missing_are_2(tmp_path, monkeypatch):
     (tmp_path / "penstock_native.py").write_text("raise ImportError")
     monkeypatch.setenv("PENSTOCK_NATIVE", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -270,7 +270,7 @@ def test_a_port_in_use_is_2(gateway, tmp_path, kafka):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_end_the_gateway_with_0(gateway, number):
+def test_sigterm_and_sigint_end_the_gateway_with_0(gateway, number):
     running = gateway({"record.validator.classes": "policies.One"}, POLICIES)
     workers = running.workers()
     running.process.send_signal(number)
@@ -280,13 +280,13 @@ def test_signals_end_the_gateway_with_0(gateway, number):
     wait_until(lambda: not any(map(is_running, workers)))
 
 
-def test_port_0_takes_a_free_port_and_prints_it(gateway):
+def test_port_0_selects_a_free_port_and_prints_it(gateway):
     running = gateway({"listeners": "PLAINTEXT://127.0.0.1:0"})
     assert int(running.address.rpartition(":")[2]) > 0
 
 
-def test_port_0_with_a_port_in_use_behind_it(kafka, tmp_path, monkeypatch):
-    """Ports of brokers follow the listener's; another that has room behind it is found."""
+def test_port_0_selects_another_port_if_a_port_for_brokers_is_in_use(kafka, tmp_path, monkeypatch):
+    """Ports of brokers follow the listener's port: a port with free ports after it is used."""
     behind, tried = [], []
 
     def listen(address, **options):
@@ -317,7 +317,7 @@ def test_port_0_with_a_port_in_use_behind_it(kafka, tmp_path, monkeypatch):
     assert len(tried) > 3
 
 
-def test_no_port_is_left_for_brokers(kafka, tmp_path):
+def test_too_few_ports_for_brokers_are_an_error(kafka, tmp_path):
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 65535, {})
     done = run("gateway", str(file))
     assert done.returncode == 2
@@ -359,7 +359,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def test_dev_for_a_new_user(tmp_path):
+def test_dev_shows_a_new_user_how_to_begin(tmp_path):
     dev = Dev(folder=tmp_path)
     try:
         dev.wait_for("Ctrl-C ends both")
@@ -405,7 +405,7 @@ def test_dev_for_a_new_user(tmp_path):
     assert "Traceback" not in dev.output
 
 
-def test_dev_serves_what_init_wrote(tmp_path):
+def test_dev_serves_a_project_of_init(tmp_path):
     ports = free_ports(3)
     assert run("init", str(tmp_path / "mine")).returncode == 0
     file = tmp_path / "mine" / "penstock.properties"

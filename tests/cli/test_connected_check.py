@@ -127,7 +127,7 @@ def test_a_pattern_that_matches_no_topic_is_named(kafka, topic, tmp_path, regist
     assert "warning: topics" not in check(file).stdout
 
 
-def test_policies_that_will_not_run_are_reported(kafka, topic, tmp_path, registry):
+def test_policies_that_cannot_run_are_reported(kafka, topic, tmp_path, registry):
     name, broken = topic("checked"), topic("checked-broken")
     rules = {"domainRules": [*CONTRACT["domainRules"], TRANSFORM]}
     rules |= {"migrationRules": [{"name": "up", "mode": "UPGRADE", "type": "JSONATA"}]}

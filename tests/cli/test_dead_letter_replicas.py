@@ -1,4 +1,4 @@
-"""`penstock check --connect`: dead letter topics that the cluster has too few brokers for."""
+"""`penstock check --connect`: dead letter topics that need more brokers than the cluster has."""
 
 import pytest
 
@@ -23,14 +23,14 @@ def test_the_default_needs_three_brokers():
     assert warnings_of(QUARANTINE, ["orders"], brokers=3) == []
 
 
-def test_two_brokers_suffice_for_two():
+def test_two_brokers_are_enough_for_two_replicas():
     [line] = warnings_of(QUARANTINE, ["orders"], brokers=2)
     assert "the cluster has 2: " in line
     assert line.endswith(f"set {KEY}=2, or create the topic")
     assert warnings_of(QUARANTINE | {KEY: "2"}, ["orders"], brokers=2) == []
 
 
-def test_the_line_that_holds_is_named():
+def test_the_configuration_line_that_applies_is_named():
     of_file = QUARANTINE | {KEY: "5"}
     assert warnings_of(of_file, ["orders"])[0].startswith(f"warning: {KEY}=5: 5 replicas need 5 ")
     pattern = QUARANTINE | {f"topics.o*.{KEY}": "5", KEY: "1"}
@@ -40,12 +40,12 @@ def test_the_line_that_holds_is_named():
     assert "orders-2.dead, orders.dead cannot be created" in line
 
 
-def test_of_many_topics_some_are_named():
+def test_only_some_of_many_topics_are_named():
     [line] = warnings_of(QUARANTINE, [f"t{number}" for number in range(9)])
     assert "t0.dead, t1.dead, t2.dead, t3.dead, t4.dead and 4 more cannot be created" in line
 
 
-def test_a_topic_that_exists_needs_not_be_created():
+def test_an_existing_topic_does_not_have_to_be_created():
     assert warnings_of(QUARANTINE, ["orders", "orders.dead"]) == []
 
 
@@ -55,7 +55,7 @@ def test_topics_that_are_not_in_quarantine_have_no_dead_letters():
     assert len(warnings_of(VALIDATED, own)) == 1
 
 
-def test_a_pattern_of_the_file_counts_also_before_its_topics_exist():
+def test_a_pattern_of_the_file_counts_before_its_topics_exist():
     [line] = warnings_of(VALIDATED | {"topics.new-*.penstock.mode": "quarantine"})
     assert "new-*.dead cannot be created" in line
     assert line.endswith("or create the topics")
@@ -65,5 +65,5 @@ def test_a_pattern_of_the_file_counts_also_before_its_topics_exist():
     ("properties", "needed"), [(QUARANTINE, True), (QUARANTINE | {KEY: "1"}, False),
                                (VALIDATED, False)],
 )  # fmt: skip
-def test_the_brokers_are_looked_up_only_if_it_matters(properties, needed):
+def test_brokers_are_looked_up_only_if_a_topic_may_have_dead_letters(properties, needed):
     assert needs_brokers(plan_of(properties), {"orders": {}}) == needed

@@ -1,4 +1,4 @@
-"""The limit of open files."""
+"""The limit of open file descriptors."""
 
 import resource
 
@@ -15,7 +15,7 @@ def few():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_the_limit_becomes_the_highest_that_is_allowed(few):
+def test_the_soft_limit_is_raised_to_the_hard_limit(few):
     raise_descriptor_limit()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard

@@ -31,7 +31,7 @@ def command_in(output: str) -> list[list[str]]:
     return [shlex.split(line) for line in output.splitlines() if "penstock.local.produce" in line]
 
 
-def test_the_command_can_be_pasted_wherever_the_clone_is(capsys, monkeypatch):
+def test_the_command_can_be_pasted_for_any_path_of_the_clone(capsys, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/home/a b/pen$tock/.venv/bin/python")
     _greet(Path("f"), KAFKA, GATEWAY, CONSOLE, Path("/tmp/it's mine"), ["orders"])
 
@@ -56,12 +56,12 @@ def test_with_a_file_the_command_is_for_its_first_topic(capsys):
     assert command[3:] == ["127.0.0.1:2", "pay ments", "{}"]
 
 
-def test_a_file_that_names_no_topic_has_no_command(capsys):
+def test_for_a_file_without_topics_no_command_is_shown(capsys):
     _greet(Path("f"), KAFKA, GATEWAY, CONSOLE, None, [])
     assert command_in(capsys.readouterr().out) == []
 
 
-def test_topics_are_those_without_a_wildcard(tmp_path):
+def test_only_topics_without_a_wildcard_are_created(tmp_path):
     file = tmp_path / "f.properties"
     file.write_text(
         "upstream.bootstrap.servers=k:1\n"
@@ -73,14 +73,14 @@ def test_topics_are_those_without_a_wildcard(tmp_path):
     assert _named_topics(load_configuration(file)) == ["orders"]
 
 
-def test_a_topic_that_cannot_be_created_is_a_single_line(kafka, capsys):
+def test_a_topic_that_cannot_be_created_is_reported_in_a_single_line(kafka, capsys):
     _create_topics(kafka.bootstrap_servers, ["no topic", "dev-can-create-this"])
     assert capsys.readouterr().out.startswith("topic no topic is not created: ")
     _create_topics(kafka.bootstrap_servers, ["dev-can-create-this"])
     assert "already exists" in capsys.readouterr().out
 
 
-def test_dead_letter_topics_fit_a_cluster_of_one_broker(tmp_path):
+def test_dead_letter_topics_fit_a_cluster_of_a_single_broker(tmp_path):
     file = tmp_path / "penstock.properties"
     file.write_text(
         "upstream.bootstrap.servers=kafka:9092\n"
@@ -94,8 +94,8 @@ def test_dead_letter_topics_fit_a_cluster_of_one_broker(tmp_path):
     assert (plan.dead_letter_topic, plan.dead_letter_replicas) == ("orders.dead", 1)
 
 
-def test_a_file_that_is_saved_twice_in_a_moment_has_changed(tmp_path):
-    """A file system may give both the same time."""
+def test_a_file_that_is_saved_twice_at_once_has_changed(tmp_path):
+    """A file system may give both saves the same time."""
     file = tmp_path / "penstock.properties"
     file.write_text("a=1\n")
     before, seen = file.stat(), _saved(file)
@@ -105,7 +105,7 @@ def test_a_file_that_is_saved_twice_in_a_moment_has_changed(tmp_path):
 
 
 class Reloads:
-    """Stands for a gateway: what is reloaded is not the matter here."""
+    """Replaces a gateway: reloads themselves are not tested here."""
 
     def __init__(self):
         self.done = asyncio.Event()
@@ -139,7 +139,7 @@ async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_pa
 
 
 @pytest.mark.system
-async def test_a_class_whose_import_is_endless_holds_nothing_up(tmp_path):
+async def test_an_endless_import_of_a_class_does_not_delay_the_command(tmp_path):
     """Ctrl-C does not reach the process that imports it, which ends with the command."""
     file, pid = tmp_path / "penstock.properties", tmp_path / "pid"
     file.write_text("upstream.bootstrap.servers=k:1\n")
@@ -169,7 +169,7 @@ OTHERS = (Outcome.REFUSED, Outcome.POSTPONED, Outcome.FAILED)
     ("outcome", "is_observed"),
     [(outcome, False) for outcome in (*STORED, *OTHERS)] + [(outcome, True) for outcome in OTHERS],
 )
-def test_what_is_shown_for_a_person_is_not_logged_as_well(outcome, is_observed):
+def test_printed_refusals_are_not_logged_too(outcome, is_observed):
     verdict = PolicyVerdict(outcome=outcome, code=87, policy="p", message="no")
     event = _event(Refused("t", 0, "c", verdict, is_observed=is_observed))
     with pytest.raises(structlog.DropEvent):

@@ -34,7 +34,7 @@ def test_a_handler_of_other_code_is_replaced():
         assert ending.wait(30)
 
 
-def test_a_signal_ends_it_although_stderr_is_closed(monkeypatch):
+def test_a_signal_ends_the_process_even_if_stderr_is_closed(monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as broken, EndRequest() as ending:

@@ -1,4 +1,4 @@
-"""What a gateway has counted, as it serves it."""
+"""The counts of a gateway, read from its metrics."""
 
 from penstock.cli.checks.gateway_counts import count_lines, counts_of
 from penstock.configuration import Address
@@ -26,11 +26,11 @@ async def test_the_gateways_metrics_are_read():
     }
 
 
-def test_other_text_has_no_figures():
+def test_other_text_has_no_counts():
     assert counts_of("<html>", {"orders"}) == {}
 
 
-def test_the_lines_say_what_was_counted_where_and_since_when():
+def test_the_lines_have_the_counts_their_gateway_and_their_start():
     address = Address("127.0.0.1", 9100)
     text = (
         "process_start_time_seconds 1763719200.0\n"

@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_it_writes_a_new_folder_and_names_each_file(tmp_path, capsys):
+def test_init_writes_a_new_folder_and_names_each_file(tmp_path, capsys):
     folder = tmp_path / "a" / "new one"
 
     assert main(["init", str(folder)]) == 0
@@ -32,7 +32,7 @@ def test_it_writes_a_new_folder_and_names_each_file(tmp_path, capsys):
     assert f"cd '{folder}'" in output
 
 
-def test_without_a_folder_it_writes_here(tmp_path, capsys, monkeypatch):
+def test_without_a_folder_init_writes_to_the_current_folder(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0
     assert set(contents(tmp_path)) == NEW
@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_written_is_2(tmp_path, capsys):
     assert f"{tmp_path / 'file' / 'x'}: cannot be written" in capsys.readouterr().err
 
 
-def test_a_file_in_place_of_the_folder_is_named_with_what_to_do(tmp_path, capsys):
+def test_a_file_instead_of_the_folder_is_named_with_advice(tmp_path, capsys):
     file = tmp_path / "mine.properties"
     file.write_text("mine")
 
@@ -117,7 +117,7 @@ def test_check_and_pytest_pass_at_once(tmp_path):
 
 
 @pytest.mark.system
-def test_it_is_a_package_that_can_be_built(tmp_path):
+def test_the_project_is_a_package_that_can_be_built(tmp_path):
     project = tmp_path / "project"
     main(["init", str(project)])
     subprocess.run(

@@ -1,4 +1,4 @@
-"""What the log takes of a client that says too much."""
+"""Limits of log lines for long texts of clients."""
 
 import pytest
 import structlog
@@ -23,7 +23,7 @@ def limits(clock):
     return LogLimits(lambda: clock[0])
 
 
-def test_long_texts_are_cut(limits):
+def test_long_texts_are_truncated(limits):
     fields = {"event": "closing", "client_id": "c" * 30_000, "exception": "e" * 30_000, "n": 1}
     taken = limits(None, "info", fields)
     assert taken["client_id"] == "c" * FIELD_MAX + "..."
@@ -31,7 +31,7 @@ def test_long_texts_are_cut(limits):
     assert taken["n"] == 1
 
 
-def test_long_lists_are_cut(limits):
+def test_long_lists_are_truncated(limits):
     topics = [f"{number:0300}" for number in range(3_000)]
     taken = limits(None, "info", {"event": "refused", "topics": topics, "ids": (1, 2)})
     assert len(taken["topics"]) == ITEMS_MAX + 1

@@ -37,7 +37,7 @@ ENTRY_POINTS = "[penstock.policies]\namounts = acme_policies:Amounts\nbroken = a
 
 
 def wheel(folder, name="acme_policies", version="1.0"):
-    """Write a wheel as a build back end does."""
+    """Write a wheel as a build backend does."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": MODULE,
@@ -179,7 +179,7 @@ def test_without_named_policies(environment, file):
     assert penstock(environment, "policies", path).returncode == 2
 
 
-def test_the_example(environment):
+def test_the_example_of_an_installed_policy_works(environment):
     file = Path(__file__).parents[2] / "examples" / "named" / "gateway.properties"
     checked = penstock(environment, "check", file)
     assert (checked.returncode, checked.stderr) == (0, "")

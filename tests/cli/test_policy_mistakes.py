@@ -1,4 +1,4 @@
-"""Wrong names, rules, contracts and modes: errors at start that say where and what would be right."""
+"""Wrong names, rules, contracts and modes: errors at start with their place and a correction."""
 
 import pytest
 
@@ -349,7 +349,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("properties", "message"), MISTAKES, ids=[message for _, message in MISTAKES]
 )
-def test_it_is_an_error_at_start(folder, properties, message, capsys):
+def test_a_mistake_is_an_error_at_start(folder, properties, message, capsys):
     file = folder / "penstock.properties"
     lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **properties}
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -367,7 +367,7 @@ SLOW = """
 import time
 from pathlib import Path
 def wait_for(text):
-    while text not in Path({said!r}).read_text():
+    while text not in Path({output!r}).read_text():
         time.sleep(0.01)
 wait_for("loading the policies")
 class P:
@@ -377,16 +377,16 @@ class P:
 
 
 @pytest.mark.parametrize("command", [["check"], ["explain", "--topic", "t", "--value", "v"]])
-def test_a_policy_that_takes_long_is_said_while_it_does(command, tmp_path, monkeypatch):
-    """The policy waits for what it is said: a command that says nothing does not end."""
-    said = tmp_path / "said"
-    (tmp_path / "slow.py").write_text(SLOW.format(said=str(said)))
+def test_a_slow_policy_is_reported_while_it_is_loaded(command, tmp_path, monkeypatch):
+    """The policy waits for the message: without a message the command does not end."""
+    output = tmp_path / "said"
+    (tmp_path / "slow.py").write_text(SLOW.format(output=str(output)))
     file = tmp_path / "penstock.properties"
     file.write_text(
         "upstream.bootstrap.servers=none:1\nrecord.validator.classes=slow.P\n"
         "policy.timeout.ms=7000\n"
     )
     monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
-    with said.open("w", buffering=1) as errors:
+    with output.open("w", buffering=1) as errors:
         monkeypatch.setattr("sys.stderr", errors)
         assert main([command[0], str(file), *command[1:]]) == 0

@@ -1,4 +1,4 @@
-"""What others wrote, and a terminal would obey."""
+"""Texts of others that would control a terminal."""
 
 import pytest
 

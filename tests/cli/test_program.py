@@ -21,7 +21,7 @@ from tests.gateways import PENSTOCK, write_configuration
 pytestmark = pytest.mark.system
 
 SLOW = {"uvloop", "aiokafka", "confluent_kafka", "kio", "pyspark", "pandas", "pyarrow", "jgo"}
-"""Libraries that take long to import; each is needed by some commands only."""
+"""Libraries that are slow to import; each is needed by some commands only."""
 IMPORTED_BY = """
 import json, sys
 from penstock.cli import main
@@ -81,7 +81,7 @@ def test_a_commands_line_in_the_help_begins_its_own_help(name):
     assert module.__doc__.splitlines()[0] == COMMANDS[name]
 
 
-def test_version():
+def test_version_has_the_versions_of_its_parts():
     done = subprocess.run(
         [*PENSTOCK, "--version"], capture_output=True, text=True, timeout=60, check=False
     )
@@ -137,7 +137,7 @@ def test_version_ends_without_an_error_if_its_reader_has_ended(monkeypatch):
         (["check", "f", "g"], "unrecognized arguments: g\n"),
     ],
 )
-def test_an_unknown_option_is_an_error_of_its_command_with_what_was_meant(arguments, hint, capsys):
+def test_an_unknown_option_is_an_error_of_its_command_with_a_suggestion(arguments, hint, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -149,7 +149,7 @@ def test_an_unknown_option_is_an_error_of_its_command_with_what_was_meant(argume
 
 @pytest.mark.parametrize("arguments", [["audit"], ["suggest", "--topic", "t"], ["check"]])
 @pytest.mark.parametrize("servers", ["nowhere", "a:70000", "a:1,b", ""])
-def test_a_wrong_address_names_the_option_that_it_was_given_with(arguments, servers, capsys):
+def test_the_error_about_a_wrong_address_names_its_option(arguments, servers, capsys):
     with pytest.raises(SystemExit) as ended:
         main([arguments[0], "f", *arguments[1:], "--bootstrap-server", servers])
     assert ended.value.code == 2

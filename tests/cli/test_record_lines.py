@@ -28,7 +28,7 @@ def test_each_line_is_a_record(tmp_path):
     ]
 
 
-def test_a_byte_order_mark_and_half_a_character(tmp_path):
+def test_byte_order_marks_and_lone_surrogates_are_read(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"value": "\\ud800", "key": {"a": "\\udfff"}}\r\n')
     [(_, _, record)] = read(path)
@@ -56,7 +56,7 @@ def test_a_byte_order_mark_and_half_a_character(tmp_path):
         ('{"headers": [{"key": "a", "value_base64": "secret!"}]}', "value_base64 must be base64"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_line_is_said_without_its_contents(tmp_path, text, message):
+def test_the_error_about_an_invalid_line_does_not_contain_the_line(tmp_path, text, message):
     path = tmp_path / "records.jsonl"
     path.write_text('{"value": "x"}\n' + text)
     with pytest.raises(ConfigurationError, match=message) as raised:
@@ -65,7 +65,7 @@ def test_what_is_wrong_with_a_line_is_said_without_its_contents(tmp_path, text, 
     assert "secret" not in str(raised.value)
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files_are_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="none: cannot be read: No such file"):
         read(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")

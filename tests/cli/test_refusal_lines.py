@@ -1,4 +1,4 @@
-"""What `penstock dev` prints of a refusal."""
+"""The lines that `penstock dev` prints for refusals."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_stored_records_have_no_error_code():
     assert refusal_lines(stored)[0] == "quarantined orders-0 for app: by policy.Orders"
 
 
-def test_not_all_records():
+def test_a_line_has_the_number_of_refused_records_of_a_batch():
     assert refusal_lines(refused(*"abcdefg"))[-1] == "    and 2 more records"
 
 

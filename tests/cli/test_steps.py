@@ -1,4 +1,4 @@
-"""The steps of a command that takes a while to start."""
+"""The steps of a command with a slow start."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from penstock.cli.output.steps import StepLines
 
 
-def test_a_step_prints_its_begin_and_duration(capsys):
+def test_a_step_prints_its_start_and_duration(capsys):
     with StepLines().step("starting Kafka"):
         assert capsys.readouterr().out == "starting Kafka ...\n"
     assert re.fullmatch(r"  done in \d+\.\d s\n", capsys.readouterr().out)

@@ -102,7 +102,7 @@ def test_the_same_warning_is_not_repeated_at_once(clock, capsys):
     ]  # fmt: skip
 
 
-def test_figures_are_published_now_and_then_and_at_the_end(clock):
+def test_counts_are_published_periodically_and_at_the_end(clock):
     published = []
     with lines(clock, lambda: published.append(clock.now)) as shown:
         for _ in range(12):
@@ -120,6 +120,6 @@ def test_a_file_that_cannot_be_written_does_not_end_a_stream(clock, capsys):
     assert "warning: metrics cannot be written: No space left on device" in capsys.readouterr().err
 
 
-def test_a_message_stays_in_its_line():
+def test_a_message_stays_on_its_line():
     assert one_line("a\nbatch 7: 0 refused\r\x1b[2J") == "a batch 7: 0 refused  [2J"
     assert len(one_line("x" * 1000)) == 203

@@ -30,7 +30,7 @@ def run(*arguments):
     return cli.main([str(argument) for argument in ("suggest", *arguments)])
 
 
-def test_a_file_of_records(file, lines, tmp_path, capsys):
+def test_suggestions_from_a_file_of_records(file, lines, tmp_path, capsys):
     out = tmp_path / "out"
     before = file.read_text()
     assert run(file, "--topic", "t", "--input", lines, "--output", out) == 0
@@ -69,7 +69,7 @@ def test_suggestions_from_a_sample_are_counted_over_all_records(file, tmp_path, 
     assert {reason["policy"] for reason in found["reasons"]} <= {"t-schema", "t-rules"}
 
 
-def test_no_more_than_the_limit(file, lines, capsys):
+def test_no_more_records_than_the_limit_are_read(file, lines, capsys):
     assert run(file, "--topic", "t", "--input", lines, "--limit", 7) == 0
     assert "topic t: 7 records" in capsys.readouterr().out
 
@@ -87,7 +87,7 @@ def test_wrong_arguments(file, arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_a_topic_of_the_cluster(file, kafka, capsys):
+def test_suggestions_from_a_topic_of_the_cluster(file, kafka, capsys):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     name = "suggest-orders"
     create_topic(admin, name, 2)
@@ -108,7 +108,7 @@ def test_a_topic_of_the_cluster(file, kafka, capsys):
     assert "suggest-none" in capsys.readouterr().err
 
 
-def test_an_unavailable_cluster(file, capsys, monkeypatch):
+def test_an_unavailable_cluster_is_3(file, capsys, monkeypatch):
     from penstock.cluster import offsets
     from penstock.cluster.errors import ClusterError
 

@@ -48,7 +48,7 @@ class Systemd:
                 return message
 
     def is_silent(self) -> bool:
-        """Whether there is no unread message."""
+        """Return whether there is no unread message."""
         self._socket.setblocking(False)
         try:
             self._socket.recv(4096)
@@ -98,7 +98,7 @@ def test_a_gateway_notifies_systemd_of_start_reload_and_stop(systemd, gateway, m
     assert systemd.receive() == {"STOPPING": "1", "STATUS": "answering requests in flight"}
 
 
-async def test_the_variables_of_systemd_are_not_handed_on(systemd):
+async def test_the_variables_of_systemd_are_not_passed_to_child_processes(systemd):
     environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "1", "HOME": "/"}
     Notifications(environment).close()
     assert environment == {"HOME": "/"}
@@ -133,7 +133,7 @@ async def test_the_end_of_the_last_concurrent_reload_counts(systemd):
     notifications.close()
 
 
-async def test_a_reload_that_ends_after_the_stop_does_not_say_ready(systemd):
+async def test_a_reload_that_ends_after_the_stop_does_not_send_ready(systemd):
     notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
     with notifications.reloading():
         notifications.stopping()
@@ -143,7 +143,7 @@ async def test_a_reload_that_ends_after_the_stop_does_not_say_ready(systemd):
     assert systemd.is_silent()
 
 
-async def test_messages_are_sent_once_systemd_has_room(systemd):
+async def test_messages_are_sent_once_the_socket_of_systemd_has_room(systemd):
     notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
     sent = 2 + int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
     for number in range(sent):

@@ -1,5 +1,4 @@
-"""`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, "
-"keys."""
+"""`penstock top`: exit codes, messages, printing once without a terminal; keys on a terminal."""
 
 import contextlib
 import http.server
@@ -28,7 +27,7 @@ TOKEN = "a-token"
 
 
 class Gateway:
-    """Answers as a gateway's console."""
+    """Responds like a gateway's console."""
 
     def __init__(self, token=None):
         gateway = self
@@ -98,7 +97,7 @@ def top(tmp_path, gateway):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--once"]])
-def test_off_a_terminal_it_prints_once(top, gateway, arguments):
+def test_without_a_terminal_top_prints_once(top, gateway, arguments):
     done = top(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1234/s, 10M" in done.stdout
@@ -129,7 +128,7 @@ def test_an_unavailable_gateway_is_3(top):
     assert "Traceback" not in done.stderr
 
 
-def test_the_token_of_the_file(top, gateway, tmp_path):
+def test_the_token_of_the_file_is_sent(top, gateway, tmp_path):
     gateway.token = TOKEN
     (tmp_path / "secret").write_text(TOKEN)
     assert top(**{"metrics.listener.token": "${file:secret}"}).returncode == 0
@@ -154,7 +153,7 @@ def test_a_wildcard_address_is_this_machine(top, gateway):
 
 
 @pytest.mark.parametrize("every", ["0", "nan", "-1"])
-def test_too_often_is_2(top, every):
+def test_too_short_an_interval_is_2(top, every):
     assert top("--every", every).returncode == 2
 
 
@@ -189,7 +188,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def read_to_the_end(self):
-        """Read what is written until the process ends: it blocks if nobody reads."""
+        """Read the output until the process ends: a process blocks if its output is not read."""
         deadline = time.monotonic() + 60
         while True:
             is_over = self.process.poll() is not None
@@ -200,7 +199,7 @@ class Terminal:
             assert time.monotonic() < deadline
 
     def end(self):
-        """Give the exit code."""
+        """Return the exit code."""
         self.read_to_the_end()
         os.close(self.master)
         os.close(self.slave)
@@ -209,14 +208,14 @@ class Terminal:
 
 @pytest.fixture
 def watched(tmp_path, gateway):
-    """Runs the command in terminals, before the gateway."""
+    """Runs the command in terminals that are closed before the gateway."""
     listener = {"metrics.listener": f":{gateway.port}"}
     file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, listener)
     return lambda *arguments: Terminal(*PENSTOCK, "top", str(file), *arguments)
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
-def test_on_a_terminal_it_runs_until_q(watched, gateway, key):
+def test_on_a_terminal_top_runs_until_q(watched, gateway, key):
     terminal = watched("--every", "0.5")
     terminal.wait_for("q ends")
     gateway.show(state(refusals={"rows": [row("another reason")], "others": 0}))
@@ -232,7 +231,7 @@ def test_on_a_terminal_it_runs_until_q(watched, gateway, key):
     assert terminal.end() == 0
 
 
-def test_a_signal_at_any_moment_ends_it(watched):
+def test_a_signal_at_any_moment_ends_top(watched):
     terminals = [watched("--every", "0.5") for _ in range(4)]
     for number, terminal in enumerate(terminals):
         terminal.wait_for("q ends")
@@ -290,7 +289,9 @@ def test_sigterm_restores_the_terminal(watched):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_characters_that_the_terminal_cannot_write(top, gateway, monkeypatch, encoding):
+def test_characters_that_the_terminal_cannot_encode_are_replaced(
+    top, gateway, monkeypatch, encoding
+):
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     gateway.show(state(refusals={"rows": [row("東京")], "others": 0}))
     done = top()

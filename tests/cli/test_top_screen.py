@@ -1,4 +1,4 @@
-"""The screen of `penstock top`: what fits, and nothing that a terminal obeys."""
+"""The screen of `penstock top` fits the terminal, and has no control characters."""
 
 import io
 
@@ -59,7 +59,7 @@ def drawn(shown, width=80, height=24, trouble=""):
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50), (60, 16), (200, 24)])
-def test_it_fits(width, height):
+def test_the_screen_fits_any_terminal(width, height):
     rows = [row("x" * 300, topic="t" * 249, id=number) for number in range(300)]
     troubles = [f"broker {number} cannot be reached: {'y' * 200}" for number in range(9)]
     shown = state(
@@ -74,7 +74,7 @@ def test_it_fits(width, height):
     assert "q ends" in lines[-1]
 
 
-def test_the_figures():
+def test_the_counts_are_shown():
     text = drawn(state())
     assert "penstock kafka-gateway-1  ready  up 3 h  PLAINTEXT://0.0.0.0:9192" in text
     assert "100/s" in text
@@ -100,11 +100,11 @@ def test_stored_records_are_labelled():
     assert "quarantined: no" in drawn(state(refusals={"rows": rows, "others": 0}))
 
 
-def test_a_gateway_without_refusals():
+def test_a_gateway_without_refusals_is_shown():
     assert "Nothing has been refused." in drawn(state(refusals={"rows": [], "others": 0}))
 
 
-def test_problems_and_a_failed_reload():
+def test_problems_and_a_failed_reload_are_shown():
     text = drawn(state(reload={"at": 0.0, "worked": False, "why_not": "x"}), trouble="it is away")
     assert "reload failed" in text
     assert "! it is away" in text
@@ -121,14 +121,14 @@ def test_control_characters_are_replaced(text):
     assert text not in drawn(shown, width=120, trouble=text)
 
 
-def test_markup_is_text():
+def test_markup_is_shown_as_text():
     rows = [row("[red]x[/red] [link=http://evil]", topic="[bold]")]
     shown = drawn(state(refusals={"rows": rows, "others": 0}), width=120)
     assert "[red]x[/red]" in shown
     assert "[bold]" in shown
 
 
-def test_printed_once_without_a_last_line():
+def test_the_screen_printed_once_has_no_line_of_keys():
     output = io.StringIO()
     Console(file=output, width=80).print(screen(state(), 80, None))
     assert "q ends" not in output.getvalue()

@@ -1,4 +1,4 @@
-"""What a broker answers is held within bounds, and worked on in slices."""
+"""Responses of brokers are held within bounds, and processed in slices."""
 
 import asyncio
 import datetime
@@ -37,7 +37,7 @@ class Places:
 
 @dataclass
 class Loop(Talk):
-    """A conversation on an event loop whose turns are taken by hand."""
+    """A session on an event loop whose turns the test runs."""
 
     addresses = Places()
     calls: deque = field(default_factory=deque)
@@ -60,7 +60,7 @@ def numbered(frame, number):
     return frame[:4] + number.to_bytes(4, "big") + frame[8:]
 
 
-def test_a_long_answer_is_changed_in_slices_and_those_behind_it_wait():
+def test_a_long_response_is_changed_in_slices_and_later_responses_wait():
     talk = Loop()
     talk.session.client_data(find_coordinators(1) + other(2) + find_coordinators(3))
     long = numbered(coordinators(10_000, brokers=2), 1)
@@ -89,7 +89,7 @@ def test_a_long_answer_is_changed_in_slices_and_those_behind_it_wait():
     assert talk.session.held_bytes == 0
 
 
-def test_an_answer_counts_as_it_comes_and_not_as_it_is_announced():
+def test_a_response_counts_by_its_received_bytes_and_not_by_its_announced_size():
     talk = Loop()
     talk.session.client_data(find_coordinators(1))
     head = (2**26).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -103,7 +103,7 @@ def test_an_answer_counts_as_it_comes_and_not_as_it_is_announced():
     assert talk.session.held_bytes < 10_000
 
 
-def test_an_answer_that_is_collected_has_a_largest_size():
+def test_the_size_of_a_collected_response_is_limited():
     talk = Loop()
     talk.session.client_data(find_coordinators(1) + other(2))
     head = (COLLECTED_MAX_BYTES + 1).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -111,7 +111,7 @@ def test_an_answer_that_is_collected_has_a_largest_size():
         talk.session.upstream_data(head)
 
 
-def test_one_that_is_streamed_may_be_larger():
+def test_a_streamed_response_may_be_larger():
     talk = Loop()
     talk.session.client_data(other(1))
     data = (COLLECTED_MAX_BYTES + 1).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes(9)
@@ -119,7 +119,7 @@ def test_one_that_is_streamed_may_be_larger():
     assert talk.client.take() == data
 
 
-def test_work_ends_with_its_connection():
+def test_work_on_a_response_ends_with_its_connection():
     talk = Loop()
     talk.session.client_data(find_coordinators(1))
     talk.session.upstream_data(numbered(coordinators(10_000), 1))
@@ -130,7 +130,7 @@ def test_work_ends_with_its_connection():
     assert not talk.session.is_answering
 
 
-def test_an_answer_that_turns_out_to_be_unreadable_closes_the_connection():
+def test_an_unreadable_response_closes_the_connection():
     talk = Loop()
     talk.session.client_data(find_coordinators(1))
     frame = numbered(coordinators(10_000), 1)
@@ -166,7 +166,7 @@ def test_share_fetch_is_streamed_without_addresses():
     assert talk.client.take() == answer(8)
 
 
-def test_share_fetch_of_many_partitions_is_walked_in_slices():
+def test_share_fetch_of_many_partitions_is_read_in_slices():
     talk = Loop()
     talk.session.client_data(share_fetch(7) + other(8))
     frame = numbered(small_partitions(10_000), 7)
@@ -185,7 +185,7 @@ def test_share_fetch_of_many_partitions_is_walked_in_slices():
     assert turns > 15
 
 
-def test_names_of_topics_count_and_are_forgotten():
+def test_cached_topic_names_count_as_held_memory_and_are_forgotten():
     talk = Loop()
     for number in range(500):
         talk.session.topics.put(f"topic-{number}", number)
@@ -204,7 +204,7 @@ def test_names_are_not_forgotten_while_a_request_needs_them():
 
 
 @pytest.mark.parametrize("size", [12, 40, -1, None])
-def test_a_request_that_began_before_the_first_policy_is_not_forwarded_on(size):
+def test_a_request_that_began_before_the_first_policy_is_not_forwarded_further(size):
     talk = Loop(judged=frozenset())
     talk.session.client_data(produce(1, "judged")[:size])
     assert not talk.session.policies_changed()
@@ -212,7 +212,7 @@ def test_a_request_that_began_before_the_first_policy_is_not_forwarded_on(size):
     assert talk.session.policies_changed() == (size is not None)
 
 
-def test_other_requests_are_none_of_the_policies_business():
+def test_requests_without_records_are_forwarded_when_policies_are_loaded():
     talk = Loop(judged=frozenset())
     talk.session.client_data(other(1)[:-1])
     talk.judged = frozenset({"judged"})
@@ -244,7 +244,7 @@ class Handling(Loop):
         return True
 
 
-def test_what_a_handler_holds_counts_until_its_response_is_sent():
+def test_memory_that_a_handler_holds_counts_until_its_response_is_sent():
     names = [f"c{number}" for number in range(50)]
     once = written(described(4, (2, "t", 0, names)))
     head, result = once[8:13], once[14:-1]

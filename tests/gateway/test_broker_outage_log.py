@@ -1,4 +1,4 @@
-"""A broker that is away has a line a minute, however many clients try to reach it."""
+"""An unavailable broker is logged once a minute, however many clients try to connect to it."""
 
 from structlog.testing import capture_logs
 
@@ -16,7 +16,7 @@ class Clock:
         return self.now
 
 
-def test_a_broker_has_a_line_a_minute_with_the_attempts_since_the_last():
+def test_an_outage_has_a_log_line_a_minute_with_the_attempts_since_the_last_line():
     clock = Clock()
     outages = BrokerOutageLog(clock)
     with capture_logs() as lines:
@@ -38,7 +38,7 @@ def test_each_broker_has_its_own_line():
     assert [line["address"] for line in lines] == ["one:9092", "two:9092"]
 
 
-def test_its_return_is_told_once_and_the_next_outage_at_once():
+def test_the_return_of_a_broker_is_logged_once_and_the_next_outage_at_once():
     clock = Clock()
     outages = BrokerOutageLog(clock)
     with capture_logs() as lines:
@@ -55,7 +55,7 @@ def test_its_return_is_told_once_and_the_next_outage_at_once():
     assert later == first
 
 
-def test_a_broker_that_takes_every_other_connection_has_few_lines_too():
+def test_a_broker_that_accepts_every_other_connection_has_few_log_lines_too():
     clock = Clock()
     outages = BrokerOutageLog(clock)
     with capture_logs() as lines:
@@ -67,7 +67,7 @@ def test_a_broker_that_takes_every_other_connection_has_few_lines_too():
     assert [line.get("attempts") for line in lines[4:6]] == [59, 1]
 
 
-def test_addresses_that_never_return_are_not_kept_for_ever():
+def test_addresses_that_never_return_are_forgotten():
     outages = BrokerOutageLog(Clock())
     with capture_logs():
         for number in range(2 * ADDRESSES_MAX):

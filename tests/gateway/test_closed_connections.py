@@ -1,4 +1,4 @@
-"""What was made for a connection is free when that is closed, without the garbage collector."""
+"""The objects of a connection are freed when it is closed, without the garbage collector."""
 
 import asyncio
 import gc
@@ -58,7 +58,7 @@ async def send_and_close(address, sent, *, answered):
 
 
 @pytest.mark.parametrize("ends", ["at once", "halfway", "answered"])
-def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, uncollected):
+def test_no_object_waits_for_the_garbage_collector(ends, kafka, topic, tmp_path, made, uncollected):
     frame = produce_frame(topic(), encode_batch(values(b"good", b"bad")))
     sent = {"at once": b"", "halfway": unfinished(2**20), "answered": frame}[ends]
     properties = {"record.validator.classes": "policies.Judges"}

@@ -1,4 +1,4 @@
-"""Which connections of clients are closed, and that all are checked within a second."""
+"""Idle connections are closed, and all connections are checked within a second."""
 
 import asyncio
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ class Connection:
     ],
     ids=["just used", "idle", "may still begin", "does not begin", "long established"],
 )
-def test_idle_connections_and_those_that_do_not_begin_are_closed(connection, is_closed):
+def test_idle_connections_and_connections_that_never_begin_are_closed(connection, is_closed):
     close_idle([connection], now=100.0, max_idle_s=60.0)
     assert connection.closed == is_closed
 

@@ -1,4 +1,4 @@
-"""What a broker sends is not read while memory is short; and everyone gets an answer in the end."""
+"""Responses of brokers are not read while memory is short; every client gets its response."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ BUDGET = 4 * MIB
 
 
 class Server(Loop):
-    """What connections need of a gateway, before a broker that sends what it is given."""
+    """The parts of a gateway that connections need, before a broker that sends given bytes."""
 
     request_max_bytes = 100 * MIB
 
@@ -88,7 +88,7 @@ async def settled(measure) -> None:
         await asyncio.sleep(0.005)
 
 
-def test_answers_that_never_end_are_held_up_to_the_budget_and_one_of_them_beyond():
+def test_endless_responses_are_held_up_to_the_budget_and_a_single_response_beyond():
     size = 30 * MIB
     head = size.to_bytes(4, "big") + (7).to_bytes(4, "big")
     parts = [head, *[bytes(MIB)] * 29]
@@ -106,7 +106,7 @@ def test_answers_that_never_end_are_held_up_to_the_budget_and_one_of_them_beyond
     uvloop.run(run())
 
 
-def test_answers_that_together_are_more_than_the_budget_come_in_turn():
+def test_responses_that_exceed_the_budget_together_are_sent_in_turn():
     frame = numbered(coordinators(200_000, brokers=3), 7)
     assert len(frame) > BUDGET
 
@@ -129,7 +129,7 @@ def test_answers_that_together_are_more_than_the_budget_come_in_turn():
 
 
 class AnsweringServer(Server):
-    """Its broker answers each request, after the other."""
+    """Its broker responds to each request in turn."""
 
     async def _serve(self, reader, writer):
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -141,7 +141,7 @@ class AnsweringServer(Server):
         writer.close()
 
 
-def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
+def test_many_responses_over_each_connection_are_sent_in_turn():
     frame = numbered(coordinators(20_000, brokers=3), 7)
 
     async def run():
@@ -168,7 +168,7 @@ def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
     uvloop.run(run())
 
 
-def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
+def test_a_client_that_does_not_read_its_response_is_closed_and_others_get_theirs():
     frame = numbered(coordinators(200_000, brokers=3), 7)
 
     async def run():

@@ -1,7 +1,7 @@
-"""Histories in which a gateway of an older version shares the state of producers with newer ones.
+"""Histories in which a gateway of an older version shares the state of producers with newer gateways.
 
-It does not announce its interceptors, writes no record that fences, and takes each record for one
-that counts (`producer_state.fences`).
+The older gateway does not announce its interceptors, writes no record that fences, and counts
+each record (`producer_state.fences`).
 """
 
 from dataclasses import replace
@@ -30,10 +30,10 @@ class OlderFences(Fences):
 
 
 class OlderProducers(Producers):
-    """Producers of a gateway that knows nothing of fences."""
+    """Producers of a gateway that does not know fences."""
 
     calls = 0
-    """How many calls of such gateways there are now, one in the other."""
+    """The depth of nested calls of such gateways."""
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
@@ -58,7 +58,7 @@ class OlderProducers(Producers):
 
 @pytest.fixture
 def world(monkeypatch):
-    """Makes histories in which every other gateway is older."""
+    """Creates histories in which every other gateway is older."""
 
     def fences():
         return OlderFences() if OlderProducers.calls else Fences()
@@ -84,7 +84,7 @@ def world(monkeypatch):
 
 
 @pytest.mark.thorough
-def test_with_the_same_interceptors_nothing_is_lost(world):
+def test_with_the_same_interceptors_no_record_is_lost(world):
     played = 0
     for seed in SEEDS:
         made = world(seed, switches=False)
@@ -95,6 +95,6 @@ def test_with_the_same_interceptors_nothing_is_lost(world):
 
 
 def test_while_interceptors_change_a_record_can_be_lost(world):
-    """Operations says to upgrade first. A newer version of the other gateway would find it."""
+    """docs/operations.md says to upgrade first. A newer version would detect the change."""
     with pytest.raises(AssertionError, match="lost"):
         world(LOSES, switches=True).walk()

@@ -1,4 +1,4 @@
-"""Policies are loaded: what is found out about them beside their workers."""
+"""The loading of policies, apart from their workers."""
 
 import asyncio
 import time

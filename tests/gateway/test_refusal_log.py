@@ -1,4 +1,4 @@
-"""What is refused, and what would be, has a line of its own in the log."""
+"""Refusals, and those that an observing policy would make, have log lines."""
 
 from dataclasses import replace
 
@@ -27,7 +27,9 @@ LATER = PolicyVerdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="
         (failed("a.V", "raised"), 3, True, "policy would fail", "warning"),
     ],
 )
-def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed, event, level):
+def test_refusals_and_observed_refusals_are_logged_differently(
+    verdict, partition, is_observed, event, level
+):
     watched = []
     with capture_logs() as lines:
         entry = Refused("t", partition, "client", verdict, is_observed=is_observed)
@@ -39,7 +41,7 @@ def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed,
     assert watched == [entry]
 
 
-def test_a_batch_whose_client_is_gone_is_nobodys_failure():
+def test_a_batch_of_a_disconnected_client_is_not_logged_as_a_failure():
     watched = []
     with capture_logs() as lines:
         RefusalLog(watched.append).report(Refused("t", 3, "client", abandoned("a.V")))
@@ -50,7 +52,7 @@ def test_a_batch_whose_client_is_gone_is_nobodys_failure():
     assert watched == []
 
 
-def test_what_would_be_refused_takes_no_line_from_what_is():
+def test_observed_refusals_use_no_log_lines_of_refusals():
     with capture_logs() as lines:
         log = RefusalLog()
         for _ in range(50):

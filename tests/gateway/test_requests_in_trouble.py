@@ -1,4 +1,4 @@
-"""Requests in trouble: damaged, abandoned, not read for, refused as a whole, without permission."""
+"""Requests in trouble: damaged, abandoned, forbidden, refused as a whole, or before a read."""
 
 import asyncio
 import time
@@ -17,17 +17,17 @@ from tests.gateway.produce.test_intercepted_batches import (
     codes,
     observe_from_now_on,
     pipelined,
-    refused_answer,
+    refused_response,
     request,
     two_partitions,
 )
-from tests.gateway.sessions.test_session import produce_answer
+from tests.gateway.sessions.test_session import produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
 
 class Shared:
-    """The shared log; reads end as told."""
+    """The shared log; reads end as the test says."""
 
     topic = "__penstock_producer_state"
 
@@ -61,8 +61,8 @@ async def settle():
         await asyncio.sleep(0)
 
 
-async def test_a_batch_behind_one_that_was_not_read_for_does_not_go_first():
-    """R1 told 7 (the log could not be read); R2, read for a moment later, must not be stored."""
+async def test_a_batch_does_not_overtake_a_batch_before_whose_decision_the_log_was_not_read():
+    """Request 1 gets 7 (the log was unreadable); request 2, a moment later, must not be stored."""
     talk = InCluster(False, True)
     talk.session.client_data(request(1, batch(b"a")) + request(2, batch(b"b", first=1)))
     await settle()
@@ -70,7 +70,7 @@ async def test_a_batch_behind_one_that_was_not_read_for_does_not_go_first():
         talk.decide()
     await settle()
     if talk.broker.data:
-        talk.answer_questions()  # the broker knows nothing of the producer
+        talk.respond_with_last_sequence()  # the broker knows nothing of the producer
         await settle()
     assert batch(b"b", first=1) not in talk.broker.data
 
@@ -89,7 +89,7 @@ async def test_topics_without_interceptors_do_not_wait_for_the_log_with_topic_id
     assert talk.shared_producers.reads == 0
 
 
-async def test_topics_without_interceptors_go_on_while_the_log_is_away():
+async def test_topics_without_interceptors_continue_while_the_log_is_unavailable():
     topic_id = UUID(int=77)
     talk = InCluster(False)
     talk.judged = frozenset({"other"})
@@ -100,10 +100,10 @@ async def test_topics_without_interceptors_go_on_while_the_log_is_away():
     assert talk.broker.data == frame
 
 
-def test_a_damaged_header_is_not_believed():
-    """A batch whose base sequence was damaged on its way: 65 became 1. It comes again, right."""
+def test_sequence_numbers_of_a_damaged_header_are_not_used():
+    """The base sequence of a batch was damaged in transit: 65 became 1. The retry is correct."""
     talk = pipelined(None, first=64)
-    talk.session.upstream_data(produce_answer(65, "judged"))
+    talk.session.upstream_data(produce_response(65, "judged"))
     codes(talk)
     talk.broker.take()
     data = bytearray(batch(b"v", first=65))
@@ -117,16 +117,16 @@ def test_a_damaged_header_is_not_believed():
         while talk.verdicts:
             talk.decide()
         if talk.broker.take():
-            talk.session.upstream_data(produce_answer(n, "judged"))
+            talk.session.upstream_data(produce_response(n, "judged"))
         reported += codes(talk)
     assert reported[-1] == 0, reported
 
 
-def test_a_damaged_header_is_no_known_batch():
-    """3 became 1, and 1 is stored: the client is told success of what is stored nowhere."""
+def test_a_batch_with_a_damaged_header_is_not_a_known_batch():
+    """3 became 1, and 1 is stored: the client would get a success for an unstored batch."""
     talk = pipelined(*[None] * 3)
     for n in (1, 2, 3):
-        talk.session.upstream_data(produce_answer(n, "judged"))
+        talk.session.upstream_data(produce_response(n, "judged"))
     codes(talk)
     talk.broker.take()
     data = bytearray(batch(b"new", first=3))
@@ -137,9 +137,9 @@ def test_a_damaged_header_is_no_known_batch():
     assert codes(talk) == [2]
 
 
-def test_a_damaged_epoch():
+def test_a_damaged_epoch_does_not_fence_the_producer():
     talk = pipelined(None)
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     codes(talk)
     talk.broker.take()
     data = bytearray(batch(b"v", first=1))
@@ -151,30 +151,30 @@ def test_a_damaged_epoch():
     while talk.verdicts:
         talk.decide()
     if talk.broker.data:
-        talk.session.upstream_data(produce_answer(3, "judged"))
+        talk.session.upstream_data(produce_response(3, "judged"))
     assert codes(talk) == [0]
 
 
-def test_one_who_may_not_write_does_not_end_the_producer_of_another():
+def test_a_client_without_write_rights_does_not_fence_the_producer_of_another_client():
     talk = pipelined(None)
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     codes(talk)
     other = Intercepted(talk.producers)
     other.session.client_data(request(1, batch(b"x", epoch=30_000)))
     other.decide()
-    other.session.upstream_data(refused_answer(1, 29))
+    other.session.upstream_data(refused_response(1, 29))
     assert codes(other) == [29]
     talk.session.client_data(request(2, batch(b"v", first=1)))
     while talk.verdicts:
         talk.decide()
     talk.broker.take()
     if not talk.client.data:
-        talk.session.upstream_data(produce_answer(2, "judged"))
+        talk.session.upstream_data(produce_response(2, "judged"))
     assert codes(talk) == [0]
 
 
 class Mixed(Intercepted):
-    """One topic has an interceptor, the other one a validator only."""
+    """A topic has an interceptor, the other topic only a validator."""
 
     def intercepts(self, topic):
         return topic == "judged"
@@ -185,11 +185,11 @@ class Mixed(Intercepted):
         return TopicPlan(topic=topic, validators=("v",))
 
 
-def test_scope_request_reaches_topics_without_interceptors():
+def test_scope_request_refuses_topics_without_interceptors_too():
     talk = Mixed()
     talk.policies = talk.policies._replace(whole_request=True)
     pipelined(None, None, talk=talk)
-    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     codes(talk)
     talk.broker.take()
     frame = request_frame(
@@ -201,7 +201,7 @@ def test_scope_request_reaches_topics_without_interceptors():
     assert talk.broker.take() == b"", "one is told to come again, the other is stored"
 
 
-def test_scope_request_when_a_decision_is_not_kept():
+def test_scope_request_sends_no_batch_if_a_decision_is_not_stored():
     talk = Intercepted()
     late = []
     talk.producers = Producers(now=time.time, keep=lambda k, r, d: late.append(d))
@@ -213,7 +213,7 @@ def test_scope_request_when_a_decision_is_not_kept():
     assert talk.broker.take() == b"", "partition 0 is told 7, partition 1 is stored"
 
 
-def test_scope_request_tells_no_failure_of_what_is_stored():
+def test_scope_request_returns_no_error_for_stored_batches():
     talk = Intercepted()
     talk.policies = talk.policies._replace(whole_request=True)
     talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
@@ -232,7 +232,7 @@ def test_scope_request_tells_no_failure_of_what_is_stored():
     assert {i: a.error_code for (_, i), a in answers.items()} == {0: 0, 1: 87}
 
 
-def test_strip_does_not_make_a_damaged_batch_right():
+def test_strip_does_not_repair_the_checksum_of_a_damaged_batch():
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))  # translate: the topic is remembered
@@ -246,9 +246,9 @@ def test_strip_does_not_make_a_damaged_batch_right():
     assert later.broker.take() == frame, "its checksum is not made right"
 
 
-def test_acks_0_what_was_held_back_is_not_stored():
+def test_acks_0_delayed_batches_are_not_stored():
     talk = pipelined(None, None)
-    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     codes(talk)
     talk.broker.take()
     # number 1 waits to come again; number 2 decided before that, held back at its turn
@@ -262,7 +262,7 @@ def test_acks_0_what_was_held_back_is_not_stored():
     assert "STORED" not in states[1:], states
 
 
-def test_an_abandoned_request_registers_nothing_anew():
+def test_an_abandoned_request_registers_no_batches_again():
     topic_id = UUID(int=5)
     talk = Intercepted()
     bad = request_frame(produce_request([("judged", [(0, encode_batch(values(b"x")))])], acks=0), 1)
@@ -287,7 +287,7 @@ def test_an_error_of_the_gateway_in_a_verdict_closes_the_connection():
 
 
 class Settings:
-    """Topics' settings, of which the first reading fails."""
+    """Settings of topics, whose first read fails."""
 
     topic = "__settings"
     are_stored = True
@@ -313,7 +313,7 @@ class Settings:
         return {}
 
 
-async def test_a_batch_behind_one_whose_settings_were_not_read_does_not_go_first():
+async def test_a_batch_does_not_overtake_a_batch_whose_topic_settings_were_not_read():
     talk = InCluster()
     talk.shared_producers = None
     talk.producers = Producers(now=time.time)
@@ -333,13 +333,13 @@ async def test_topics_that_are_only_observed_do_not_wait_for_the_log():
         talk.session.client_data(request(n, batch(b"a", first=n - 1)))
         await settle()
         assert batch(b"a", first=n - 1) in talk.broker.take()
-        talk.session.upstream_data(produce_answer(n, "judged"))
+        talk.session.upstream_data(produce_response(n, "judged"))
         assert codes(talk) == [0]
     assert talk.shared_producers.reads == 0
 
 
-async def test_what_may_only_be_observed_waits_for_its_settings_and_the_log():
-    """The file observes the topic; the topic itself may say otherwise, which is not read yet."""
+async def test_a_batch_that_may_only_be_observed_waits_for_its_topic_settings_and_the_log():
+    """The file sets observe; the topic's own settings, which are not read yet, may differ."""
     talk = InCluster(True)
     observe_from_now_on(talk)
     talk.topic_configs = Settings(True)

@@ -1,4 +1,4 @@
-"""Who sends a batch, as a session tells those that judge it."""
+"""The sender of a batch, as sessions pass it to policies."""
 
 import asyncio
 import uuid
@@ -15,7 +15,7 @@ from tests.raw import produce_request, request_frame
 
 
 class Noting:
-    """A session that keeps who is said to have sent each batch."""
+    """A session that records the sender of each batch."""
 
     def _submit(self, batch, done):
         vars(self).setdefault("senders", []).append(batch.sender)
@@ -38,7 +38,7 @@ def request(number, client_id, data=b"records", topic="judged"):
     return request_frame(produce_request([(topic, [(0, data)])]), number, client_id)
 
 
-def test_a_client_without_a_login():
+def test_the_sender_of_an_unauthenticated_client():
     talk = NotingTalk()
     talk.session.client_data(request(1, "till-1") + request(2, None) + request(3, "till-2"))
     assert talk.senders == [
@@ -48,7 +48,7 @@ def test_a_client_without_a_login():
     ]
 
 
-def test_a_certificate_and_a_login():
+def test_the_sender_of_a_client_with_a_certificate_and_with_sasl():
     talk = NotingTalk(peer="User:CN=alice")
     talk.session.client_data(request(1, "till"))
     assert talk.senders == [ClientContext("User:CN=alice", "till", "10.0.0.7")]
@@ -58,7 +58,7 @@ def test_a_certificate_and_a_login():
     assert secured.senders == [ClientContext("User:alice", "User:bob", "10.0.0.7")]
 
 
-def test_a_client_id_that_is_no_text_is_read_as_a_broker_reads_it():
+def test_a_client_id_that_is_not_utf_8_is_decoded_as_at_a_broker():
     talk = NotingTalk()
     talk.session.client_data(request(1, "till").replace(b"till", b"t\xffl\n"))
     assert talk.senders == [ClientContext(None, "t\ufffdl\n", "10.0.0.7")]
@@ -66,7 +66,7 @@ def test_a_client_id_that_is_no_text_is_read_as_a_broker_reads_it():
     assert [len(sender.client_id) for sender in talk.senders[1:]] == [0, 5_000]
 
 
-def test_partitions_of_a_request_have_one_sender():
+def test_all_partitions_of_a_request_have_the_same_sender():
     talk = NotingTalk()
     frame = produce_request([("judged", [(n, b"records") for n in range(5)])])
     talk.session.client_data(request_frame(frame, 1, "till"))
@@ -74,8 +74,8 @@ def test_partitions_of_a_request_have_one_sender():
     assert len({id(sender) for sender in talk.senders}) == 1
 
 
-def test_a_retry_is_what_was_decided_when_it_came_first():
-    """Whoever it comes from by then: another address, another client id."""
+def test_a_retry_keeps_the_decision_about_the_first_attempt():
+    """Even from another address or with another client id."""
     talk = NotingIntercepted()
     dropped = batch(b"drop me")
     talk.session.client_data(request(1, "till-1", dropped))
@@ -87,7 +87,7 @@ def test_a_retry_is_what_was_decided_when_it_came_first():
     assert not hasattr(again, "senders")
 
 
-def test_another_principal_with_the_same_producer_id_is_judged_by_its_own_name():
+def test_another_principal_with_the_same_producer_id_is_judged_as_itself():
     talk = NotingIntercepted()
     talk.session.client_data(request(1, "till", batch(b"same")))
     talk.decide(DROPPED)
@@ -105,7 +105,7 @@ def test_observed_batches_have_senders():
     assert taken == [ClientContext(None, "till", "10.0.0.7")]
 
 
-async def test_those_that_wait_for_a_worker_keep_them():
+async def test_batches_that_wait_for_a_worker_keep_their_senders():
     observing_batches = Observing()
     plan = TopicPlan(topic="orders", validators=("a.V",), mode="observe")
     for name in ("one", "two"):

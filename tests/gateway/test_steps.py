@@ -1,4 +1,4 @@
-"""Long work on the event loop leaves others their turn."""
+"""Long work on the event loop leaves turns to other work."""
 
 import asyncio
 import datetime
@@ -30,7 +30,7 @@ TOPICS = 3_000
 NO = refused(44, "no", "a.P")
 
 
-async def test_others_have_their_turn_after_so_many_steps():
+async def test_other_work_has_its_turn_after_a_number_of_steps():
     steps = Turns(asyncio.get_running_loop().call_soon).steps(3)
     others, seen = 0, []
 
@@ -65,7 +65,7 @@ class TopicPolicies:
 
 
 class Cluster:
-    """Knows the counts that a request names, and nothing else."""
+    """Knows the counts of a request, and nothing else."""
 
     async def counts(self, partitions, replicas):
         return partitions, replicas
@@ -168,7 +168,7 @@ RESOURCES = 5_000
 
 
 async def test_a_request_to_alter_thousands_of_resources_is_handled_in_slices():
-    """One of 20,000 took 0.3 s of the event loop before anything was sent."""
+    """A request of 20,000 resources took 0.3 s of the event loop before anything was sent."""
     talk = AdminTalk()
     talk.session._requests.max_bytes = 10**6
     kind = load_request_schema(44, 1)

@@ -1,4 +1,4 @@
-"""The state of a client's connection can be asked for at any time."""
+"""The TCP state of a client's connection can be read at any time."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ TCP_ESTABLISHED = 1
 
 @pytest.mark.system
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_the_state_of_a_connection_that_is_open_and_of_one_that_is_closed(new_loop):
+def test_the_tcp_state_of_an_open_and_of_a_closed_connection(new_loop):
     async def states() -> list[int]:
         listening = socket.create_server(("127.0.0.1", 0))
         transport, _ = await asyncio.get_running_loop().create_connection(

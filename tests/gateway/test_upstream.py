@@ -1,4 +1,4 @@
-"""Connections to brokers, and requests for their addresses while one cannot be reached."""
+"""Connections to brokers, and requests for their addresses while a broker cannot be reached."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class Places:
 
 @contextlib.asynccontextmanager
 async def listening(monkeypatch):
-    """A broker that accepts connections, and an address at which none does."""
+    """A broker that accepts connections, and an address that refuses them."""
     there, away = Address("there", 9092), Address("away", 9092)
 
     async def create_connection(protocol, host, port, **tls):
@@ -38,7 +38,7 @@ async def listening(monkeypatch):
 
 
 def upstream(bootstrap, known=()):
-    """An `Upstream` that knows brokers, the attempts that it reports, and what it runs."""
+    """An `Upstream` that knows brokers, the attempts that it reports, and its tasks."""
     configuration = SimpleNamespace(upstream_properties={}, folder=Path())
     started, attempts = [], []
     made = Upstream(configuration, None, started.append)
@@ -54,7 +54,7 @@ def close(coroutines):
         coroutine.close()
 
 
-def test_any_broker_is_the_first_address_that_accepts_a_connection(monkeypatch):
+def test_a_connection_to_any_broker_uses_the_first_address_that_accepts(monkeypatch):
     async def run():
         async with listening(monkeypatch) as (there, away):
             made, attempts, started = upstream([away, there])
@@ -64,7 +64,7 @@ def test_any_broker_is_the_first_address_that_accepts_a_connection(monkeypatch):
     asyncio.run(run())
 
 
-def test_a_broker_is_connected_to_by_its_own_address_only(monkeypatch):
+def test_a_connection_to_a_broker_uses_only_its_own_address(monkeypatch):
     async def run():
         async with listening(monkeypatch) as (there, away):
             made, attempts, started = upstream([there], [(1, away)])
@@ -89,7 +89,7 @@ def test_a_broker_that_is_not_known_is_named_in_the_log(monkeypatch):
     asyncio.run(run())
 
 
-def test_nothing_is_connected_to_before_the_gateway_listens():
+def test_no_connection_is_opened_before_the_gateway_listens():
     async def run():
         made, attempts, started = upstream([])
         made.addresses = None
@@ -123,7 +123,7 @@ def test_a_gateway_that_stops_requests_no_addresses(monkeypatch):
     asyncio.run(run())
 
 
-def test_new_addresses_replace_those_that_are_known(monkeypatch):
+def test_new_addresses_replace_the_known_addresses(monkeypatch):
     moved = Address("moved", 9092)
     monkeypatch.setattr(
         brokers, "describe", lambda *_: brokers.ClusterDescription("cluster", {1: moved})

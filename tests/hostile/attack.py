@@ -1,4 +1,4 @@
-"""Sends one input after the other to a gateway."""
+"""Sends inputs to a gateway in sequence."""
 
 import collections
 import socket
@@ -6,13 +6,13 @@ import socket
 from tests.gateways import RunningGateway
 from tests.hostile.greedy import place
 
-ANSWER_S = 2.0
+RESPONSE_S = 2.0
 
 
 class Attack:
     """Sends inputs over a few connections, and counts the results."""
 
-    def __init__(self, address: str, answer_s: float = ANSWER_S) -> None:
+    def __init__(self, address: str, answer_s: float = RESPONSE_S) -> None:
         self._place = place(address)
         self._answer_s = answer_s
         self.results: collections.Counter[str] = collections.Counter()
@@ -33,7 +33,7 @@ class Attack:
 
 
 def unexpected(running: RunningGateway) -> list[dict]:
-    """What must not be in the log."""
+    """Return the log lines that no input may cause."""
     return [
         event
         for event in list(running.log)

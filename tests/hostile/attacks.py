@@ -1,8 +1,8 @@
-"""Attacks by clients that take more than their share. `ATTACKS` lists all; add new functions to it.
+"""Attacks by clients that use more than their share. `ATTACKS` lists all; add new functions to it.
 
 Each function gets open connections, the address of a broker behind the gateway, and a topic with
 records, by name and id. It returns at once: connections continue to send by themselves, and most of
-them read nothing.
+them never read.
 """
 
 import socket
@@ -27,14 +27,14 @@ MIB = 2**20
 
 @dataclass
 class Target:
-    """What is attacked."""
+    """The target of attacks: an address and a topic."""
 
     address: str
     topic: str
     topic_id: UUID
 
     def fill(self, size: int = 20 * MIB) -> None:
-        """Store records of a size altogether."""
+        """Store records of a total size."""
         batch = encode_batch(values(*[bytes(100_000)] * 9))
         with RawClient(self.address) as client:
             for _ in range(size // 900_000):
@@ -42,13 +42,13 @@ class Target:
 
 
 def unfinished_requests(greedy: Connections, target: Target) -> None:
-    """Send large requests but for their last byte."""
+    """Send large requests without their last byte."""
     for _ in range(10):
         greedy.send(greedy.connect(target.address), unfinished(50 * MIB))
 
 
 def requests_of_many_kinds(greedy: Connections, target: Target) -> None:
-    """Send refused, slow and tiny batches, and batches that explode; read no responses."""
+    """Send refused, slow, tiny and highly compressed batches; read no responses."""
     refused = produce_frame("free", encode_batch(values(*[b"bad"] * 200)))
     slow = produce_frame("free", encode_batch(values(b"slow")))
     tiny = produce_frame("free", encode_batch(values(b"tiny")))
@@ -69,7 +69,7 @@ def idle_connections(greedy: Connections, target: Target) -> None:
 
 
 def unfinished_small_requests(greedy: Connections, target: Target, count: int = 200) -> None:
-    """Send a little less than what a connection may hold in any case, over many connections."""
+    """Send a little less than a connection may always hold, over many connections."""
     frame = unfinished(63 * 1024)
     for _ in range(count):
         greedy.send(greedy.connect(target.address), frame)
@@ -90,8 +90,8 @@ def many_coordinators(greedy: Connections, target: Target, count: int = 200_000)
         _take(greedy, target.address, frame, times=3)
 
 
-def described_again(number: int, topic: str, count: int) -> bytes:
-    """Write a DescribeConfigs request that names a topic again and again."""
+def repeated_describe_configs(number: int, topic: str, count: int) -> bytes:
+    """Write a DescribeConfigs request that names a topic many times."""
     schema = load_request_schema(32, 4)
     module = __import__(schema.__module__, fromlist=["x"])
     resource = module.DescribeConfigsResource(
@@ -103,16 +103,16 @@ def described_again(number: int, topic: str, count: int) -> bytes:
     return request_frame(request, number)
 
 
-def one_topic_many_times(greedy: Connections, target: Target, count: int = 2000) -> None:
-    """Have one topic described many times in a request; read no responses, or all."""
-    frame = described_again(1, target.topic, count)
+def a_topic_many_times(greedy: Connections, target: Target, count: int = 2000) -> None:
+    """Request the description of a topic many times in a request; read no responses, or all."""
+    frame = repeated_describe_configs(1, target.topic, count)
     for _ in range(2):
         greedy.send(greedy.connect(target.address, receive_bytes=4096), frame, times=3)
         _take(greedy, target.address, frame, times=3)
 
 
 def share_fetch(target: Target, number: int, member: str, epoch: int) -> bytes:
-    """Write a ShareFetch request for all records that there are."""
+    """Write a ShareFetch request for all existing records."""
     schema = load_request_schema(78, 1)
     module = __import__(schema.__module__, fromlist=["x"])
     return request_frame(
@@ -140,7 +140,7 @@ def share_fetch(target: Target, number: int, member: str, epoch: int) -> bytes:
 
 
 def share_fetches(greedy: Connections, target: Target) -> None:
-    """Fetch records as members of share groups, and read nothing."""
+    """Fetch records as members of share groups, without reading them."""
     for _ in range(12):
         member = str(uuid4())
         frames = [share_fetch(target, epoch + 1, member, epoch) for epoch in range(20)]
@@ -148,7 +148,7 @@ def share_fetches(greedy: Connections, target: Target) -> None:
 
 
 def clients_that_leave(greedy: Connections, target: Target, count: int = 60) -> None:
-    """Send batches that take long and expect no response, and leave."""
+    """Send batches with acks=0 that are judged slowly, and disconnect."""
     frame = produce_frame(target.topic, encode_batch(values(b"slow")), acks=0)
 
     def leave() -> None:
@@ -166,7 +166,7 @@ def clients_that_leave(greedy: Connections, target: Target, count: int = 60) -> 
 
 
 def _take(greedy: Connections, address: str, frame: bytes, times: int) -> None:
-    """Send requests one after the other, and read each response."""
+    """Send requests in sequence, and read each response."""
     connection = greedy.connect(address)
 
     def send_request() -> None:
@@ -189,7 +189,7 @@ ATTACKS: list[Callable[[Connections, Target], None]] = [
     idle_connections,
     unfinished_small_requests,
     many_coordinators,
-    one_topic_many_times,
+    a_topic_many_times,
     share_fetches,
     clients_that_leave,
 ]

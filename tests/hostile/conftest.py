@@ -1,4 +1,4 @@
-"""A broker that may be harmed, a gateway before it, and requests of all kinds."""
+"""A broker that may be damaged, a gateway before it, and requests of all kinds."""
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -10,7 +10,7 @@ from tests.hostile.innocent import INNOCENT
 from tests.hostile.inputs import Base, base
 from tests.hostile.recorded import HOST, recorded
 from tests.integration.reading import topic_id
-from tests.integration.test_transparency import NEVER_ANSWERED, TOPIC, offered
+from tests.integration.test_transparency import TOPIC, WITHOUT_RESPONSE, offered
 
 POLICIES = """
 from penstock.policy import *
@@ -35,7 +35,7 @@ PROPERTIES = {
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A separate broker: the inputs may harm it."""
+    """A separate broker: the inputs may damage it."""
     properties = {"auto.create.topics.enable": "false"}
     with LocalKafka(properties=properties) as running:
         create_topic(AdminClient({"bootstrap.servers": running.bootstrap_servers}), TOPIC)
@@ -67,13 +67,13 @@ def bases(cluster, attacked) -> list[Base]:
         base(api_key, version, known)
         for api_key, (first, last) in sorted(direct.items())
         for version in range(max(first, 3 if api_key == 0 else first), last + 1)
-        if (api_key, version) not in NEVER_ANSWERED
+        if (api_key, version) not in WITHOUT_RESPONSE
     ]
 
 
 @pytest.fixture(scope="module")
 def inputs(cluster, bases, tmp_path_factory) -> list[Base]:
-    """Requests of every kind, and those that real clients sent."""
+    """Requests of every kind, and recorded requests of real clients."""
     folder = tmp_path_factory.mktemp("recorded")
     running = started(cluster, folder, **{"advertised.host": HOST})
     try:

@@ -1,12 +1,12 @@
 """Clients and a gateway as on other machines: each in its own process.
 
-Attackers do not take the processor time of the gateway, of the broker, or of a good producer: they
+Attackers do not use the processor time of the gateway, of the broker, or of a good producer: they
 have their own. Here they share the processors with them, so they get the remaining time. In the
 process of the test they would also hold Python's lock while a good producer waits for it.
 
 Linux gives each session of processes the same share of the processors. A broker has its own session
-(`LocalKafka`), and so have the gateway and good producers here. Otherwise a gateway gets a part of
-what the test, or the shell that started it, may have.
+(`LocalKafka`), and so have the gateway and good producers here. Otherwise a gateway gets a part
+of the share of the test, or of the shell that started it.
 """
 
 import multiprocessing
@@ -31,7 +31,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 _WAIT_S = 120.0
 _LOWEST = 19
 _WARM = 20
-"""So many records are sent before those that count."""
+"""The number of records that are sent before the measured records."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def attackers(
     target: Target,
     inputs: Sequence[Base] = (),
 ) -> Iterator[None]:
-    """While it is entered, clients attack, and send mutated inputs if there are any."""
+    """A context in which clients attack, and send mutated inputs, if there are any."""
     has_begun, ended = _SPAWN.Event(), _SPAWN.Event()
     process = _SPAWN.Process(
         target=_attack, args=(attacks, target, inputs, has_begun, ended), daemon=True
@@ -74,11 +74,11 @@ def _attack(
 
 
 class Producing:
-    """While it is entered, a good producer sends records, and the times of the answers are kept.
+    """A context in which a good producer sends records, and the times of the responses are recorded.
 
     Attributes:
-        seconds: How long the answers took, known in the end.
-        wrong: What went wrong, known in the end.
+        seconds: The times until the responses, set at the end.
+        wrong: The failures, set at the end.
     """
 
     def __init__(self, address: str, topic: str) -> None:
@@ -108,7 +108,7 @@ class Producing:
 
     @property
     def p99_s(self) -> float:
-        """The time in which 99 of 100 answers came."""
+        """The time in which 99 of 100 responses arrived."""
         return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 
 

@@ -1,4 +1,4 @@
-"""Clients that take more than they should: connections, memory, turns."""
+"""Clients that use more than their share: connections, memory, turns."""
 
 import contextlib
 import socket
@@ -24,7 +24,7 @@ def produce_frame(topic: str, *batches: bytes, number: int = 1, acks: int = -1) 
 
 
 class Connections:
-    """Connections that are all closed in the end."""
+    """Connections that are all closed at the end."""
 
     def __init__(self) -> None:
         self._ends = contextlib.ExitStack()
@@ -48,7 +48,7 @@ class Connections:
         self.open.clear()
 
     def connect(self, address: str, *, receive_bytes: int = 0) -> socket.socket:
-        """Open a connection; a small buffer is soon full of unread data."""
+        """Open a connection; a small buffer is soon filled by unread data."""
         connection = self._ends.enter_context(socket.socket())
         if receive_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -80,13 +80,13 @@ class Connections:
 
 
 def unfinished(size: int, *, api_key: int = 0, version: int = 9) -> bytes:
-    """Write all of a request of a size but its last byte."""
+    """Write all of a request of the given size without its last byte."""
     head = struct.pack(">ihhih", size, api_key, version, 1, -1)
     return head + bytes(size + 4 - len(head) - 1)
 
 
 def is_closed(connection: socket.socket, within_s: float = 15.0) -> bool:
-    """Whether the other side closes a connection, whatever it sends before."""
+    """Return whether the peer closes a connection, whatever it sends before."""
     connection.settimeout(within_s)
     try:
         while connection.recv(2**16):

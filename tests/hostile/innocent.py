@@ -10,15 +10,15 @@ from tests.records.encoding import encode_batch, values
 INNOCENT = "innocent"
 BATCH = encode_batch(values(b"good"))
 PROMPTLY_S = 1.0
-"""Half of the least time that a record waits behind the work of others, and more than a busy
-machine takes."""
+"""Half of the least time that a record waits for the work of others, and more than a busy machine
+needs."""
 
 
 class Innocent:
-    """A context in which records are sent one after the other, and their latencies kept.
+    """A context in which records are sent in sequence, and their latencies recorded.
 
     Attributes:
-        seconds: How long the answers took.
+        seconds: The times until the responses.
         wrong: Error codes of responses, and other failures.
     """
 
@@ -41,7 +41,7 @@ class Innocent:
 
     @property
     def p99_s(self) -> float:
-        """The time in which 99 of 100 answers came."""
+        """The time in which 99 of 100 responses arrived."""
         return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 
     def _produce(self) -> None:
@@ -60,7 +60,7 @@ class Innocent:
 
 
 def is_served(address: str, topic: str, within_s: float = 20.0) -> bool:
-    """Whether one record is stored, over a new connection, in so many seconds."""
+    """Return whether a record is stored over a new connection within the time."""
     began = time.monotonic()
     with contextlib.suppress(OSError, EOFError), RawClient(address, timeout_s=30) as client:
         answer = produced(client.call(produce_request([(topic, [(0, BATCH)])])))

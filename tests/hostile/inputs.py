@@ -1,4 +1,4 @@
-"""Requests that lie: of every API and version, with counts, lengths, nulls and tags that are wrong."""
+"""Invalid requests of every API and version: wrong counts, lengths, nulls and tags."""
 
 import random
 import struct
@@ -15,11 +15,11 @@ from tests.integration.test_transparency import sample
 from tests.raw import request_frame
 
 DECODED = frozenset(row.api_key for row in ROUTES) - {FETCH}
-"""APIs of which the gateway reads more than the head."""
+"""APIs of which the gateway reads more than the request header."""
 ONLY_SHAPES = frozenset({19, 37, 44, 33, 45, 46, 57, 58, 64})
-"""APIs in which a number at random might move the cluster: only counts and lengths are changed."""
+"""APIs in which a random number might change the cluster: only counts and lengths change."""
 HEAD_BYTES = 14
-_LIES = (-2, -1, 0, 1, 2, 127, 128, 1_000, 2**16, 2**20, 2**31 - 1)
+_WRONG_NUMBERS = (-2, -1, 0, 1, 2, 127, 128, 1_000, 2**16, 2**20, 2**31 - 1)
 
 
 class Spot(NamedTuple):
@@ -31,7 +31,7 @@ class Spot(NamedTuple):
 
 
 class Base(NamedTuple):
-    """A request that is right, and where it announces something."""
+    """A valid request, and the positions of its counts and lengths."""
 
     api_key: int
     version: int
@@ -41,12 +41,12 @@ class Base(NamedTuple):
 
 @cache
 def base(api_key: int, version: int, topic_id: uuid.UUID) -> Base:
-    """Write a small request; topics in it are those of `sample`."""
+    """Write a small request; its topics are those of `sample`."""
     return base_of(request_frame(sample(api_key, version, topic_id), 77))
 
 
 def base_of(frame: bytes) -> Base:
-    """Find where a request announces something."""
+    """Find the positions of counts and lengths of a request."""
     api_key, version = struct.unpack_from(">hh", frame, 4)
     schema = load_request_schema(api_key, version)
     size = read_length(frame, 12, flexible=False)[0]
@@ -100,13 +100,13 @@ def _walk_field(
 
 
 def mutated(chance: random.Random, bases: list[Base]) -> tuple[Base, bytes]:
-    """Take one of the requests, and let it lie in one to three places."""
+    """Choose a request, and change it at one to three positions."""
     is_decoded = chance.random() < 0.8
     chosen = chance.choice([base for base in bases if (base.api_key in DECODED) == is_decoded])
     data = bytearray(chosen.frame)
     for _ in range(chance.randint(1, 3)):
         if chance.random() < 0.7 or chosen.api_key in ONLY_SHAPES:
-            _lie(chance, data, chance.choice(chosen.spots))
+            _wrong_number(chance, data, chance.choice(chosen.spots))
         else:
             _scribble(chance, data)
     if chance.random() < 0.95:
@@ -116,16 +116,16 @@ def mutated(chance: random.Random, bases: list[Base]) -> tuple[Base, bytes]:
     return chosen, bytes(data)
 
 
-def with_lie(of: Base, spot: Spot, value: int) -> bytes:
-    """Give a request that announces a number in one place."""
+def with_wrong_number(of: Base, spot: Spot, value: int) -> bytes:
+    """Return a request with another number at a position."""
     data = bytearray(of.frame)
     data[spot.start : spot.end] = _announced(spot, value)
     data[:4] = struct.pack(">i", len(data) - 4)
     return bytes(data)
 
 
-def _lie(chance: random.Random, data: bytearray, spot: Spot) -> None:
-    written = _announced(spot, chance.choice(_LIES))
+def _wrong_number(chance: random.Random, data: bytearray, spot: Spot) -> None:
+    written = _announced(spot, chance.choice(_WRONG_NUMBERS))
     if spot.kind == "varint" and chance.random() < 0.1:
         written = b"\xff" * 6
     data[spot.start : spot.end] = written

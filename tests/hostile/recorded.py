@@ -18,7 +18,7 @@ PORTS = 3
 
 
 def recorded(gateway: RunningGateway) -> list[Base]:
-    """Have clients use a gateway that advertises `HOST`; give one request of each kind."""
+    """Let clients use a gateway that advertises `HOST`; return a request of each kind."""
     port = int(gateway.address.rpartition(":")[2])
     with Relay(range(port, port + PORTS)) as relay:
         address, name = f"{HOST}:{port}", f"recorded-{uuid.uuid4().hex[:8]}"

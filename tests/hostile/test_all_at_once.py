@@ -1,7 +1,7 @@
 """All attacks at once: memory stays within the budget, and a good producer is served.
 
 The broker's work for attackers delays all clients, also without a gateway. So another producer
-talks to the broker itself. Attackers and producers have their own processes (`elsewhere`).
+connects to the broker itself. Attackers and producers have their own processes (`elsewhere`).
 """
 
 import time
@@ -52,9 +52,9 @@ def properties() -> dict[str, object]:
 
 
 def allowed_s(direct: Producing) -> float:
-    """Give the time in which a good producer has 99 of 100 answers, by that of one at the broker.
+    """Return the limit of a good producer's p99 latency, from that of a producer at the broker.
 
-    On a busy machine, or at a broker that attackers hold up, no gateway can be as fast as it is.
+    On a busy machine, or at a broker that attackers delay, no gateway can be as fast.
     """
     return max(0.1, 2 * direct.p99_s)
 

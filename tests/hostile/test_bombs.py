@@ -1,4 +1,4 @@
-"""Work out of proportion to the size of requests (6)."""
+"""Requests whose work is out of proportion to their size (6)."""
 
 import time
 from pathlib import Path
@@ -38,7 +38,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def test_millions_of_records_in_a_few_kilobytes(gateway, topic, bombs):
+def test_batches_of_millions_of_records_in_a_few_kilobytes_delay_no_producer(gateway, topic, bombs):
     name = topic(partitions=2)
     # The work is measured in time of the processor, which a busy machine spreads over more seconds.
     running = gateway(
@@ -65,7 +65,7 @@ def test_millions_of_records_in_a_few_kilobytes(gateway, topic, bombs):
 
 
 @pytest.mark.slow
-def test_twelve_in_flight(gateway, topic, bombs):
+def test_twelve_decompression_bombs_in_flight_delay_no_producer(gateway, topic, bombs):
     name = topic(partitions=2)
     running = gateway(
         {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES

@@ -1,4 +1,4 @@
-"""How many connections, from where, how fast, how long without a word; and no descriptors (4)."""
+"""Connections: their number, addresses, rate and idle time; and a lack of file descriptors (4)."""
 
 import contextlib
 import resource
@@ -57,7 +57,7 @@ def test_new_connections_per_second_are_limited(gateway):
         assert time.monotonic() - began > 2
 
 
-def test_descriptors_run_out(gateway, topic):
+def test_the_gateway_recovers_from_a_lack_of_file_descriptors(gateway, topic):
     name = topic()
     running = gateway({})
     with Connections() as greedy:
@@ -79,8 +79,8 @@ def test_descriptors_run_out(gateway, topic):
     assert len(running.events("connections cannot be accepted")) < 200
 
 
-def test_more_descriptors_than_a_shell_gives(kafka, tmp_path):
-    """A shell's soft limit, often 1,024, is raised as far as it may be."""
+def test_the_soft_limit_of_file_descriptors_is_raised(kafka, tmp_path):
+    """A shell's soft limit, often 1,024, is raised to the hard limit."""
     file = write_configuration(tmp_path, kafka.bootstrap_servers, free_ports(3)[0], {})
     few = ["sh", "-c", 'ulimit -S -n 300; exec "$0" "$@"', *PENSTOCK]
     running = RunningGateway(file, few)

@@ -1,4 +1,4 @@
-"""Turns: one client's work does not keep another's waiting (5)."""
+"""Turns: the work of a client does not delay the work of others (5)."""
 
 import uuid
 
@@ -25,7 +25,7 @@ class Judges(BrokerRecordValidator):
 """
 
 
-def test_20_000_small_requests_ahead(gateway, topic):
+def test_20_000_small_requests_do_not_delay_other_clients(gateway, topic):
     name = topic()
     running = gateway(
         {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES
@@ -42,8 +42,8 @@ def test_20_000_small_requests_ahead(gateway, topic):
     assert innocent.p99_s < PROMPTLY_S
 
 
-def test_clients_that_leave_slow_batches_behind(gateway, topic):
-    """They expect no response: their batches are judged after they disconnected."""
+def test_slow_batches_of_disconnected_clients_do_not_delay_others(gateway, topic):
+    """They have acks=0: their batches are judged after they disconnected."""
     name = topic()
     running = gateway(
         {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES

@@ -1,4 +1,4 @@
-"""The first request of each kind takes as little of the event loop as those that follow."""
+"""The first request of each kind uses as little of the event loop as later requests."""
 
 import sys
 
@@ -20,7 +20,7 @@ runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """
 
 
-def test_no_request_has_the_gateway_import_a_schema(cluster, bases, tmp_path):
+def test_no_request_imports_a_schema_in_the_gateway(cluster, bases, tmp_path):
     port = free_ports(3)[0]
     file = write_configuration(tmp_path, cluster.bootstrap_servers, port, PROPERTIES, POLICIES)
     running = RunningGateway(file, [sys.executable, "-c", REPORTS_IMPORTS])

@@ -1,6 +1,6 @@
-"""Whatever a client sends: the gateway lives, others are served, and nothing is left of it.
+"""Whatever a client sends, the gateway runs, serves other clients, and keeps no memory of it.
 
-3,000 inputs by chance in `make test`; `make fuzz` for more.
+3,000 random inputs in `make test`; `make fuzz` for more.
 """
 
 import random
@@ -11,7 +11,7 @@ from tests.hostile.innocent import INNOCENT, is_served
 from tests.hostile.inputs import mutated
 
 
-def test_random_inputs(attacked, inputs, pytestconfig):
+def test_random_inputs_affect_no_other_client(attacked, inputs, pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs")
     option = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(10**6) if option is None else option

@@ -1,11 +1,11 @@
-"""Small requests with large responses: they arrive, within the budget, and delay nobody else."""
+"""Small requests with large responses: they arrive within the budget, and delay no other client."""
 
 import socket
 
 import pytest
 
 from tests.gateways import wait_until
-from tests.hostile.attacks import described_again, find_coordinators
+from tests.hostile.attacks import find_coordinators, repeated_describe_configs
 from tests.hostile.greedy import place
 from tests.hostile.innocent import INNOCENT, PROMPTLY_S, Innocent
 from tests.hostile.test_all_at_once import POLICIES, properties
@@ -19,9 +19,9 @@ BUDGET, ROOM = 64 * MIB, 200 * MIB
 KEYS, NAMES = 1_000_000, 5_000
 REQUESTS = {
     "keys": (find_coordinators(1, KEYS), KEYS * 10),
-    "names of a topic": (described_again(1, TOPIC, NAMES), NAMES * 10_000),
+    "names of a topic": (repeated_describe_configs(1, TOPIC, NAMES), NAMES * 10_000),
 }
-"""Each request, and fewer bytes than its answer has."""
+"""Each request, with a lower bound of the size of its response."""
 
 
 @pytest.mark.parametrize("kind", REQUESTS)

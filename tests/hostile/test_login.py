@@ -1,4 +1,4 @@
-"""Before a login nothing is served but the login, against a Kafka that demands it (2)."""
+"""Before authentication only authentication is served, in front of a Kafka that requires it (2)."""
 
 import contextlib
 import time
@@ -31,8 +31,8 @@ RIGHT, WRONG = b"\0admin\0a-secret", b"\0admin\0guessed"
 
 
 @pytest.fixture(scope="module")
-def demanding():
-    """A Kafka with passwords, and logins that end after a time."""
+def authenticating():
+    """A Kafka with passwords, and sessions that expire."""
     properties = {
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -47,7 +47,7 @@ def demanding():
 
 
 @pytest.fixture(scope="module")
-def guarded(demanding, tmp_path_factory):
+def guarded(authenticating, tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     port = free_ports(3)[0]
     properties = {
@@ -58,7 +58,7 @@ def guarded(demanding, tmp_path_factory):
         "record.validator.classes": "policies.Tells",
         "queued.max.request.bytes": 64 * 2**20,
     }
-    file = write_configuration(folder, demanding.bootstrap_servers, port, properties, POLICIES)
+    file = write_configuration(folder, authenticating.bootstrap_servers, port, properties, POLICIES)
     running = RunningGateway(file)
     yield running
     running.stop()
@@ -76,7 +76,7 @@ def as_admin(address: str) -> dict:
 
 
 def log_in(client: RawClient, token: bytes) -> int:
-    """Authenticate; give the error code."""
+    """Authenticate; return the error code."""
     assert client.call(SaslHandshakeRequest(mechanism="PLAIN")).error_code == 0
     return int(client.call(SaslAuthenticateRequest(auth_bytes=token)).error_code)
 
@@ -95,8 +95,10 @@ METADATA = MetadataRequest(topics=None, include_topic_authorized_operations=Fals
 
 @pytest.mark.parametrize("request_", [PRODUCE, METADATA], ids=["produce", "metadata"])
 @pytest.mark.parametrize("before", ["nothing", "a handshake", "a wrong password"])
-def test_a_client_without_a_login_is_closed_as_by_the_broker(guarded, demanding, request_, before):
-    for address in (demanding.bootstrap_servers, guarded.broker_address()):
+def test_the_connection_of_an_unauthenticated_client_is_closed_as_by_the_broker(
+    guarded, authenticating, request_, before
+):
+    for address in (authenticating.bootstrap_servers, guarded.broker_address()):
         received = b""
         with RawClient(address) as client, contextlib.suppress(ConnectionError):
             if before == "a handshake":
@@ -117,7 +119,7 @@ def test_records_of_an_authenticated_client_are_judged(guarded):
 
 
 @pytest.mark.parametrize("api_key", [36, 17, 0, 19])
-def test_large_frames_before_a_login_are_not_held(guarded, api_key):
+def test_large_frames_before_authentication_are_not_held(guarded, api_key):
     with Watchdog(guarded) as seen, Connections() as greedy:
         for _ in range(20):
             connection = greedy.connect(guarded.broker_address())
@@ -128,8 +130,8 @@ def test_large_frames_before_a_login_are_not_held(guarded, api_key):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pays", [True, False], ids=["again", "never again"])
-def test_a_login_expires(guarded, demanding, pays):
-    for address in (demanding.bootstrap_servers, guarded.broker_address()):
+def test_an_authenticated_session_expires(guarded, authenticating, pays):
+    for address in (authenticating.bootstrap_servers, guarded.broker_address()):
         with RawClient(address) as client:
             assert log_in(client, RIGHT) == 0
             first_ends = time.monotonic() + LIFETIME_S
@@ -142,8 +144,8 @@ def test_a_login_expires(guarded, demanding, pays):
             assert client.closed() != pays
 
 
-def test_a_client_that_authenticates_again_continues(guarded):
-    """librdkafka authenticates again in time."""
+def test_a_client_that_reauthenticates_continues(guarded):
+    """librdkafka reauthenticates in time."""
     errors = []
     producer = Producer(as_admin(guarded.address))
     until = time.monotonic() + 2.5 * LIFETIME_S

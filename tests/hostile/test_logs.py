@@ -1,4 +1,4 @@
-"""What clients and policies can make the log say has a bound (8)."""
+"""The size of the log that clients and policies can cause is bounded (8)."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ class Logging:
         self._process.stderr.close()
 
     def has_left_out(self) -> bool:
-        """Return whether a line says how many were left out."""
+        """Return whether a line has the number of lines left out."""
         return any(b'"left_out"' in line for line in list(self.lines))
 
     def _read(self) -> None:
@@ -54,7 +54,7 @@ class Logging:
             self.lines.append(line)
 
 
-def test_long_client_ids_refusals_and_prints(kafka, topic, tmp_path):
+def test_log_lines_of_long_client_ids_refusals_and_prints_are_bounded(kafka, topic, tmp_path):
     name = topic()
     properties = {"record.validator.classes": "policies.Judges"}
     file = write_configuration(

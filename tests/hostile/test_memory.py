@@ -1,4 +1,4 @@
-"""What is held for clients has a bound, whatever they do, and is free when they are gone (3)."""
+"""The memory held for clients is bounded, and freed when they disconnect (3)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,7 +42,7 @@ def budgeted(gateway):
     )
 
 
-def test_requests_that_are_never_finished(budgeted, topic):
+def test_unfinished_requests_are_held_within_the_budget(budgeted, topic):
     name, address = topic(), budgeted.broker_address()
     assert is_served(address, name)
     before = tree_bytes(budgeted)
@@ -73,7 +73,7 @@ def test_requests_beyond_the_budget_together_all_get_responses(budgeted, topic):
     assert seen.grown_bytes < BUDGET + ROOM
 
 
-def test_responses_that_are_never_read(budgeted, topic):
+def test_unread_responses_are_held_within_the_budget(budgeted, topic):
     name, address = topic(), budgeted.broker_address()
     assert is_served(address, name)
     refused = produce_frame(name, encode_batch(values(*[b"bad"] * 200)))

@@ -1,4 +1,4 @@
-"""Invalid names of topics get the response of a broker, and are not kept (7)."""
+"""Invalid topic names get the error of a broker, and are not cached (7)."""
 
 import uuid
 
@@ -45,7 +45,7 @@ def test_a_broker_and_the_gateway_return_the_same_errors(named, kafka, name):
     assert not unexpected(named)
 
 
-def test_many_invalid_names_take_no_memory(named, topic):
+def test_many_invalid_names_use_no_memory(named, topic):
     name = topic()
     assert is_served(named.broker_address(), name)
     with RawClient(named.broker_address()) as client:
@@ -59,7 +59,7 @@ def test_many_invalid_names_take_no_memory(named, topic):
 
 
 @pytest.mark.slow
-def test_many_valid_names_take_little_memory(named, topic):
+def test_many_valid_names_use_little_memory(named, topic):
     name = topic()
     assert is_served(named.broker_address(), name)
     before = tree_bytes(named)

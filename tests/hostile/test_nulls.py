@@ -1,4 +1,4 @@
-"""Nulls and numbers that make no sense are answered as by a broker (9)."""
+"""Invalid nulls and numbers get the response of a broker (9)."""
 
 import datetime
 
@@ -54,8 +54,8 @@ def judging(shared_gateway):
     return shared_gateway(PROPERTIES, POLICIES)
 
 
-def answered(address: str, frame: bytes, request: object) -> object:
-    """Give the error codes of the answer, or that there was none."""
+def error_codes(address: str, frame: bytes, request: object) -> object:
+    """Return the error codes of the response; None without a response."""
     with RawClient(address) as client:
         client.send(frame)
         try:
@@ -66,23 +66,23 @@ def answered(address: str, frame: bytes, request: object) -> object:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_invalid_requests(judging, kafka, topic, name):
+def test_invalid_requests_get_the_error_codes_of_a_broker(judging, kafka, topic, name):
     request = REQUESTS[name]
     frame = request_frame(request, 1)
-    results = [answered(at, frame, request) for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
+    results = [error_codes(at, frame, request) for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
     assert results[0] == results[1]
     assert is_served(judging.broker_address(), topic())
     assert not unexpected(judging)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_arrays_that_are_null(judging, kafka, topic, name):
+def test_null_arrays_get_the_response_of_a_broker(judging, kafka, topic, name):
     request, empty = ARRAYS[name]
     frame = bytearray(request_frame(request, 1))
     position = 4 + 2 + 2 + 4 + 2 + len("raw") + 1  # behind the request header
     assert frame[position : position + 1] == empty
     frame[position] = 0
-    results = [answered(at, bytes(frame), request)
+    results = [error_codes(at, bytes(frame), request)
             for at in (kafka.bootstrap_servers, judging.broker_address())]  # fmt: skip
     assert results[0] == results[1]
     assert is_served(judging.broker_address(), topic())
@@ -90,7 +90,7 @@ def test_arrays_that_are_null(judging, kafka, topic, name):
 
 
 @pytest.mark.parametrize("partition", [-1, -(2**31), 2**31 - 1, 7])
-def test_partitions_that_do_not_exist(judging, kafka, topic, partition):
+def test_missing_partitions_get_the_error_codes_of_a_broker(judging, kafka, topic, partition):
     name = topic()
     request = produce_request([(name, [(partition, BATCH)])])
     results = []

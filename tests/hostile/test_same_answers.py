@@ -1,7 +1,6 @@
-"""The same inputs to a broker and to a gateway: responses are equal, and both close (12).
+"""The same inputs to a broker and to a gateway: equal responses, or closed by both (12).
 
-An input that changes the cluster is not compared: the broker answers it differently the second
-time.
+An input that changes the cluster is not compared: the broker's second response differs.
 """
 
 import collections
@@ -70,7 +69,7 @@ class Endpoint:
 
 
 def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
-    """Whether docs/failures.md lists a difference."""
+    """Return whether docs/failures.md lists a difference."""
     if of.api_key == PRODUCE and isinstance(gateway, dict) and isinstance(broker, dict):
         return is_known_refusal(read(of, data)[0], every_code(broker), every_code(gateway))
     if gateway != CLOSED:
@@ -85,7 +84,7 @@ def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
 
 
 def is_known_refusal(request: Any, broker: set[int], gateway: set[int]) -> bool:
-    """Whether both refuse a Produce request, and why the codes differ is known."""
+    """Return whether both refuse a Produce request with codes whose difference is documented."""
     if 0 in broker | gateway:
         return False
     if gateway == {INVALID_REQUIRED_ACKS}:
@@ -96,7 +95,7 @@ def is_known_refusal(request: Any, broker: set[int], gateway: set[int]) -> bool:
 
 
 def every_code(response: object) -> set[int]:
-    """Give the error codes of a Produce response."""
+    """Return the error codes of a Produce response."""
     if isinstance(response, dict):
         return set().union(*map(every_code, response.values()))
     if isinstance(response, list):
@@ -105,7 +104,7 @@ def every_code(response: object) -> set[int]:
 
 
 def read(of: Base, data: bytes) -> tuple[Any, int]:
-    """Read a request that the broker has read; give it, and where it ends."""
+    """Read a request that the broker has read; return it, and where it ends."""
     schema = load_request_schema(of.api_key, of.version)
     size, position = read_length(data, 12, flexible=False)
     position += max(0, size)

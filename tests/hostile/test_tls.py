@@ -1,4 +1,4 @@
-"""TLS: the versions and ciphers that are allowed, and certificates that are renewed (10)."""
+"""TLS: the enabled versions and cipher suites, and renewed certificates (10)."""
 
 import contextlib
 import signal
@@ -41,7 +41,7 @@ def tls(kafka, tmp_path):
 
 
 def handshake(address: str, files: Files, **settings: object) -> tuple[str, str, bytes]:
-    """Connect; give the version, the cipher, and the gateway's certificate."""
+    """Connect; return the version, the cipher, and the gateway's certificate."""
     context = ssl.create_default_context(cafile=str(files.trust))
     for name, value in settings.items():
         if name == "ciphers":
@@ -57,14 +57,14 @@ def handshake(address: str, files: Files, **settings: object) -> tuple[str, str,
         return connection.version() or "", (connection.cipher() or ("",))[0], certificate
 
 
-def test_only_the_versions_that_are_enabled(tls):
+def test_only_enabled_tls_versions_are_accepted(tls):
     running, _, files = tls(ssl_enabled_protocols="TLSv1.2")
     assert handshake(running.address, files)[0] == "TLSv1.2"
     with pytest.raises((ssl.SSLError, ConnectionError)):
         handshake(running.address, files, minimum_version=ssl.TLSVersion.TLSv1_3)
 
 
-def test_only_the_ciphers_that_are_enabled(tls):
+def test_only_enabled_cipher_suites_are_accepted(tls):
     running, _, files = tls(ssl_enabled_protocols="TLSv1.2", ssl_cipher_suites=CIPHER)
     assert handshake(running.address, files)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
     with pytest.raises((ssl.SSLError, ConnectionError)):

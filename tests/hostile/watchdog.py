@@ -1,4 +1,4 @@
-"""Looks at the processes of a gateway all the time: their memory, and how many they are."""
+"""Watches the processes of a gateway: their memory, and their number."""
 
 import contextlib
 import threading
@@ -10,11 +10,11 @@ _EVERY_S = 0.1
 
 
 class Watchdog:
-    """While it is entered, keeps the most that was seen.
+    """A context that records the maximum of memory and processes.
 
     Attributes:
         max_bytes: Memory of the gateway and its workers; shared pages are counted once.
-        most_processes: How many they were.
+        most_processes: The number of processes.
     """
 
     def __init__(self, gateway: RunningGateway) -> None:
@@ -36,7 +36,7 @@ class Watchdog:
 
     @property
     def grown_bytes(self) -> int:
-        """How much more memory they had at most than in the beginning."""
+        """Return the growth of memory from the start to the maximum."""
         return self.max_bytes - self.begin_bytes
 
     def _watch(self) -> None:
@@ -54,7 +54,7 @@ class Watchdog:
 
 
 def tree_bytes(gateway: RunningGateway) -> int:
-    """Give the memory of the gateway's processes now."""
+    """Return the current memory of the gateway's processes."""
     return sum(proportional_bytes(pid) for pid in [gateway.pid, *gateway.workers()])
 
 

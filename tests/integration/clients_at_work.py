@@ -1,4 +1,4 @@
-"""librdkafka's clients at work through a gateway, while brokers come and go."""
+"""librdkafka's clients at work through a gateway, while brokers stop and start."""
 
 import threading
 import time
@@ -68,11 +68,11 @@ class ClientsAtWork(AbstractContextManager["ClientsAtWork"]):
 
     @property
     def stored(self) -> set[bytes]:
-        """All values that have to be there."""
+        """All values that have to be stored."""
         return self.kept | self.acknowledged[MIXED] | self.committed
 
     def wait_for_progress(self) -> None:
-        """Wait until each producer has stored some more."""
+        """Wait until each producer has stored more records."""
         written = (*self.acknowledged.values(), self.committed)
         goals = [len(values) + 300 for values in written]
 
@@ -83,7 +83,7 @@ class ClientsAtWork(AbstractContextManager["ClientsAtWork"]):
         wait_until(are_reached, LEADERS_MOVE_WITHIN_S, what="each producer to store some more")
 
     def finish(self) -> None:
-        """End the producers, and wait until the consumer has all."""
+        """End the producers, and wait until the consumer has all records."""
         self._ended.set()
         for thread in self._producers:
             thread.join(120)

@@ -85,7 +85,7 @@ def _is_ending(bootstrap: str) -> bool:
 
 
 def _ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """Return the offset behind the last record of each partition, whether committed or not."""
+    """Return the offset after the last record of each partition, whether committed or not."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": "tests", "isolation.level": "read_uncommitted"
     })  # fmt: skip

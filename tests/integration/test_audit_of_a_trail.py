@@ -1,4 +1,4 @@
-"""`penstock audit --trail` on what gateways have written."""
+"""`penstock audit --trail` on records that gateways have written."""
 
 import json
 import subprocess

@@ -356,7 +356,7 @@ def allow(admin, name, user, *operations):
     create_acls(admin, *rules)
 
 
-def test_the_principal_comes_from_the_login(secured, secured_admin, tmp_path):
+def test_the_principal_is_the_authenticated_user(secured, secured_admin, tmp_path):
     create_topic(secured_admin, "orders")
     allow(secured_admin, "orders", "alice", AclOperation.ALL)
     file = write_configuration(

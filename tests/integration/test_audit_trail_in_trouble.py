@@ -73,7 +73,7 @@ def started(cluster, topics_by_broker, tmp_path):
 
 
 def refuse(running, topic, count):
-    """Have as many batches refused, a hundred in each request."""
+    """Let as many batches be refused, a hundred in each request."""
     bad = encode_batch(values(b"bad"))
     request = produce_request([(topic, [(n, bad) for n in range(PARTITIONS)])])
     with RawClient(running.broker_address(), timeout_s=60) as client:

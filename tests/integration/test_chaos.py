@@ -36,7 +36,7 @@ def own_kafka(tmp_path):
 
 
 class Load:
-    """A producer that sends numbered records, one in fifty bad, and keeps book."""
+    """A producer that sends numbered records, one in fifty bad, and records the results."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
         self.acknowledged: set[bytes] = set()
@@ -72,7 +72,7 @@ class Load:
         assert self._producer.flush(250) == 0
 
     def wait_for_progress(self) -> None:
-        """Wait until some more records are stored or refused, or all are."""
+        """Wait until more records are stored or refused, or all records are."""
         count = min(self._settled + 200, COUNT)
         wait_until(lambda: self._settled >= count, 60)
 
@@ -135,7 +135,7 @@ def test_the_broker_restarts(gateway, own_kafka):
     check(load, own_kafka.bootstrap_servers, "load", once=True)
 
 
-def test_sigterm_answers_requests_in_flight(gateway, topic, stored):
+def test_requests_in_flight_get_their_responses_after_sigterm(gateway, topic, stored):
     name = topic()
     running = gateway(JUDGED, POLICIES)
     batches = [encode_batch(values(value)) for value in (b"wait", b"bad", b"good")]

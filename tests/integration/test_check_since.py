@@ -1,4 +1,4 @@
-"""`penstock check --since`: what policies would do to stored records, on a real Kafka."""
+"""`penstock check --since`: how policies would judge stored records, on a real Kafka."""
 
 import re
 import subprocess

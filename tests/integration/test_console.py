@@ -220,7 +220,7 @@ def test_a_closed_console_makes_room(watched):
 
 @pytest.mark.slow
 def test_many_refusals_and_a_console_that_does_not_read(watched, topic):
-    """A message with a number in it makes a reason of every record."""
+    """A message with a number in it is a new reason for every record."""
     running, port = watched()
     name = topic(partitions=300)
     deaf = socket.create_connection(("127.0.0.1", port))
@@ -255,7 +255,7 @@ def test_many_refusals_and_a_console_that_does_not_read(watched, topic):
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
     ],
 )
-def test_pages_of_other_origins_get_nothing(watched, headers, status):
+def test_pages_of_other_origins_are_rejected(watched, headers, status):
     _, port = watched()
     for path in ("/", "/api/state", "/api/topics", "/api/events", "/metrics", "/readyz"):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -1,4 +1,4 @@
-"""What deploy/ says of metrics, against those that a running gateway serves."""
+"""Metrics that are named in deploy/, against metrics that a running gateway serves."""
 
 import json
 import re
@@ -29,7 +29,7 @@ _METRIC = r"\b(?:penstock|process)_\w+"
 
 @pytest.fixture
 def served(gateway, topic):
-    """A scrape of a gateway that has done something."""
+    """A scrape of a gateway that has handled requests."""
     port = free_ports(1)[0]
     properties = {
         "metrics.listener": f":{port}",
@@ -56,7 +56,7 @@ def expressions():
 
 
 def labels_of(served, name):
-    """Return the labels of a metric; None where it has no series yet."""
+    """Return the labels of a metric; None if it has no series yet."""
     found = [sample.labels.keys() for family in served.families.values()
              for sample in family.samples if sample.name == name]  # fmt: skip
     return set().union(*found) if found else None

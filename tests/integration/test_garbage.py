@@ -1,4 +1,4 @@
-"""Bytes no client should send: closed or answered as by a broker; other clients do not notice."""
+"""Bytes that no client should send: closed or answered as by a broker, without effect on others."""
 
 import contextlib
 import datetime
@@ -95,7 +95,7 @@ def test_memory_is_bounded_under_random_bytes_and_broken_connections(gateway, to
         assert produced(client.call(produce_request([(name, [])]))) == {}
 
 
-def test_an_announced_length_takes_no_memory(gateway):
+def test_an_announced_length_uses_no_memory(gateway):
     running = gateway(JUDGED, POLICIES)
     memory, open_files = resident_bytes(running.pid), descriptors(running.pid)
     clients = [RawClient(running.address) for _ in range(50)]
@@ -135,7 +135,7 @@ def test_idle_connections_are_closed(gateway):
 
 
 def test_responses_to_a_client_that_does_not_read_are_bounded(gateway, kafka, topic):
-    """Back-pressure: the broker's answers wait at the broker, not in the gateway's memory."""
+    """Back-pressure: the responses wait at the broker, not in the gateway's memory."""
     name = topic("big", **{"max.message.bytes": "3000000"})
     with RawClient(kafka.bootstrap_servers) as client:
         batch = encode_batch(values(bytes(2_000_000)))
@@ -164,7 +164,7 @@ def send_all(client: RawClient, data: bytes) -> None:
 
 
 def fetch_frame(name: str) -> bytes:
-    """A fetch of everything."""
+    """Return a Fetch request for all records."""
     partition = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
     return request_frame(
         fetch.FetchRequest(

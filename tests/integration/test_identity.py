@@ -51,7 +51,7 @@ class Whole(RecordsPolicyWithContext):
 
 
 class Through:
-    """A gateway behind a load balancer, in front of a Kafka that wants a login."""
+    """A gateway behind a load balancer, in front of a Kafka that requires authentication."""
 
     def __init__(self, gateway, files, port):  # noqa: F811
         self.gateway, self.files = gateway, files
@@ -66,7 +66,7 @@ class Through:
         return {**login, "client.id": client_id}
 
     def produce(self, topic, *values, user="alice", client_id="shop"):
-        """Produce as somebody; return the errors' names, or empty texts."""
+        """Produce as a user; return the names of the errors, or empty texts."""
         seen = []
         producer = Producer({**self.settings(user, client_id), "message.timeout.ms": 60_000})
         for value in values:
@@ -119,7 +119,7 @@ def through(secured, files, secured_admin, tmp_path_factory):  # noqa: F811
 
 @pytest.fixture
 def open_topic(secured_admin):  # noqa: F811
-    """Make a topic for everybody, whose name begins with a word."""
+    """Create a topic that all users may use, whose name begins with a word."""
 
     def make(word):
         name = f"{word}-{uuid.uuid4().hex[:8]}"
@@ -179,8 +179,8 @@ def test_two_clients_that_send_the_same_bytes_are_judged_separately(
     assert stored(secured, files, topic) == [value for value in expected for _ in range(2)]
 
 
-def test_the_principal_comes_from_the_login(through):
-    """Whatever a client calls itself."""
+def test_the_principal_is_the_authenticated_user(through):
+    """Whatever the client id is."""
     assert through.produce("open", b"bad", user="alice", client_id="User:admin") != [""]
     [refused] = refused_by(through, "records refused", "open")
     assert refused["message"] == f"policy User:alice User:admin {CLIENT}"
@@ -194,7 +194,7 @@ def test_observed_policies_get_the_identity_too(through, open_topic):
 
 
 def test_a_connection_without_a_header_is_not_served(through):
-    """A client that goes round the load balancer; its first bytes are those of TLS."""
+    """A client that bypasses the load balancer; its first bytes are those of TLS."""
     before = len(through.gateway.events("closing a connection without a PROXY header"))
     context = ssl.create_default_context(cafile=str(through.files.trust))
     with (
@@ -207,7 +207,7 @@ def test_a_connection_without_a_header_is_not_served(through):
     assert lines[before]["peer"] == "127.0.0.1"
 
 
-def test_tls_begins_behind_the_header(through):
+def test_tls_begins_after_the_header(through):
     context = ssl.create_default_context(cafile=str(through.files.trust))
     with socket.create_connection(("127.0.0.1", through.port), 60) as raw:
         raw.sendall(header("2001:db8::5", 4711, tlvs=b"\x04" + b"\x00\x10" + bytes(16)))

@@ -1,4 +1,4 @@
-"""Small batches are judged in the gateway's own process, where the built-in JsonSchema judges."""
+"""Small batches are judged in the gateway's own process by the built-in JsonSchema."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def judging(gateway, tmp_path):
 
 @contextlib.contextmanager
 def stopped(pids):
-    """Processes that do nothing meanwhile."""
+    """Processes that are stopped meanwhile."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:

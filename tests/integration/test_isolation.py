@@ -80,7 +80,7 @@ class Load:
         return any(thread.is_alive() for thread in self._threads)
 
     def wait_for_progress(self) -> None:
-        """Wait until some more are answered, or all."""
+        """Wait until more batches have their responses, or all batches."""
         # Workers that die one after the other before they judge anything are awaited longer
         # and longer, by design.
         count = len(self.outcomes) + 300

@@ -1,4 +1,4 @@
-"""What real brokers say of their leaders, before and after all replicas have a record of theirs."""
+"""Leaders of real brokers before and after all replicas have a record of their epoch."""
 
 import asyncio
 import time

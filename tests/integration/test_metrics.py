@@ -1,4 +1,4 @@
-"""Metrics and readiness of a gateway at work: not only that they are there, but that they are right."""
+"""Metrics and readiness of a gateway at work: they exist, and their values are correct."""
 
 import gzip
 import os
@@ -338,7 +338,7 @@ def test_without_policies_the_gateway_is_not_ready_and_logs_when_it_is_again(obs
 
 @pytest.mark.slow
 def test_the_gateway_is_not_ready_during_the_start(tmp_path):
-    """It answers while it starts: the cluster is not there."""
+    """It responds while it starts, without its cluster."""
     port, nowhere = free_ports(2)
     listening = socket.create_server(("127.0.0.1", nowhere))  # accepts, and never answers
     file = write_configuration(
@@ -348,7 +348,7 @@ def test_the_gateway_is_not_ready_during_the_start(tmp_path):
     try:
         text = ""
 
-        def answers():
+        def responds():
             nonlocal text
             try:
                 status, text = get(port, "/readyz")
@@ -356,7 +356,7 @@ def test_the_gateway_is_not_ready_during_the_start(tmp_path):
                 return False
             return status == 503 and "policies" not in text
 
-        wait_until(answers, what="an answer")
+        wait_until(responds, what="an answer")
         assert "brokers: none has been reached yet" in text
         assert get(port, "/livez") == (200, "alive\n")
     finally:

@@ -1,4 +1,4 @@
-"""`penstock.mode` at work: what becomes of a bad record."""
+"""`penstock.mode` at work: the handling of bad records."""
 
 import json
 import re
@@ -204,7 +204,7 @@ class Repair(ProduceRequestInterceptor):
 
 
 def test_the_commands_accept_dead_letters_of_gateways(gateway, topic, kafka, tmp_path):
-    """`redrive` takes each id once, though gateways may have stored its letter twice."""
+    """`redrive` processes each id once, though gateways may have stored its letter twice."""
     name = topic()
     running = gateway({**CHECK, **QUARANTINE}, POLICIES + REPAIR)
     with RawClient(running.broker_address(), timeout_s=60) as client:
@@ -281,7 +281,7 @@ def numbered(first, *sent):
     return encode_batch(values(*sent), producer_id=4711, producer_epoch=0, base_sequence=first)
 
 
-AWAY = {**QUARANTINE, "errors.deadletterqueue.topic.replication.factor": 3}
+UNAVAILABLE = {**QUARANTINE, "errors.deadletterqueue.topic.replication.factor": 3}
 ONLY_FORGIVING = POLICIES.replace('b"bad"', 'b"worst"')
 
 
@@ -290,7 +290,7 @@ ONLY_FORGIVING = POLICIES.replace('b"bad"', 'b"worst"')
 def test_decisions_stay_when_dead_letters_are_late(gateway, topic, kafka, sent, again):
     """A gateway has decided, and ends before the letters are stored; another continues."""
     name = topic()
-    first = gateway({**CHECK, **AWAY}, POLICIES)
+    first = gateway({**CHECK, **UNAVAILABLE}, POLICIES)
     with RawClient(first.broker_address(), timeout_s=60) as client:
         assert produce(client, name, numbered(0, b"x")) == (0, 0)
         assert produce(client, name, numbered(1, *sent)) == (7, -1)
@@ -308,7 +308,7 @@ def test_decisions_stay_when_dead_letters_are_late(gateway, topic, kafka, sent, 
 
 def test_dead_letters_are_stored_as_soon_as_their_topic_exists(gateway, topic, kafka, admin):
     name = topic()
-    running = gateway({**CHECK, **AWAY}, POLICIES)
+    running = gateway({**CHECK, **UNAVAILABLE}, POLICIES)
     plain, whole = encode_batch(values(b"bad 1", b"b")), numbered(2, b"bad 2", b"bad 3")
     with RawClient(running.broker_address(), timeout_s=60) as client:
         assert produce(client, name, numbered(0, b"bad 0", b"a"))[0] == 7
@@ -344,7 +344,7 @@ def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
 
 
 def test_letters_of_a_topic_of_small_batches_fit_the_dead_letter_topic(gateway, topic, kafka):
-    """The headers of many small records take far more than the batch in which they came."""
+    """The headers of many small records are far larger than the batch of these records."""
     name = topic(**{"max.message.bytes": "30000"})
     running = gateway({**CHECK, **QUARANTINE}, POLICIES)
     sent = [b"bad %d" % number for number in range(800)]
@@ -532,7 +532,7 @@ def test_a_topic_that_is_its_own_dead_letter_topic_is_an_error_at_the_start(gate
 def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(
     gateway, topic, kafka, admin, sent, has_settings, state
 ):
-    """As at a broker: its log has no producers (ProducerStateManager), and takes a batch again."""
+    """As at a broker: its log has no producers (ProducerStateManager), and accepts a batch again."""
     name = topic()
     running = gateway({
         **CHECK, **QUARANTINE, "produce.request.interceptors.state": state,

@@ -157,7 +157,7 @@ LEAST = {
 
 
 def use(folder, servers, topic, client, upstream):
-    """Everything that needs the cluster, with one file."""
+    """Send every kind of request to the cluster, with a single file."""
     port = free_ports(4)[0]
     properties = {f"upstream.{key}": value for key, value in upstream.items()}
     properties |= {"upstream.send.buffer.bytes": 131072, "upstream.key.serializer": "x.Serializer"}

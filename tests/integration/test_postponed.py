@@ -63,8 +63,8 @@ KINDS = {
 COUNT = 300
 
 
-def answers(*folders: Path) -> None:
-    """Have the registry answer the gateways of these folders from now on."""
+def start_responses(*folders: Path) -> None:
+    """Let the registry respond to the gateways of these folders from now on."""
     for folder in folders:
         (folder / "answers").touch()
 
@@ -90,7 +90,7 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
         producer.produce(name, b"%d" % number, on_delivery=lambda error, _: failed.append(error))
     # Some batches get an error, and are retried, before the first batch can be stored.
     running.wait_for("records postponed", 4, timeout_s=60)
-    answers(*tmp_path.glob("gateway-*"))
+    start_responses(*tmp_path.glob("gateway-*"))
     assert producer.flush(60) == 0
     if transactional:
         producer.commit_transaction(60)
@@ -127,7 +127,7 @@ def test_batches_stored_through_another_gateway_delay_no_batch(
         return response.error_code, response.error_message
 
     assert send(first.address, 0, b"1", b"2") == (7, "the registry is away")
-    answers(*tmp_path.glob("gateway-*"))
+    start_responses(*tmp_path.glob("gateway-*"))
     assert send(other.address, 0, b"1", b"2") == (0, None)
     assert send(first.address, 2, b"3") == (0, None)
     stored = read_topic(kafka.bootstrap_servers, name)
@@ -149,7 +149,7 @@ def test_batches_stored_through_another_gateway_delay_no_batch_of_the_same_conne
             return produced(client.call(produce_request([(name, [(0, data)])])))[name, 0].error_code
 
         assert [send(first, number, b"%d" % number) for number in range(3)] == [7, 7, 7]
-        answers(*tmp_path.glob("gateway-*"))
+        start_responses(*tmp_path.glob("gateway-*"))
         assert [send(second, number, b"%d" % number) for number in range(4)] == [0, 0, 0, 0]
         assert send(first, 5, b"5") == (45 if knows_all else 7), "there would be a hole"
         assert [send(first, number, b"%d" % number) for number in (3, 4, 5, 4)] == [0, 0, 0, 0]
@@ -181,5 +181,5 @@ def test_a_topic_is_created_when_the_policy_can_decide(gateway, topic, tmp_path)
     assert raised.value.args[0].code() == 7
     assert raised.value.args[0].str() == "the registry is away"
     running.wait_for("topic postponed")
-    answers(*tmp_path.glob("gateway-*"))
+    start_responses(*tmp_path.glob("gateway-*"))
     admin.create_topics([NewTopic(name, 1)])[name].result(30)

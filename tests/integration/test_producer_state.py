@@ -81,7 +81,7 @@ def test_a_gap_gets_the_error_of_a_broker(gateway, topic, kafka, stored):
 
 
 def switch_on(running: RunningGateway) -> None:
-    """Give the gateway its interceptors, while it runs."""
+    """Load interceptors into the gateway while it runs."""
     with running.file.open("a") as file:
         file.write("produce.request.interceptors=policies.NoDrop\n")
     running.process.send_signal(signal.SIGHUP)
@@ -162,7 +162,7 @@ def test_a_producer_continues_at_a_replica_when_the_other_is_killed(replicas, to
 
 @pytest.mark.slow
 def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, stored):
-    """The second batch comes to the other replica while the first is not answered."""
+    """The second batch arrives at the other replica before the first has its response."""
     name = topic()
     batches = Batches(name)
     # A broker that does not know the producer would take the second batch for the first.

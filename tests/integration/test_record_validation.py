@@ -424,7 +424,7 @@ def test_the_log_names_the_implementation_that_reads_record_batches(record_batch
     assert event["implementation"].split()[0] == record_batches
 
 
-def test_printed_text_goes_to_the_log_marked(gateway, topic):
+def test_printed_text_is_logged_with_a_mark(gateway, topic):
     name = topic()
     running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)
 

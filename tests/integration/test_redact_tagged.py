@@ -1,5 +1,4 @@
-"""`RedactTagged` in a gateway: stored records, with a registry that may be slow, for real
-codecs."""
+"""`RedactTagged` in a gateway: stored records of real codecs, with a registry that may be slow."""
 
 import io
 import json

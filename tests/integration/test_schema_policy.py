@@ -47,7 +47,7 @@ def registry():
 
 
 def settings(registry, **more):
-    """A gateway's, for topics whose names begin with `judged`."""
+    """Return a gateway's properties, for topics whose names begin with `judged`."""
     return {
         "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
         "schema.registry.url": registry.url,
@@ -67,7 +67,7 @@ def producer_of(running, **more):
 
 
 def send(producer, topic, sent, partition=0):
-    """Produce, do not wait; return a list that will hold the errors, or None, in order."""
+    """Produce without waiting; return a list that will hold the errors, or None, in order."""
     found = []
     for value in sent:
         producer.produce(
@@ -77,7 +77,7 @@ def send(producer, topic, sent, partition=0):
 
 
 def call(running, topic, batches, **options):
-    """Produce a batch to each partition; return the answers by partition."""
+    """Produce a batch to each partition; return the responses by partition."""
     with RawClient(running.address, 60) as client:
         request = produce_request([(topic, list(batches.items()))], timeout_ms=60_000, **options)
         found = produced(client.call(request))
@@ -100,7 +100,7 @@ def text_of(schema):
 
 
 def of_order(*message):
-    """The class of a message of a .proto file: `shop.First`, `shop.Order`."""
+    """Return the class of a message of a .proto file: `shop.First`, `shop.Order`."""
     file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="shop", syntax="proto3")
     for name in ("First", "Order"):
         added = file.message_type.add(name=name)
@@ -384,7 +384,7 @@ def test_a_slow_registry_delays_only_batches_that_wait_for_it(gateway, topic, st
 
 @pytest.mark.slow
 def test_lookups_that_take_too_long_together_are_resumed(gateway, topic, stored, registry):
-    """Each lookup is in time, all of a batch are not: a worker keeps the results so far."""
+    """Each lookup is in time, but not all of a batch: a worker keeps the results so far."""
     name = topic("judged")
     running = gateway(
         settings(registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=15_000)
@@ -458,7 +458,7 @@ def test_a_transaction_commits_after_a_refused_transaction(gateway, topic, kafka
 
 
 def _commit(producer, topic, sent):
-    """Commit; after a refusal, one more transaction may have to be aborted (see failures.md)."""
+    """Commit; after a refusal, a further transaction may have to be aborted (see failures.md)."""
     for _ in range(3):
         producer.begin_transaction()
         send(producer, topic, sent)
@@ -473,7 +473,7 @@ def _commit(producer, topic, sent):
 
 
 def loading(registry, glob):
-    """Of a gateway whose topics are not those of other tests."""
+    """Return properties of a gateway whose topics are not used by other tests."""
     chosen = settings(registry) | {"topic.settings.topic": f"__settings_{uuid.uuid4().hex[:6]}"}
     del chosen[f"topics.judged*.{VALIDATION}"]
     return chosen | {f"topics.{glob}.{VALIDATION}": "true"}

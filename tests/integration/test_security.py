@@ -1,4 +1,4 @@
-"""TLS on both sides, SASL and ACLs through the gateway, against a Kafka that demands them."""
+"""TLS on both sides, SASL and ACLs through the gateway, against a Kafka that requires them."""
 
 from pathlib import Path
 
@@ -126,7 +126,7 @@ def secured_admin(secured, files):
 
 @pytest.fixture(scope="module")
 def secured_gateway(secured, files, secured_admin, tmp_path_factory):
-    """A gateway in front of it that clients reach with TLS."""
+    """A gateway in front of `secured` that clients connect to with TLS."""
     running = gateway_of_admin(secured, files, tmp_path_factory.mktemp("gateway"))
     yield running
     running.stop()
@@ -159,7 +159,7 @@ def gateway_of_admin(secured, files, folder, **more):
 
 
 def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 60) -> str:
-    """Produce one record; give the name of the error, or an empty text."""
+    """Produce a single record; return the name of the error, or an empty text."""
     seen: list[str] = []
     fatal: list[str] = []
     producer = Producer(
@@ -208,7 +208,7 @@ def test_a_client_without_tls_is_not_served(secured_gateway):
 
 
 def test_certificates_of_clients(gateway, files, topic):
-    """`ssl.client.auth=required`: who shows no certificate of our authority is not served."""
+    """`ssl.client.auth=required`: clients without a certificate of the authority are not served."""
     name = topic()
     port = free_ports(3)[0]
     running = gateway(

@@ -79,8 +79,8 @@ def through(cluster, tmp_path_factory):
         assert running.stop() == 0
 
 
-def make_topic(cluster, name: str, partitions: int = 3) -> dict[int, int]:
-    """Make a topic; give the leaders of its partitions."""
+def create_topic(cluster, name: str, partitions: int = 3) -> dict[int, int]:
+    """Create a topic; return the leaders of its partitions."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(name, partitions, 3)])[name].result(30)
     deadline = time.monotonic() + 60
@@ -177,7 +177,7 @@ def test_each_broker_has_its_port_and_no_address_of_a_broker_reaches_clients(clu
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
 def test_a_leader_in_a_produce_response_has_its_port(cluster, through, version):
     name = f"moved-{version}"
-    leaders = make_topic(cluster, name)
+    leaders = create_topic(cluster, name)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     topic = topic_id(admin, name) if version >= 13 else name
     good, bad = encode_batch(values(b"good")), encode_batch(values(b"bad"))
@@ -210,7 +210,7 @@ def test_a_leader_in_a_produce_response_has_its_port(cluster, through, version):
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_share_fetch_response_has_the_id_of_a_leader_and_no_address(cluster, through, version):
     name = f"shared-{version}"
-    leader = make_topic(cluster, name, 1)[0]
+    leader = create_topic(cluster, name, 1)[0]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     other = next(node for node in (4, 5, 6) if node != leader)
     identity = topic_id(admin, name)
@@ -250,7 +250,7 @@ def test_a_share_fetch_response_has_the_id_of_a_leader_and_no_address(cluster, t
 @pytest.mark.chaos
 def test_clients_follow_a_broker_that_stops_and_starts_again(cluster, through):
     for topic in (PLAIN, MIXED, TRANSACTED):
-        make_topic(cluster, topic)
+        create_topic(cluster, topic)
     with ClientsAtWork(through.bootstrap) as clients:
         clients.wait_for_progress()
         for goes in (cluster.nodes[1].stop, cluster.nodes[2].kill):
@@ -288,13 +288,13 @@ def assert_stored_once(cluster, clients: ClientsAtWork) -> None:
 
 
 def stored_values(cluster, topic: str) -> list[bytes]:
-    """What a consumer gets that reads committed transactions."""
+    """Return the values of committed transactions."""
     messages = read_topic(cluster.bootstrap_servers, topic, full=True, isolation="read_committed")
     return [message.value() for message in messages]
 
 
 class ProducersWithBadRecords:
-    """Idempotent producers, each on its own connections, some of whose records are bad."""
+    """Idempotent producers, each on its own connections; some of their records are bad."""
 
     def __init__(self, bootstrap: str, topic: str, producers: int = 6) -> None:
         self.sent: set[bytes] = set()
@@ -347,7 +347,7 @@ class ProducersWithBadRecords:
 
 @pytest.mark.chaos
 def test_dead_letters_of_many_producers_outlive_the_loss_of_a_broker(cluster, tmp_path):
-    make_topic(cluster, name := f"letters-{uuid.uuid4().hex[:8]}", 12)
+    create_topic(cluster, name := f"letters-{uuid.uuid4().hex[:8]}", 12)
     file = write_configuration(
         tmp_path,
         cluster.bootstrap_servers,

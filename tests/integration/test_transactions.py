@@ -1,4 +1,4 @@
-"""The end of transactions of which interceptors dropped everything (KIP-905 with KIP-890)."""
+"""The end of transactions whose records were all dropped by interceptors (KIP-905 with KIP-890)."""
 
 import datetime
 import signal
@@ -52,7 +52,7 @@ class Coordinator:
         return int(found.error_code), (found.producer_id, found.producer_epoch)
 
     def start(self, transactional_id: str, **how):
-        """Find the coordinator, which makes its topic the first time; return a new producer."""
+        """Find the coordinator, which creates its topic the first time; return a new producer."""
 
         def is_found():
             found = self._client.call(
@@ -157,24 +157,24 @@ def test_the_interceptor_is_switched_off_before_the_commit(gateway, topic, kafka
 
 
 def aborted(client, transactional_id, topic, producer):
-    """Its client aborted it before."""
+    """Its client has aborted it before."""
     assert client.send(transactional_id, producer, topic, b"lost") == 0
     assert client.end(transactional_id, producer, committed=False) == (0, after(producer))
 
 
 def aborted_by_another(client, transactional_id, topic, producer):
-    """Another producer of the transactional id has it aborted, and then gets its epoch."""
+    """Another producer of the transactional id aborts it, and then gets its epoch."""
     assert client.send(transactional_id, producer, topic, b"lost") == 0
     assert client.begin(transactional_id, once=True)[0] == CONCURRENT_TRANSACTIONS
 
 
 def fenced(client, transactional_id, topic, producer):
-    """Another producer takes the place of one without records."""
+    """Another producer fences a producer without records."""
     assert client.begin(transactional_id) == (0, after(producer))
 
 
 def fenced_after_records(client, transactional_id, topic, producer):
-    """Another producer takes the place of one with records."""
+    """Another producer fences a producer with records."""
     aborted_by_another(client, transactional_id, topic, producer)
     assert client.begin(transactional_id)[0] == 0
 
@@ -187,7 +187,7 @@ def fenced_after_records(client, transactional_id, topic, producer):
 def test_no_commit_of_an_aborted_or_fenced_transaction_succeeds(
     shared_gateway, topic, kafka, history, code
 ):
-    """As directly. A coordinator answers an abort of the first two with a success."""
+    """As without a gateway. A coordinator responds to an abort of the first two with a success."""
     name = topic()
     running = shared_gateway(DROPS, POLICIES)
     with coordinators(kafka.bootstrap_servers, running.address) as (direct, through):

@@ -1,8 +1,8 @@
-"""What no policy touches goes through as if the gateway were not there.
+"""Requests that no policy affects pass through the gateway unchanged.
 
 For every API and version that the broker offers, a sample request is sent to the broker twice
-and through the gateway once. Where the broker gives the same bytes twice, the gateway must
-give them too, apart from addresses.
+and through the gateway once. If the broker returns the same bytes twice, the gateway must return
+them too, apart from addresses.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ NARROWED = {(1, 16), (1, 17), (1, 18), (17, 0)}
 # quorum.
 VARYING = {0, 35, 55}
 # Without a transaction in it, the broker answers neither.
-NEVER_ANSWERED = {(24, 4), (24, 5)}
+WITHOUT_RESPONSE = {(24, 4), (24, 5)}
 TOPIC = "free"
 
 
@@ -86,14 +86,14 @@ def through(cluster, tmp_path_factory):
 
 
 def offered(address: str) -> dict[int, tuple[int, int]]:
-    """What a peer announces."""
+    """Return the APIs and versions that a peer supports."""
     with RawClient(address) as client:
         response = client.call(ApiVersionsRequest())
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
 def sample(api_key: int, version: int, identity: uuid.UUID):
-    """Some request: the smallest that fits the schema, richer for what matters most."""
+    """Return a request: the smallest that fits the schema, richer for important APIs."""
     if api_key == 0 and version >= 3:
         topic = identity if version >= 13 else TOPIC
         return produce_request([(topic, [(0, encode_batch(values(b"v")))])], version=version)
@@ -118,7 +118,7 @@ def sample(api_key: int, version: int, identity: uuid.UUID):
 
 
 def smallest(schema):
-    """An entity with empty arrays, zeros and one-letter texts."""
+    """Return an entity with empty arrays, zeros and one-letter texts."""
     fields = {}
     for field in dataclasses.fields(schema):
         if field.default is not dataclasses.MISSING:
@@ -151,7 +151,7 @@ def _smallest_field(field):
 
 
 def exchange(address: str, frame: bytes) -> bytes | None:
-    """Send a frame over a new connection; None when it is closed instead."""
+    """Send a frame over a new connection; return None if the connection is closed instead."""
     with RawClient(address) as client:
         client.send(frame)
         with contextlib.suppress(EOFError, ConnectionError):
@@ -174,7 +174,7 @@ def test_only_intentionally_excluded_versions_are_not_offered(cluster, through):
 
 
 class Comparison:
-    """Answers of the broker itself, and those that come through the gateway."""
+    """Responses of the broker itself, and responses through the gateway."""
 
     def __init__(self, cluster, through) -> None:
         broker = cluster.nodes[0]
@@ -225,7 +225,7 @@ def test_the_same_bytes_for_every_api_and_version(cluster, through):
     comparison = Comparison(cluster, through)
     for api_key, (first, last) in sorted(offered(cluster.bootstrap_servers).items()):
         for version in range(max(first, served[api_key][0]), min(last, served[api_key][1]) + 1):
-            never = api_key == 18 or (api_key, version) in NEVER_ANSWERED
+            never = api_key == 18 or (api_key, version) in WITHOUT_RESPONSE
             if not never and (api_key, version) >= (0, 3):
                 comparison.compare(api_key, version)
 
@@ -236,7 +236,7 @@ def test_the_same_bytes_for_every_api_and_version(cluster, through):
 
 
 def without_addresses(frame: bytes, api_key: int, version: int, known: set) -> object:
-    """The response with every address of a broker replaced by a mark."""
+    """Return the response with every address of a broker replaced by a mark."""
 
     def replaced(value):
         if isinstance(value, tuple):
@@ -254,7 +254,7 @@ def without_addresses(frame: bytes, api_key: int, version: int, known: set) -> o
 
 
 def shape(frame: bytes, api_key: int, version: int) -> object:
-    """The response without its values: which fields, how many elements, which errors."""
+    """Return the response without its values: its fields, numbers of elements, and errors."""
 
     def walked(name, value):
         if isinstance(value, tuple):
@@ -277,7 +277,7 @@ def test_old_produce_versions_get_the_response_of_the_broker(cluster, through, v
     assert exchange(cluster.bootstrap_servers, frame) == exchange(through.address, frame)
 
 
-def test_api_versions_of_the_future_is_answered_in_version_0(cluster, through):
+def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(cluster, through):
     buffer = io.BytesIO()
     request = load_request_schema(18, 4)(client_software_name="x", client_software_version="1")
     entity_writer(type(request))(buffer, request)

@@ -1,4 +1,4 @@
-"""Starts and reloads with the interceptors of before: nothing is doubted; at a real Kafka."""
+"""Starts and reloads with unchanged interceptors are without doubts; at a real Kafka."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ def add_some(self, affects):
     add(self, affects)
 doubts.Doubts.add = add_some
 """
-"""Doubts last as long as a file says when they begin."""
+"""The time of doubts is read from a file when they begin."""
 AS_BEFORE = "interceptors are as before: no batch can have been decided by others"
 
 
@@ -33,7 +33,7 @@ def state():
 
 @pytest.fixture
 def doubts(tmp_path):
-    """Return the file that says how long doubts last."""
+    """Return the file with the time that doubts last."""
     file = tmp_path / "doubts"
     file.write_text("0.5")
     return file
@@ -52,8 +52,8 @@ def start(gateway, state, doubts):
 
 
 @pytest.fixture
-def said(stored, state):
-    """Return what each gateway said last, by its name."""
+def announcements(stored, state):
+    """Return the last announcement of each gateway, by its name."""
 
     def read():
         found = {}
@@ -66,12 +66,14 @@ def said(stored, state):
 
 
 @pytest.fixture
-def settled(said, doubts):
+def settled(announcements, doubts):
     """Wait until no gateway is in doubt; further doubts last."""
 
     def wait(count=1):
         wait_until(
-            lambda: [entry["interceptors"][1] for entry in said().values()] == [False] * count,
+            lambda: (
+                [entry["interceptors"][1] for entry in announcements().values()] == [False] * count
+            ),
             what="the end of doubts",
         )
         doubts.write_text("600")
@@ -84,8 +86,8 @@ def change(running, name="policies.py", text="\n# another\n"):
     file.write_text(file.read_text() + text)
 
 
-def is_as_before(running, *, kill=False):
-    """Start a gateway again; return whether its interceptors are as before, by its log."""
+def is_unchanged(running, *, kill=False):
+    """Start a gateway again; return whether its interceptors are unchanged, by its log."""
     running.log.clear()
     running.restart(kill=kill)
     running.wait_for("broker")  # later
@@ -97,37 +99,37 @@ def fences(stored, state):
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_start_with_the_same_interceptors_writes_no_more_than_it_has_to(
-    start, state, topic, stored, settled, said, kill
+def test_a_start_with_unchanged_interceptors_writes_only_necessary_records(
+    start, state, topic, stored, settled, announcements, kill
 ):
     name = topic()
     running = start()
     settled()
-    before = said()
-    assert is_as_before(running, kill=kill)
+    before = announcements()
+    assert is_unchanged(running, kill=kill)
     batches = Batches(name)
     assert batches.send(running.address, 0, b"a") == 0
     assert batches.send(running.address, 1, b"drop", b"b") == 0
     assert fences(stored, state) == 0
     [change_before], [change_now] = (
-        [entry["change"] for entry in of.values()] for of in (before, said())
+        [entry["change"] for entry in of.values()] for of in (before, announcements())
     )
     assert change_now == change_before
 
 
 def test_a_start_with_a_changed_module_has_every_batch_written(
-    start, state, topic, stored, settled, said
+    start, state, topic, stored, settled, announcements
 ):
     name = topic()
     running = start()
     settled()
-    before = said()
+    before = announcements()
     change(running)
-    assert not is_as_before(running)
+    assert not is_unchanged(running)
     assert Batches(name).send(running.address, 0, b"a") == 0
     assert fences(stored, state) == 1
     [change_before], [change_now] = (
-        [entry["change"] for entry in of.values()] for of in (before, said())
+        [entry["change"] for entry in of.values()] for of in (before, announcements())
     )
     assert change_now != change_before
 
@@ -138,29 +140,33 @@ def test_a_start_during_doubts_begins_them_again(start, settled):
     change(running)
     running.process.send_signal(signal.SIGHUP)
     running.wait_for("reloaded")
-    assert not is_as_before(running, kill=True)
+    assert not is_unchanged(running, kill=True)
 
 
-def test_where_a_file_was_changed_at_another_gateway_only_a_start_begins_doubts(
-    start, settled, said, doubts
+def test_a_file_changed_at_another_gateway_begins_doubts_only_at_a_start(
+    start, settled, announcements, doubts
 ):
     first, other = start(), start()
     settled(2)
-    assert len({entry["interceptors"][0] for entry in said().values()}) == 1, "folders count"
+    assert len({entry["interceptors"][0] for entry in announcements().values()}) == 1, (
+        "folders count"
+    )
     doubts.write_text("0.5")
     change(other)
     other.restart()
     settled(2)
     doubts.write_text("0.5")
-    assert not is_as_before(first)
+    assert not is_unchanged(first)
     change(first)
     first.restart()
     settled(2)
-    assert is_as_before(first)
-    assert is_as_before(other)
+    assert is_unchanged(first)
+    assert is_unchanged(other)
 
 
-def test_a_gateway_that_has_no_interceptors_any_more_says_so(start, state, topic, stored, settled):
+def test_a_gateway_whose_interceptors_were_removed_announces_it(
+    start, state, topic, stored, settled
+):
     name = topic()
     first, other = start(), start()
     settled(2)
@@ -170,19 +176,21 @@ def test_a_gateway_that_has_no_interceptors_any_more_says_so(start, state, topic
     for running in (first, other):
         assert Batches(name).send(running.address, 0, b"a") == 0
     assert fences(stored, state) == 2
-    assert not is_as_before(first)
+    assert not is_unchanged(first)
 
 
-def test_a_reload_of_the_same_files_changes_nothing(start, state, topic, stored, settled, said):
+def test_a_reload_of_the_same_files_changes_nothing(
+    start, state, topic, stored, settled, announcements
+):
     name = topic()
     running = start()
     settled()
-    before = said()
+    before = announcements()
     running.process.send_signal(signal.SIGHUP)
     running.wait_for("reloaded")
     assert Batches(name).send(running.address, 0, b"a") == 0
     assert fences(stored, state) == 0
-    assert [entry["change"] for entry in said().values()] == [
+    assert [entry["change"] for entry in announcements().values()] == [
         entry["change"] for entry in before.values()
     ]
     change(running)
@@ -192,20 +200,20 @@ def test_a_reload_of_the_same_files_changes_nothing(start, state, topic, stored,
     assert fences(stored, state) == 1
 
 
-def test_with_state_in_a_file_too(start, doubts):
+def test_unchanged_interceptors_are_recognized_with_state_in_a_file(start, doubts):
     running = start(**{"produce.request.interceptors.state": "local"})
 
     time.sleep(float(doubts.read_text()))  # the doubts of the first start have ended
-    assert is_as_before(running)
-    assert is_as_before(running, kill=True)
+    assert is_unchanged(running)
+    assert is_unchanged(running, kill=True)
     doubts.write_text("600")
     change(running)
-    assert not is_as_before(running)
-    assert not is_as_before(running, kill=True)
+    assert not is_unchanged(running)
+    assert not is_unchanged(running, kill=True)
 
 
-def test_a_schema_that_changed_counts(start, settled):
+def test_a_changed_schema_is_a_change_of_interceptors(start, settled):
     running = start()
     settled()
     (running.file.parent / "order.json").write_text("{}")
-    assert not is_as_before(running)
+    assert not is_unchanged(running)

@@ -41,7 +41,7 @@ class JavaClient:
         self._program = program
 
     def command(self, *arguments: str) -> list[str]:
-        """Give the command line."""
+        """Return the command line."""
         return [*self._program, *arguments]
 
     def __call__(self, *arguments: str) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """Many records at an even pace, by a client of Python: `many.py CLIENT BOOTSTRAP TOPIC COUNT RATE`.
 
-Prints a line for each record that failed, for each fatal error, and at last how many were
-acknowledged.
+Prints a line for each record that failed, for each fatal error, and finally the number of acknowledged
+records.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ SETTINGS = {"linger_ms": 5, "batch_size": 4000}
 
 
 def pace(began: float, done: int, rate: int) -> None:
-    """Sleep if the records are ahead of their time."""
+    """Sleep if the records are ahead of their rate."""
     ahead = done / rate - (time.monotonic() - began)
     if ahead > 0.002:
         time.sleep(ahead)
@@ -92,7 +92,7 @@ async def aiokafka(bootstrap: str, topic: str, count: int, rate: int) -> int:
 
 
 def main() -> None:
-    """Run the client that is named."""
+    """Run the named client."""
     client, bootstrap, topic = sys.argv[1:4]
     count, rate = map(int, sys.argv[4:])
     produce = {"librdkafka": librdkafka, "kafka-python": kafka_python, "aiokafka": aiokafka}[client]

@@ -1,4 +1,4 @@
-"""Producers that send batches of known content, five in flight, and the outcomes."""
+"""Producers that send batches of known content, with five requests in flight, and the outcomes."""
 
 import subprocess
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ _BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 8
 
 @dataclass(frozen=True)
 class Job:
-    """What is sent, all to partition 0.
+    """The records to send, all to partition 0.
 
     Attributes:
-        first: Acknowledged before the others go out.
+        first: Acknowledged before the others are sent.
         then: The others, in batches of `batch` records.
         last: Sent when all the others are settled; not in transactions.
     """
@@ -35,10 +35,10 @@ class Outcome:
     """The delivery reports of a producer.
 
     Attributes:
-        acknowledged: Values; of a transaction those of the attempt that was committed.
+        acknowledged: Values, of transactions only of the committed attempt.
         failed: Errors by value.
-        fatal: Why the producer cannot continue.
-        aborted: Why transactions were aborted, which were then retried.
+        fatal: The error after which the producer cannot continue.
+        aborted: The reasons for which transactions were aborted; they were retried.
     """
 
     acknowledged: set[str] = field(default_factory=set)
@@ -49,13 +49,13 @@ class Outcome:
 
 
 class Sender(Protocol):
-    """Does jobs, one at a time."""
+    """Runs jobs in sequence."""
 
     def __call__(self, job: Job) -> Outcome: ...
 
 
 class Librdkafka:
-    """Does a job with confluent-kafka."""
+    """Runs a job with confluent-kafka."""
 
     def __call__(self, job: Job) -> Outcome:
         self._outcome = Outcome()
@@ -136,7 +136,7 @@ class Librdkafka:
 
 
 class Java:
-    """Does jobs with Batches.java, in one process."""
+    """Runs jobs with Batches.java, in a single process."""
 
     def __init__(self, program: list[str]) -> None:
         self._process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """Kafka Streams, in the version of the Kafka under test.
 
-`python -m tests.interop.streams` fetches it, which is what `make interop` does first.
+`python -m tests.interop.streams` downloads it; `make interop` does so first.
 """
 
 import sys
@@ -15,7 +15,7 @@ _SOURCE: Final = Path(__file__).parent / "java" / "Streams.java"
 
 
 def streams(source: Path = _SOURCE) -> list[str]:
-    """Give the command line of a program with a topology."""
+    """Return the command line of a program with a topology."""
     return program(source, libraries=class_path(_COORDINATES))
 
 

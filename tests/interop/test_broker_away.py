@@ -1,7 +1,7 @@
-"""franz-go continues when the broker behind a gateway was killed, and is back.
+"""franz-go continues after the broker behind a gateway was killed and started again.
 
-A gateway accepts connections that a broker that is down would refuse. franz-go takes the end of a
-connection before its first response for a missing login, and fails its records.
+A gateway accepts connections that a stopped broker would refuse. franz-go takes the end of a
+connection before its first response for missing authentication, and fails its records.
 """
 
 import time
@@ -18,7 +18,7 @@ from tests.gateways import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.go]
 
 TIMES = 3
-AWAY_S = 4.0
+UNAVAILABLE_S = 4.0
 BACK_S = 1.0
 
 
@@ -46,7 +46,7 @@ def disturb(cluster: LocalKafka) -> None:
     [node] = cluster.nodes
     for _ in range(TIMES):
         node.kill()
-        time.sleep(AWAY_S)
+        time.sleep(UNAVAILABLE_S)
         node.start()
         cluster.wait_ready()
         time.sleep(BACK_S)

@@ -60,7 +60,7 @@ def test_librdkafka_compresses_through_the_gateway(judged, topic, stored, codec,
     assert values_of(stored(name)) == good
 
 
-def test_librdkafka_a_bad_batch_among_many_in_flight(judged, topic, stored):
+def test_librdkafka_fails_only_the_bad_batch_of_many_in_flight(judged, topic, stored):
     name = topic()
     outcomes: list[tuple[bytes, int | None]] = []
     producer = Producer(
@@ -135,7 +135,7 @@ def test_librdkafka_transactions_continue_as_after_a_refusal_of_a_broker(gateway
         assert values_of(committed) == [b"value-2", b"value-3", b"value-4", b"value-5"]
 
 
-def test_librdkafka_consumer_group(judged, topic):
+def test_librdkafka_consumer_groups_work(judged, topic):
     name = topic()
     librdkafka_produce(judged.address, name, b"good-1", b"good-2")
     for _ in range(2):  # the second time from the committed offset
@@ -187,7 +187,7 @@ def test_kcat_produces_and_consumes(judged, topic, stored):
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_kafka_python(judged, topic, stored, idempotent):
+def test_kafka_python_produces_and_consumes(judged, topic, stored, idempotent):
     name = topic()
     producer = KafkaProducer(
         bootstrap_servers=judged.address, enable_idempotence=idempotent, linger_ms=2000
@@ -229,7 +229,7 @@ def test_kafka_python(judged, topic, stored, idempotent):
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_aiokafka(judged, topic, stored, idempotent):
+async def test_aiokafka_produces_and_consumes(judged, topic, stored, idempotent):
     name = topic()
     producer = AIOKafkaProducer(
         bootstrap_servers=judged.address, enable_idempotence=idempotent, request_timeout_ms=5000
@@ -263,7 +263,7 @@ async def test_aiokafka(judged, topic, stored, idempotent):
     assert expected == ([b"good-1"] if idempotent else [b"good-1", b"good-3"])
 
 
-async def test_aiokafka_transactions(judged, topic, kafka):
+async def test_aiokafka_transactions_commit_and_abort(judged, topic, kafka):
     name = topic()
     producer = AIOKafkaProducer(bootstrap_servers=judged.address, transactional_id=name)
     await producer.start()

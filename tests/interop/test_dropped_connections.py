@@ -1,4 +1,4 @@
-"""A third of the records dropped, and connections with them.
+"""A third of the records is dropped by an interceptor, and connections are dropped meanwhile.
 
 In `make test` for a few thousand records of each client; `make interop` sends 200,000 of each,
 and adds franz-go.
@@ -36,7 +36,7 @@ PORTS = 5
 
 
 def franz_go() -> list[str]:
-    """Build the Go program; give its command line."""
+    """Build the Go program; return its command line."""
     program = cache_folder() / "interop-go" / "many"
     cache = cache_folder()
     subprocess.run(
@@ -54,7 +54,7 @@ def python(client: str) -> list[str]:
 
 
 class Run:
-    """One client's run, with what happens to it meanwhile."""
+    """A run of a client, with its disturbances."""
 
     def __init__(self, command: list[str], relay: Relay, running, seconds: float) -> None:
         self._dropped = 0
@@ -117,7 +117,7 @@ def disturbed(gateway, topic, kafka, request):
 
 
 def kept(count: int) -> dict[bytes, list[int]]:
-    """What is to be stored, by key, in order."""
+    """Return the values that have to be stored, by key, in order."""
     result: dict[bytes, list[int]] = {}
     for number in range(count):
         if zlib.crc32(b"%d" % number) % 3:
@@ -146,7 +146,7 @@ def command(request, java_client):
     ],
     indirect=True,
 )
-def test_exactly_the_kept_records_are_stored_once_in_order(disturbed, command):
+def test_records_that_are_not_dropped_are_stored_once_in_order(disturbed, command):
     happened, stored, count = disturbed(command)
     assert happened.of("fatal") == []
     assert happened.of("failed") == []
@@ -157,7 +157,9 @@ def test_exactly_the_kept_records_are_stored_once_in_order(disturbed, command):
 
 @pytest.mark.kips("B48")
 @pytest.mark.timeout(900)
-def test_transactions_of_java(disturbed, java_client: JavaClient):
+def test_transactions_of_java_store_the_records_that_are_not_dropped(
+    disturbed, java_client: JavaClient
+):
     happened, stored, count = disturbed(
         java_client.command("many-transactions"), isolation="read_committed"
     )
@@ -167,7 +169,7 @@ def test_transactions_of_java(disturbed, java_client: JavaClient):
 
 @pytest.mark.timeout(900)
 def test_java_continues_when_sequence_numbers_are_lost(disturbed, java_client: JavaClient):
-    """What was not answered may be stored again under a new epoch; nothing is left out."""
+    """Records without a response may be stored again under a new epoch; none is missing."""
     happened, stored, count = disturbed(
         java_client.command("many"), **{"produce.request.interceptors.state.dir": ""}
     )

@@ -1,7 +1,7 @@
 """Transactions whose records are all dropped, ended through another gateway.
 
-There are two brokers, each behind its own gateway: where a partition's leader is not the
-coordinator, records are dropped by a gateway that does not see the end of their transaction.
+There are two brokers, each behind its own gateway: if a partition leader is not the coordinator,
+records are dropped by a gateway that does not get the end of their transaction.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class World:
 
     Attributes:
         kafka: The cluster.
-        address: Where clients find both gateways.
+        address: The bootstrap address of both gateways.
     """
 
     def __init__(self, kafka: LocalKafka, address: str) -> None:
@@ -41,7 +41,7 @@ class World:
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
 
     def topic(self) -> str:
-        """Make a topic of which each broker leads a partition."""
+        """Create a topic of which each broker leads a partition."""
         name = f"t-{uuid.uuid4().hex[:8]}"
         create_topic(self._admin, name, partitions=2)
         leaders = self._admin.list_topics(name, timeout=30).topics[name].partitions.values()
@@ -49,7 +49,7 @@ class World:
         return name
 
     def committed(self, name: str) -> list[bytes]:
-        """The values of a topic that consumers with `read_committed` get."""
+        """Return the values of a topic that consumers with `read_committed` get."""
         return values_of(read_topic(self.kafka.bootstrap_servers, name, isolation="read_committed"))
 
 
@@ -84,7 +84,7 @@ KEPT = [value.encode() for value in VALUES if value.startswith("kept")]
 
 @pytest.mark.slow
 @pytest.mark.kips("B48")
-def test_java_through_two_gateways(world):
+def test_java_commits_dropped_transactions_through_two_gateways(world):
     """Each transaction has a single record, for the two partitions in turn."""
     name = world.topic()
     client = JavaClient(program(JAVA / "TransactionsOfOne.java"))
@@ -94,7 +94,7 @@ def test_java_through_two_gateways(world):
 
 @pytest.mark.slow
 @pytest.mark.kips("B48")
-def test_librdkafka_through_two_gateways(world):
+def test_librdkafka_commits_dropped_transactions_through_two_gateways(world):
     name = world.topic()
     failures = []
     producer = Producer({
@@ -112,8 +112,8 @@ def test_librdkafka_through_two_gateways(world):
 
 @pytest.mark.interop
 @pytest.mark.kips("B48")
-def test_streams_with_exactly_once(world, tmp_path):
-    """Its transactions have offsets, too, so there is something to commit whatever is dropped."""
+def test_kafka_streams_commits_dropped_transactions_with_exactly_once(world, tmp_path):
+    """Its transactions have offsets, too, so commits are not empty if all records are dropped."""
     source, target = world.topic(), world.topic()
     producer = Producer({"bootstrap.servers": world.kafka.bootstrap_servers, "log_level": 0})
     expected = set()
@@ -154,5 +154,5 @@ def test_streams_with_exactly_once(world, tmp_path):
 
 
 def failed(lines):
-    """What a stream thread ended with."""
+    """Return the errors that ended stream threads."""
     return [line for line in list(lines) if line[0] == "failed"]

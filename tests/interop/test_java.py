@@ -25,7 +25,9 @@ def test_every_bad_record_is_named_and_the_others_of_its_batch_fail(
     assert stored(name) == []
 
 
-def test_a_single_bad_record_and_a_batch_policy(judged, topic, java_client):
+def test_a_single_bad_record_and_a_batch_policy_fail_with_their_exceptions(
+    judged, topic, java_client
+):
     name = topic()
 
     client = java_client("produce", judged.address, name, "bad-1")
@@ -36,7 +38,9 @@ def test_a_single_bad_record_and_a_batch_policy(judged, topic, java_client):
 
 
 @pytest.mark.kips("B46")
-def test_a_bad_batch_among_a_hundred_with_five_in_flight(judged, topic, java_client, stored):
+def test_a_bad_batch_fails_alone_among_a_hundred_with_five_in_flight(
+    judged, topic, java_client, stored
+):
     name = topic()
 
     lines = java_client("poisoned", judged.address, name)
@@ -50,7 +54,7 @@ def test_a_bad_batch_among_a_hundred_with_five_in_flight(judged, topic, java_cli
 
 
 @pytest.mark.kips("B35")
-def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
+def test_transactions_abort_after_a_refusal_and_commit_without(judged, topic, java_client, kafka):
     for first in (["good-1", "bad-2"], ["bad-1"], ["bad-1", "good-2"]):
         name = topic()
 
@@ -65,7 +69,7 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
 @pytest.mark.slow
 @pytest.mark.kips("B48")
 def test_transactions_whose_records_are_all_dropped_commit(gateway, topic, java_client, kafka):
-    """Java 4 sends transactions 2 (KIP-890): the coordinator hears of stored batches only."""
+    """Java 4 uses transactions V2 (KIP-890): the coordinator learns only of stored batches."""
     running = gateway(
         {"produce.request.interceptors": "policies.DropsDrop"},
         """
@@ -88,7 +92,7 @@ class DropsDrop(ProduceRequestInterceptor):
 
 
 @pytest.mark.slow
-def test_consumer_groups_of_both_protocols(judged, topic, java_client):
+def test_consumer_groups_of_both_protocols_work(judged, topic, java_client):
     name = topic()
     java_client("produce", judged.address, name, "good-1", "good-2")
 

@@ -134,7 +134,9 @@ def franz_go() -> list[str]:
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "kafka-python", "aiokafka"])
-def test_python_clients(client, cluster, one_port, files, topic, tmp_path):
+def test_python_clients_reach_every_broker_by_name(
+    client, cluster, one_port, files, topic, tmp_path
+):
     port = one_port.host_port[1]
     arguments = [f"{HOST}:{port}", str(files.trust), topic, str(NODES)]
     expected = [f"{client}-{number}" for number in range(NODES)]
@@ -144,7 +146,7 @@ def test_python_clients(client, cluster, one_port, files, topic, tmp_path):
     ]
 
 
-def test_java(one_port, files, topic, tmp_path):
+def test_java_reaches_every_broker_by_name(one_port, files, topic, tmp_path):
     port = one_port.host_port[1]
     java = program(Path(__file__).parent / "java" / "OnePort.java")
     lines = run(tmp_path, [*java, f"{HOST}:{port}", str(files.trust), topic, str(NODES)])
@@ -155,14 +157,14 @@ def test_java(one_port, files, topic, tmp_path):
 
 
 @pytest.mark.go
-def test_franz_go(one_port, files, topic, tmp_path):
+def test_franz_go_reaches_every_broker_by_name(one_port, files, topic, tmp_path):
     port = one_port.host_port[1]
     lines = run(tmp_path, [*franz_go(), f"{HOST}:{port}", str(files.trust), topic, str(NODES)])
     assert lines == [f"franz-go-{number}" for number in range(NODES)]
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
-def test_kcat(one_port, files, topic, tmp_path):
+def test_kcat_reaches_every_broker_by_name(one_port, files, topic, tmp_path):
     port = one_port.host_port[1]
     common = ["kcat", "-b", f"{HOST}:{port}", "-X", "security.protocol=SSL",
               "-X", f"ssl.ca.location={files.trust}", "-t", topic]  # fmt: skip
@@ -174,8 +176,10 @@ def test_kcat(one_port, files, topic, tmp_path):
     assert sorted(lines) == [f"kcat-{number}" for number in range(NODES)]
 
 
-def test_behind_a_load_balancer_with_its_port(cluster, files, topic, tmp_path):
-    """As on Kubernetes: an ingress on another port, which sends the addresses of clients."""
+def test_clients_reach_every_broker_behind_a_load_balancer_with_its_own_port(
+    cluster, files, topic, tmp_path
+):
+    """As on Kubernetes: an ingress with another port, which passes the addresses of clients on."""
     with started(
         cluster, files, tmp_path, listener_proxy_protocol="true", advertised_port="443"
     ) as running:
@@ -200,7 +204,7 @@ def test_behind_a_load_balancer_with_its_port(cluster, files, topic, tmp_path):
 
 @contextlib.contextmanager
 def secure(files, name, port, *, at="127.0.0.1"):
-    """A raw client that says a server name (None for none)."""
+    """A raw client that sends a server name (None for no name)."""
     context = ssl.create_default_context(cafile=str(files.trust))
     context.check_hostname = name is not None
     client = RawClient(f"{at}:{port}")
@@ -210,7 +214,7 @@ def secure(files, name, port, *, at="127.0.0.1"):
 
 
 def controller(client):
-    """The addresses of brokers in a Metadata response."""
+    """Return the addresses of brokers in a Metadata response."""
     found = client.call(MetadataRequest(topics=(), allow_auto_topic_creation=False,
                                         include_topic_authorized_operations=False))  # fmt: skip
     return {int(broker.node_id): (broker.host, int(broker.port)) for broker in found.brokers}
@@ -228,8 +232,8 @@ def test_every_response_has_the_names_of_brokers(one_port, files, topic):
             assert (coordinator.host, int(coordinator.port)) == expected[int(coordinator.node_id)]
 
 
-def test_a_name_leads_to_its_broker(one_port, files, topic):
-    """Each broker accepts records for its own partition, and no other does."""
+def test_a_server_name_leads_to_its_broker(one_port, files, topic):
+    """Each broker accepts records only for its own partition."""
     port = one_port.host_port[1]
     for number in range(NODES):
         with secure(files, f"broker-{FIRST + number}.{HOST}", port) as client:
@@ -252,7 +256,7 @@ def test_new_leaders_in_produce_responses_have_names(one_port, files, topic):
     ] == [(FIRST + 1, f"broker-{FIRST + 1}.{HOST}", port)]
 
 
-def test_unknown_server_names(one_port, files):
+def test_unknown_server_names_end_the_handshake(one_port, files):
     port = one_port.host_port[1]
     for name in ("other.example.com", f"broker-x.{HOST}", f"a.broker-{FIRST}.{HOST}"):
         with pytest.raises((ssl.SSLError, ConnectionError)), secure(files, name, port):
@@ -264,7 +268,7 @@ def test_unknown_server_names(one_port, files):
         )
 
 
-def test_a_broker_that_does_not_exist(one_port, files):
+def test_a_connection_to_a_missing_broker_is_closed(one_port, files):
     port = one_port.host_port[1]
     with secure(files, f"broker-77.{HOST}", port) as client:
         with contextlib.suppress(ConnectionError):
@@ -274,7 +278,7 @@ def test_a_broker_that_does_not_exist(one_port, files):
     assert any(event.get("node") == 77 for event in one_port.wait_for("broker is not known"))
 
 
-def test_a_certificate_for_some_brokers_only(cluster, files, tmp_path):
+def test_a_certificate_for_some_brokers_only_is_reported(cluster, files, tmp_path):
     with started(cluster, files, tmp_path, certificate=f"broker-{FIRST}.{HOST}") as running:
         events = running.wait_for(
             "broker out of reach for clients: the certificate does not cover its name", 2

@@ -1,9 +1,9 @@
-"""A broker that refuses a batch, or stops, before and behind batches whose records are all dropped.
+"""A broker that refuses a batch, or stops, before and after batches whose records are all dropped.
 
 Each case is run twice: by a producer that sends to the broker, and by a producer that sends to the
-gateway. Both meet the same refusal, and have the same delivery reports in the end.
+gateway. Both get the same refusal, and have the same delivery reports at the end.
 
-A case is written as batches of records that are kept (k) or dropped (d). The batch with a star is
+A case is a list of batches whose records are kept (k) or dropped (d). The batch with a star is
 refused. Batches before a comma are acknowledged before the others are sent.
 """
 
@@ -66,7 +66,7 @@ AT_ONCE = {"fetch.wait.max.ms": "10"}
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a case, with values that no other case has."""
+    """The batches of a case, with values that are unique to the case."""
 
     first: list[list[str]]
     then: list[list[str]]
@@ -192,7 +192,7 @@ def senders() -> Iterator[dict[str, Sender]]:
 
 @pytest.fixture
 def both(stage, topic, senders):
-    """Does a case directly and through the gateway."""
+    """Runs a case at the broker and through the gateway."""
 
     def run(client: str, case: str, rule: Rule, *, transactional: bool = False, held: bool = True):
         runs = []
@@ -245,7 +245,7 @@ def test_a_retried_batch_is_stored_once(both, client, rule, case):
 @pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", RETRIED)
-def test_an_immediate_refusal(both, client, rule):
+def test_an_immediate_refusal_is_handled_as_without_a_gateway(both, client, rule):
     direct, through = both(client, CASES[0], RETRIED[rule], held=False)
 
     everything = values_of(CASES[0], last=True)
@@ -290,7 +290,7 @@ def final_in_transactions() -> list:
     ],
 )
 def test_a_transaction_commits_all_kept_records(both, client, rule, case):
-    """It may be aborted, and done again."""
+    """It may be aborted and retried."""
     direct, through = both(client, case, {**RETRIED, **FINAL}[rule], transactional=True)
 
     everything = values_of(case, last=False)

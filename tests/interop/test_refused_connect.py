@@ -30,7 +30,7 @@ class Worker:
         """What the connector's task has printed."""
 
     def task(self) -> dict:
-        """Give the state of the connector's task, empty before there is any."""
+        """Return the state of the connector's task; empty before it has a state."""
         try:
             with urllib.request.urlopen(
                 f"{self._rest}/connectors/source/status", timeout=60
@@ -40,7 +40,7 @@ class Worker:
             return {}
 
     def restart(self) -> None:
-        """Start the connector's task again."""
+        """Restart the connector's task."""
         url = f"{self._rest}/connectors/source/tasks/0/restart"
         with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60):
             pass

@@ -96,7 +96,7 @@ def gateway_address(kafka, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """The name of a topic that is not there."""
+    """Return the name of a topic that does not exist."""
     return f"settings-{uuid.uuid4().hex[:8]}"
 
 
@@ -104,7 +104,7 @@ def name() -> str:
 
 
 class Librdkafka:
-    """confluent-kafka's clients. What they do is answered with an error's code and text."""
+    """confluent-kafka's clients. Methods return the code and text of the error."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -148,7 +148,7 @@ class Librdkafka:
         return self._outcome(futures)
 
     def describe(self, topic: str) -> dict[str, tuple[str | None, str]]:
-        """Give values and sources."""
+        """Return values and sources."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource]).values()
         configs = future.result(60)
@@ -166,7 +166,7 @@ class Librdkafka:
 
 
 class KafkaPython:
-    """kafka-python's clients, which look the keys up before they alter them."""
+    """kafka-python's clients, which look up keys before they alter them."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -190,7 +190,7 @@ class KafkaPython:
         return self._altered(topic, operations, incremental=True)
 
     def replace(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
-        """Set some configs by the old AlterConfigs, with all that are set and not named."""
+        """Set configs by the old AlterConfigs, together with all other set configs."""
         return self._altered(topic, dict(configs), incremental=False)
 
     def _altered(self, topic: str, configs: dict, *, incremental: bool) -> tuple[int, str]:
@@ -202,7 +202,7 @@ class KafkaPython:
         return int(code), text.partition(": ")[2]
 
     def describe(self, topic: str) -> dict[str, tuple[str | None, str]]:
-        """Give values and sources."""
+        """Return values and sources."""
         resource = PythonConfigResource(ConfigResourceType.TOPIC, topic, None)
         configs = self._admin.describe_configs([resource], config_filter="all")["topic"][topic]
         return {key: (configs[key]["value"], configs[key]["config_source"]) for key in SHOWN}
@@ -229,7 +229,7 @@ def client(request, gateway_address) -> Iterator[Any]:
 
 
 def check_invalid_changes(client: Any, name: str) -> None:
-    """Nothing of a change is applied where a part of it is invalid."""
+    """No part of a change is applied if a part of it is invalid."""
     before = client.describe(name)
     for configs, why in (
         ({POLICY: "policies.NotAllowed"}, MAY_NOT_BE_NAMED),
@@ -242,7 +242,7 @@ def check_invalid_changes(client: Any, name: str) -> None:
     assert client.describe(name) == before
 
 
-def test_python_libraries(client, name, kafka):
+def test_python_libraries_set_and_delete_policies_of_a_topic(client, name, kafka):
     assert client.create(name, {POLICY: "policies.NotAllowed"}) == (
         INVALID_CONFIG,
         MAY_NOT_BE_NAMED,
@@ -333,7 +333,7 @@ class Tools:
         return {line.strip() for line in lines}
 
     def produce(self, value: bytes) -> int:
-        """Give the code that a producer is answered with."""
+        """Return the error code that a producer gets."""
         records = values(value, timestamp=int(time.time() * 1000))  # retention.ms is changed
         request = produce_request([(self._topic, [(0, encode_batch(records))])])
         with RawClient(self._address) as client:
@@ -342,7 +342,7 @@ class Tools:
 
 
 @pytest.mark.kips("B50")
-def test_kafka_configs(gateway_address, name, kafka):
+def test_kafka_configs_sets_and_deletes_policies_of_a_topic(gateway_address, name, kafka):
     tools = Tools(gateway_address, name)
     assert tools.topics("--create").returncode == 0
 
@@ -397,13 +397,13 @@ def topic_admin() -> list[str]:
 
 
 def lines_of(command: list[str]) -> list[list[str]]:
-    """Run a program; give its lines, cut at tabs."""
+    """Run a program; return its lines, split at tabs."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
-JAVA_TELLS = [
+JAVA_OUTPUT = [
     ["not created", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
     ["created"],
     ["described", VALIDATION, "null", "DEFAULT_CONFIG"],
@@ -445,18 +445,18 @@ JAVA_TELLS = [
 ]
 
 
-def test_java(gateway_address, name, topic_admin, kafka):
-    """The client of Kafka 4 has no alterConfigs any more."""
+def test_java_sets_and_deletes_policies_of_a_topic(gateway_address, name, topic_admin, kafka):
+    """The client of Kafka 4 no longer has alterConfigs."""
     lines = lines_of([*topic_admin, gateway_address, name])
 
-    assert lines == JAVA_TELLS
+    assert lines == JAVA_OUTPUT
     assert values_of(read_topic(kafka.bootstrap_servers, name)) == [b"bad-4", b"worse-2"]
 
 
 # Go
 
 
-KADM_TELLS = [
+KADM_OUTPUT = [
     ["not created", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
     ["created"],
     ["described", VALIDATION, "", "DEFAULT_CONFIG"],
@@ -493,7 +493,7 @@ KADM_TELLS = [
 
 
 @pytest.mark.go
-def test_kadm(gateway_address, name):
+def test_kadm_sets_and_deletes_policies_of_a_topic(gateway_address, name):
     cache = cache_folder()
     program = cache / "interop-go" / "topics"
     subprocess.run(
@@ -506,4 +506,4 @@ def test_kadm(gateway_address, name):
 
     lines = lines_of([str(program), gateway_address, name])
 
-    assert lines == KADM_TELLS
+    assert lines == KADM_OUTPUT

@@ -1,4 +1,4 @@
-"""The same tests for both implementations of record batches, where both are there."""
+"""The same tests for both implementations of record batches, if both are installed."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ collect_ignore = [] if NATIVE else ["test_native.py", "test_native_stored.py"]
 
 
 def chosen(wanted: str) -> implementation.Implementation:
-    """The implementation for a value of PENSTOCK_NATIVE."""
+    """Return the implementation for a value of PENSTOCK_NATIVE."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, wanted)
         return implementation.choose()
@@ -23,7 +23,7 @@ def chosen(wanted: str) -> implementation.Implementation:
     scope="module", params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get
 )
 def reading(request) -> Iterator[implementation.Implementation]:
-    """Batches are read by one of them."""
+    """The implementation that reads batches."""
     with pytest.MonkeyPatch.context() as patch:
         module = chosen(request.param)
         patch.setattr(batch, "_reading", lambda: module)

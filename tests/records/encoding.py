@@ -1,4 +1,4 @@
-"""Writes record batches, right ones and broken ones, independently of the code under test."""
+"""Writes valid and invalid record batches, independently of the code under test."""
 
 import struct
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def encode_batch(
         base_sequence: See producer_id.
         transactional: Sets the bit.
         xerial: Whether snappy is framed.
-        body: The records' bytes before compression, in place of what `records` give.
+        body: The records' bytes before compression, instead of those of `records`.
         payload: The same, after compression.
         overrides: Header fields to be wrong: base_offset, length, magic, crc, attributes,
             last_offset_delta, count.
@@ -129,7 +129,7 @@ def encode_stored(
         deltas: Their offset deltas; 0, 1, ... by default.
         base_timestamp: That of the first record by default.
         max_timestamp: The largest by default.
-        body: The records' bytes before compression, in place of what `records` give.
+        body: The records' bytes before compression, instead of those of `records`.
         fields: Of the header: base_offset, epoch, attributes (with the codec), last_offset_delta,
             producer_id, producer_epoch, base_sequence, count, crc, magic, length.
     """

@@ -1,4 +1,4 @@
-"""A slow reader of record batches that follows the Java classes, to compare with.
+"""A slow reader of record batches that follows the Java classes, for comparison.
 
 DefaultRecordBatch and DefaultRecord (varints of 32 bits, attributes of one byte),
 Lz4BlockInputStream (ends with the first frame), SnappyInputStream (xerial or bare).

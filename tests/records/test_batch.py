@@ -1,4 +1,4 @@
-"""What read_batch accepts, what it refuses and with which code."""
+"""The batches that read_batch accepts, and the error codes of others."""
 
 import gzip
 import struct
@@ -53,7 +53,7 @@ def expected(records):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("xerial", [True, False])
-def test_every_codec(codec, xerial):
+def test_batches_of_every_codec_are_read(codec, xerial):
     data = encode_batch(RECORDS, codec=codec, xerial=xerial)
     batch = read(data)
     assert batch.codec == codec
@@ -70,7 +70,7 @@ def test_every_codec(codec, xerial):
         (KafkaPythonBuilder, "gzip"),  # for the others it wants packages of its own
     ],
 )
-def test_batches_of_other_writers(builder, codec):
+def test_batches_of_other_writers_are_read(builder, codec):
     writer = builder(
         magic=2, compression_type=CODECS[codec], is_transactional=True,
         producer_id=7, producer_epoch=3, base_sequence=11, batch_size=1 << 20,
@@ -85,7 +85,7 @@ def test_batches_of_other_writers(builder, codec):
     assert (batch.base_timestamp, batch.max_timestamp) == (NOW, NOW + 70_000)
 
 
-def test_records_in_place_and_not_changed():
+def test_records_are_read_in_place_and_unchanged():
     data = encode_batch(RECORDS)
     buffer = bytearray(data + b"\x01" * SLACK)
     batch = read(memoryview(buffer)[: len(data)], readable_behind=SLACK)
@@ -95,7 +95,7 @@ def test_records_in_place_and_not_changed():
 
 
 @pytest.mark.parametrize("size", [62, 63, 64, 65, 8180, 8181, 8182, 8190, 16_384, 1_048_576])
-def test_records_of_every_length_of_length(size):
+def test_records_with_lengths_of_every_size_are_read(size):
     records = [Record(NOW, None, b"x" * size), Record(NOW, b"k", b"x" * (size - 40))]
     assert fields(read(encode_batch(records), limit=1 << 22)) == expected(records)
 
@@ -141,7 +141,7 @@ V = values(b"secret")
         (encode_batch(V, attributes=0x08), 32, "Invalid timestamp type"),
     ],
 )  # fmt: skip
-def test_refused(data, code, text):
+def test_invalid_batches_are_refused(data, code, text):
     got, message = refusal(data)
     assert got == code
     assert text in message
@@ -202,7 +202,7 @@ WIDE = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"
 )
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize("behind", [0, SLACK])
-def test_refused_records(body, codec, behind):
+def test_invalid_records_are_refused(body, codec, behind):
     data = encode_batch(V, codec=codec, body=body)
     for slack in (bytes(SLACK), b"\x80" * SLACK, b"\x01" * SLACK):
         view = memoryview(data + slack)[: len(data)]
@@ -211,7 +211,7 @@ def test_refused_records(body, codec, behind):
         assert refused.value.code == 87
 
 
-def test_many_headers_and_small_records():
+def test_many_headers_and_small_records_are_read():
     record_of_headers = record(b"\x00\x00\x00\x01\x01" + zigzag(5000) + b"\x00\x01" * 5000)
     batch = read(encode_batch(V, body=record_of_headers))
     assert batch.records.headers == ((Header("", None),) * 5000,)
@@ -226,14 +226,14 @@ def test_many_headers_and_small_records():
         ("zstd", lambda data: b"".join(bytes(cramjam.zstd.compress(p)) for p in (data[:10], data[10:]))),
     ],
 )  # fmt: skip
-def test_several_members(codec, payload):
+def test_several_gzip_members_are_read(codec, payload):
     body = encode_batch(RECORDS)[61:]
     data = encode_batch(RECORDS, codec=codec, payload=payload(body))
     assert fields(read(data)) == expected(RECORDS)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_nothing_hides_behind_the_first_frame(codec):
+def test_bytes_after_the_first_frame_are_not_read(codec):
     module = getattr(cramjam, codec)
     body = encode_batch(V)[61:]
     frame = bytes(module.compress(body))
@@ -262,7 +262,7 @@ def test_threads_do_not_share_memory():
         assert all(threads.map(check, range(8)))
 
 
-def test_the_oracle_agrees():
+def test_the_oracle_reads_the_same_records():
     for codec in CODECS:
         data = encode_batch(RECORDS, codec=codec)
         assert oracle.read(data) == [

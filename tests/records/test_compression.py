@@ -1,4 +1,4 @@
-"""The limit holds while decompressing; damage is told from size."""
+"""The limit applies during decompression; damage is distinguished from size."""
 
 import gzip
 import subprocess
@@ -53,7 +53,7 @@ def test_the_limit_is_inclusive(codec, data):
 
 
 @pytest.mark.parametrize(("codec", "data"), COMPRESSED)
-def test_damage(codec, data):
+def test_damaged_data_is_corrupt(codec, data):
     for damaged in (data[:-1], data[: len(data) // 2], data[1:], b"", data + b"rest", b"\xff" * 40):
         with pytest.raises(UnreadableRecords) as refused:
             opened(codec, damaged, 1 << 24)
@@ -72,7 +72,7 @@ def test_damage(codec, data):
         (4, b"\x28\xb5\x2f\xfd" + bytes(10)),
     ],
 )
-def test_odd_streams(codec, data):
+def test_the_error_about_an_invalid_stream_does_not_contain_the_stream(codec, data):
     with pytest.raises(UnreadableRecords) as refused:
         opened(codec, data, 1 << 24)
     assert refused.value.code in {2, 87}
@@ -108,8 +108,8 @@ except UnreadableRecords as error:
 
 @pytest.mark.system
 @pytest.mark.parametrize("codec", CODES)
-def test_a_bomb_costs_no_more_than_the_limit(codec):
-    """256 MiB out of little, with a limit of 32 MiB."""
+def test_a_decompression_bomb_uses_no_more_memory_than_the_limit(codec):
+    """256 MiB from a few bytes, with a limit of 32 MiB."""
     done = subprocess.run(
         [sys.executable, "-c", BOMB, str(CODES[codec])], capture_output=True, text=True, check=True
     )
@@ -129,7 +129,7 @@ def test_very_many_blocks_are_refused():
 
 
 @pytest.mark.parametrize("module", [cramjam.gzip, cramjam.lz4, cramjam.zstd])
-def test_the_text_by_which_cramjam_2_14_says_that_a_buffer_is_too_small(module):
+def test_the_error_text_of_cramjam_2_14_for_a_buffer_that_is_too_small(module):
     whole = bytes(module.compress(TEXT))
     for data, expected in ((whole, True), (b"\x00" + whole[1:], False)):
         with pytest.raises(cramjam.DecompressionError) as raised:
@@ -144,7 +144,7 @@ class TestCompress:
 
     @pytest.mark.parametrize("fast", [False, True])
     @pytest.mark.parametrize("codec", range(1, 5))
-    def test_it_is_read_again(self, codec, fast):
+    def test_compressed_data_is_read_again(self, codec, fast):
         written = compress(codec, memoryview(self.LONG), fast=fast)
         assert len(written) < len(self.LONG)
         assert opened(codec, written, len(self.LONG)) == self.LONG

@@ -1,4 +1,4 @@
-"""Damaged records: never another exception, never other records than Kafka's classes read."""
+"""Damaged records raise a single exception, or are read as by Kafka's classes."""
 
 import random
 
@@ -29,7 +29,7 @@ STRIKING = b"\x00\x01\x02\x03\x7e\x7f\x80\x81\xfe\xff"
 
 
 def agrees(data: bytes) -> bool:
-    """Whether it was accepted; the oracle must then read the same."""
+    """Return whether it was accepted; the oracle must then read the same records."""
     try:
         batch = read_batch(data, api_version=9, max_decompressed_bytes=LIMIT)
     except UnreadableRecords as error:
@@ -122,7 +122,7 @@ def varints(draw) -> bytes:
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
-def test_odd_varints(parts, sized):
+def test_unusual_varints_are_read_as_by_the_oracle(parts, sized):
     body = b"".join(parts)
     if sized:
         body = encode_length(body)
@@ -146,7 +146,7 @@ RECORD = st.builds(
 )
 
 
-def test_memory_that_is_not_there_is_not_the_fault_of_the_records(monkeypatch):
+def test_a_memory_error_is_not_an_error_of_the_records(monkeypatch):
     def fail():
         raise MemoryError
 
@@ -165,5 +165,5 @@ def test_memory_that_is_not_there_is_not_the_fault_of_the_records(monkeypatch):
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=20), st.integers(0, 4))
-def test_whatever_is_written_is_read(records, codec):
+def test_random_written_batches_are_read(records, codec):
     assert agrees(encode_batch(records, codec=codec))

@@ -1,4 +1,4 @@
-"""A batch that is written again: what is kept, what is new, and its header."""
+"""A rewritten batch: its kept and replaced records, and its header."""
 
 import struct
 
@@ -28,7 +28,7 @@ def read(data):
 
 
 def rebuilt(data, changes):
-    """The batch with some records: key and value by position; and what is read from it."""
+    """Return the batch with changed records, by position, and the records read from it."""
     batch = read(data)
     keys = [batch.records.keys[at] if new is None else new[0] for at, new in changes.items()]
     values = [batch.records.values[at] if new is None else new[1] for at, new in changes.items()]
@@ -60,7 +60,7 @@ def expected(records, changes):
         {0: (b"other", None), 1: (b"", b""), 2: (b"k", b"k"), 3: (None, None)},
     ],
 )
-def test_what_is_kept_and_what_is_new(codec, changes):
+def test_kept_and_replaced_records_are_written(codec, changes):
     data = encode_batch(
         RECORDS, codec=codec, producer_id=7, producer_epoch=3, base_sequence=11, transactional=True
     )
@@ -78,7 +78,7 @@ def test_what_is_kept_and_what_is_new(codec, changes):
 
 
 def as_written(records):
-    """What a producer would have sent, with the base timestamp of the original."""
+    """Return the batch that a producer would have sent, with the base timestamp of the original."""
     first = Record(NOW, None, None)
     size = len(encode_batch([first])) - 61
     body = encode_batch([first, *records])[61 + size :]
@@ -113,14 +113,14 @@ def varint(data, position):
             return value >> 1, taken
 
 
-def test_a_batch_of_no_timestamps():
+def test_a_batch_without_timestamps_is_rewritten():
     records = [Record(-1, None, b"a"), Record(-1, None, b"b"), Record(5, None, b"c")]
     _, batch = rebuilt(encode_batch(records), {1: None, 2: (b"k", b"d")})
     assert rows(batch) == [(-1, None, b"b", ()), (5, b"k", b"d", ())]
     assert (batch.base_timestamp, batch.max_timestamp) == (-1, 5)
 
 
-def test_timestamps_that_wrap_around_stay_what_they_were():
+def test_timestamps_that_overflow_stay_unchanged():
     data = bytearray(encode_batch([Record(0, None, b"a"), Record(10, None, b"b")]))
     struct.pack_into(">q", data, 27, 2**63 - 1)
     struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))
@@ -129,7 +129,7 @@ def test_timestamps_that_wrap_around_stay_what_they_were():
     assert (batch.base_timestamp, batch.max_timestamp) == (2**63 - 1, -(2**63) + 9)
 
 
-def test_more_records_than_one_byte_numbers():
+def test_more_records_than_a_byte_can_number_are_written():
     records = [Record(NOW + i, b"%d" % i, b"v" * (i % 90)) for i in range(500)]
     changes = {at: None for at in range(500) if at % 3}
     _, batch = rebuilt(encode_batch(records), changes)
@@ -139,7 +139,7 @@ def test_more_records_than_one_byte_numbers():
 @pytest.mark.thorough
 @settings(max_examples=150)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.data())
-def test_whatever_is_changed(records, data):
+def test_random_changes_are_written(records, data):
     kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
     fields = st.none() | st.binary(max_size=100)
     changes = {at: data.draw(st.none() | st.tuples(fields, fields)) for at in kept}

@@ -1,4 +1,4 @@
-"""What is said of a record section that is wrong: what, and in which record."""
+"""The errors of invalid records: the fault, and the record."""
 
 import pytest
 
@@ -79,14 +79,14 @@ STRUCTURE = "Found invalid record structure: "
         ),
     ],
 )
-def test_both_implementations_say_what_and_where(second, text):
+def test_both_implementations_report_the_fault_and_its_record(second, text):
     body = GOOD + second
     message = f"{text} (record 1 of the batch)"
     assert find_fault(body, 2) == message
     assert refusal(encode_batch(values(b"", b""), body=body)) == (87, message)
 
 
-def test_what_follows_the_last_record_belongs_to_none():
+def test_bytes_after_the_last_record_belong_to_no_record():
     message = "Incorrect declared batch size, records still remaining in file"
     assert find_fault(GOOD + b"\x00", 1) == message
     assert refusal(encode_batch(values(b""), body=GOOD + b"\x00")) == (87, message)
@@ -94,7 +94,7 @@ def test_what_follows_the_last_record_belongs_to_none():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("more", [0, 1])
-def test_behind_very_many_headers_no_part_is_named(more):
+def test_after_very_many_headers_no_part_is_named(more):
     headers = b"\x00\x01" * (HEADERS_MAX - 1 + more) + b"\x00\x02"
     second = record(b"\x00\x00\x02\x01\x01" + zigzag(HEADERS_MAX + more) + headers)
     message = f"{STRUCTURE}{'headers' if more else 'header value'} (record 1 of the batch)"
@@ -106,7 +106,7 @@ def test_behind_very_many_headers_no_part_is_named(more):
 
 
 @pytest.mark.thorough
-def test_a_fault_behind_many_records_is_found():
+def test_a_fault_after_many_records_is_found():
     count = 100_000
     body = b"".join(encode_record(Record(0, None, None), at, 0) for at in range(count - 1))
     data = encode_batch([], body=body + record(b"\x00"), count=count, last_offset_delta=count - 1)
@@ -124,7 +124,7 @@ def test_an_overlong_number_counts_before_a_later_fault():
 @pytest.mark.parametrize(
     ("last", "message"), [(b"\x00\x01", None), (b"\x00" + LONG_NULL, f"{STRUCTURE}headers")]
 )
-def test_very_many_headers_are_all_looked_at(last, message):
+def test_all_of_very_many_headers_are_read(last, message):
     padded = b"\x81\x00"  # so that the record takes more bytes than it has to
     headers = zigzag(HEADERS_MAX + 2) + b"\x00\x01" * (HEADERS_MAX + 1) + last
     body = record(b"\x00\x00\x00" + padded + b"\x01" + headers)
@@ -138,6 +138,6 @@ def test_very_many_headers_are_all_looked_at(last, message):
         assert len(batch.records.headers[0]) == HEADERS_MAX + 2
 
 
-def test_nothing_is_wrong():
+def test_valid_records_have_no_fault():
     assert find_fault(GOOD, 1) is None
     assert find_overlong(GOOD, 0, 0) is None

@@ -1,4 +1,4 @@
-"""Which implementation is used: by what is installed, and by PENSTOCK_NATIVE."""
+"""The implementation is chosen by the installed extension and by PENSTOCK_NATIVE."""
 
 import sys
 import tomllib
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Put a module in the place of penstock_native."""
+    """Install a module instead of penstock_native."""
 
     def put(text):
         (tmp_path / "penstock_native.py").write_text(text)
@@ -40,7 +40,7 @@ def read_stored(section, count, base_timestamp, new_header, last_offset_delta, l
 """
 
 
-def test_a_matching_one_is_used(install, monkeypatch):
+def test_a_matching_extension_is_used(install, monkeypatch):
     monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
     install(MATCHING)
     assert describe() == f"native {__version__}"
@@ -53,14 +53,16 @@ def test_a_matching_one_is_used(install, monkeypatch):
     )  # fmt: skip
 
 
-def test_what_a_missing_one_costs_and_how_to_get_it(install, monkeypatch):
+def test_the_cost_of_a_missing_extension_and_its_installation_are_reported(install, monkeypatch):
     monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
     install("raise ImportError")
     assert "ten times" in missing_native()
     assert f"install penstock-native=={__version__}" in missing_native()
 
 
-def test_nothing_is_missing_where_it_is_there_or_not_wanted(install, monkeypatch):
+def test_an_extension_that_is_installed_or_disabled_is_not_reported_as_missing(
+    install, monkeypatch
+):
     monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
     install(MATCHING)
     assert missing_native() == ""
@@ -93,7 +95,7 @@ def test_zero_forces_python(install, monkeypatch):
         ),
     ],
 )
-def test_one_that_cannot_be_used(install, monkeypatch, text, why):
+def test_an_unusable_extension_is_reported(install, monkeypatch, text, why):
     install(text)
     monkeypatch.setenv("PENSTOCK_NATIVE", "")
     assert describe() == (f"Python ({why})" if why else "Python")
@@ -106,7 +108,7 @@ def test_one_that_cannot_be_used(install, monkeypatch, text, why):
         assert str(refused.value) == wanted
 
 
-def test_a_folder_of_that_name_is_no_extension(tmp_path, monkeypatch):
+def test_a_folder_with_the_name_is_not_an_extension(tmp_path, monkeypatch):
     (tmp_path / "penstock_native").mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setitem(sys.modules, "penstock_native", None)
@@ -116,7 +118,7 @@ def test_a_folder_of_that_name_is_no_extension(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["yes", "2", "native", " 1"])
-def test_a_value_that_means_nothing_is_an_error(monkeypatch, value):
+def test_an_unknown_value_is_an_error(monkeypatch, value):
     monkeypatch.setenv("PENSTOCK_NATIVE", value)
     message = (
         f"PENSTOCK_NATIVE={value}: it must be 0 (Python), 1 (native) or empty (what is installed)"

@@ -73,7 +73,7 @@ def section(batch):
     return bytes(scratch.buffer[:size])
 
 
-def test_they_are_read(written):
+def test_batches_of_kafkas_classes_are_read(written):
     for codec, records, batch in written:
         read = read_batch(batch, api_version=9, max_decompressed_bytes=LIMIT)
         columns = read.records
@@ -84,7 +84,7 @@ def test_they_are_read(written):
         assert columns.timestamps == tuple(record.timestamp for record in records)
 
 
-def test_written_again_they_are_the_same(written):
+def test_rewritten_batches_of_kafkas_classes_are_the_same(written):
     for codec, records, batch in written:
         read = read_batch(batch, api_version=9, max_decompressed_bytes=LIMIT)
         # Other objects than those that were read, so that each record is looked at.

@@ -43,7 +43,7 @@ def compactable(records):
 
 @pytest.fixture(scope="module")
 def stored():
-    """Stored batches, and what a consumer reads of each."""
+    """Return stored batches, and the records that a consumer reads of each."""
     lines = []
     for codec in CODECS:
         for records in corpus():
@@ -81,7 +81,7 @@ def rows(batch):
     )
 
 
-def test_they_are_read_as_a_consumer_reads_them(stored):
+def test_stored_batches_are_read_as_by_a_consumer(stored):
     kinds = set()
     for data, read in stored:
         batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
@@ -101,7 +101,7 @@ def test_they_are_read_as_a_consumer_reads_them(stored):
     }
 
 
-def test_what_is_made_of_them_is_read_by_a_consumer(stored):
+def test_a_consumer_reads_batches_made_of_stored_batches(stored):
     written, expected = [], []
     for data, _ in stored:
         batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)

@@ -31,7 +31,7 @@ SMALL = encode_batch(RECORDS)[HEADER.size :]
 
 
 def outcome(read, body, count=3, head=HEAD):
-    """What was read, or the text."""
+    """Return the records, or the error text."""
     head = head[:-4] + count.to_bytes(4, "big")
     view = memoryview(head + body + b"\x81" * SLACK)[: HEADER.size + len(body)]
     try:
@@ -42,7 +42,7 @@ def outcome(read, body, count=3, head=HEAD):
 
 
 def results_of(records):
-    """What is behind prefixes, and which headers are there; asked before there are columns."""
+    """Return the bytes after prefixes, and which headers exist; read before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
     fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]
     prefixes = {b"k", b"x" * 99, *(field[:size] for field in fields for size in (1, 2, len(field)))}
@@ -61,13 +61,13 @@ def same(body, count=3, head=HEAD):
     return len(native) > 2
 
 
-def test_cut_off_at_every_byte():
+def test_batches_truncated_at_every_byte_have_the_same_result():
     for size in range(len(SMALL)):
         assert not same(SMALL[:size])
     assert same(SMALL)
 
 
-def test_every_bit_turned_over():
+def test_batches_with_any_flipped_bit_have_the_same_result():
     flipped = bytearray(SMALL)
     read = 0
     for bit in range(8 * len(SMALL)):
@@ -78,11 +78,11 @@ def test_every_bit_turned_over():
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5, 2**31 - 1])
-def test_a_count_that_lies(count):
+def test_wrong_record_counts_have_the_same_result(count):
     assert not same(SMALL, count)
 
 
-def test_every_byte_in_every_place_of_a_record():
+def test_every_byte_at_every_place_of_a_record_has_the_same_result():
     record = encode_batch([Record(5, b"k", b"v", [Header("h", b"x")])])[HEADER.size :]
     read = 0
     for place in range(len(record)):
@@ -101,7 +101,7 @@ def chance(pytestconfig):
 
 
 @pytest.mark.thorough
-def test_inputs_by_chance(pytestconfig, chance):
+def test_random_inputs_have_the_same_result(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     read = sum(same(mutated(chance, BODY)) for _ in range(count))
     assert count / 40 < read < count * 3 / 4
@@ -112,7 +112,7 @@ def test_inputs_by_chance(pytestconfig, chance):
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
-def test_odd_varints(parts, sized):
+def test_unusual_varints_have_the_same_result(parts, sized):
     body = b"".join(parts)
     same(encode_length(body) if sized else body, 1)
 
@@ -155,7 +155,7 @@ def record(chance, position):
 
 
 @pytest.mark.thorough
-def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig, chance):
+def test_random_inputs_with_padded_or_too_wide_numbers_have_the_same_result(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     read = 0
     for _ in range(count):
@@ -166,7 +166,7 @@ def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig, chan
 
 @pytest.mark.system
 def test_no_memory_is_a_memory_error():
-    """In a process of its own, whose memory is limited while columns are made."""
+    """In a separate process, whose memory is limited while columns are created."""
     done = subprocess.run(
         [sys.executable, "-c", SCARCE], check=False, capture_output=True, text=True, timeout=60
     )
@@ -206,7 +206,7 @@ for make in (
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=20))
-def test_whatever_is_written_is_read(records):
+def test_random_written_batches_are_read(records):
     batch = encode_batch(records)
     assert same(batch[HEADER.size :], len(records), batch[: HEADER.size])
 
@@ -220,7 +220,7 @@ fields_alike = st.none() | st.binary(max_size=3).map(b"\0\0id".__add__)
     st.lists(st.tuples(fields_alike, fields_alike), min_size=1, max_size=6),
     st.sampled_from([b"\0\0id"[:size] for size in range(5)]),
 )
-def test_what_follows_a_prefix(pairs, prefix):
+def test_bytes_after_a_prefix_are_returned(pairs, prefix):
     data = encode_batch([Record(0, key, value) for key, value in pairs])
     view = memoryview(data + bytes(SLACK))[: len(data)]
     for column, after in zip(zip(*pairs, strict=True), ("keys_after", "values_after"), strict=True):
@@ -230,7 +230,7 @@ def test_what_follows_a_prefix(pairs, prefix):
 
 
 @pytest.mark.parametrize("prefix", [None, "text", 5])
-def test_what_is_no_prefix(prefix):
+def test_invalid_prefixes_are_an_error(prefix):
     records = NATIVE(memoryview(HEAD + SMALL), 3)
     with pytest.raises(TypeError):
         records.values_after(prefix)
@@ -249,7 +249,7 @@ def written(wanted, data, kept, changes):
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
-def test_whatever_is_written_again_is_the_same_bytes(records, codec, data):
+def test_random_rewritten_batches_have_the_same_bytes(records, codec, data):
     kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
     fields = st.none() | st.binary(max_size=100)
     changes = data.draw(st.dictionaries(st.sampled_from(kept), st.tuples(fields, fields)))
@@ -257,7 +257,7 @@ def test_whatever_is_written_again_is_the_same_bytes(records, codec, data):
     assert written("1", batch, kept, changes) == written("0", batch, kept, changes)
 
 
-def test_what_does_not_change_keeps_bytes_that_nobody_else_would_write():
+def test_unchanged_records_keep_unusual_bytes():
     odd = b"\x80\x00" + b"\x80\x00" + b"\x81\x00" + b"\x81\x00" + b"\x80\x00"
     first = bytes([2 * len(odd) + 2]) + b"\x00" + odd
     second = b"\x0e\x00\x00\x02\x01\x02b\x00"
@@ -266,7 +266,7 @@ def test_what_does_not_change_keeps_bytes_that_nobody_else_would_write():
     assert written("1", data, [0], {0: (None, b"c")})[61:] == first[:8] + b"\x02c" + odd[8:]
 
 
-def test_arrow_arrays_outlive_what_they_came_from():
+def test_arrow_arrays_outlive_their_batch():
     values = [None if i % 7 == 0 else b"%d" % i * (i % 5) for i in range(1000)]
     data = encode_batch([Record(0, None, value) for value in values])
     records = NATIVE(memoryview(data), len(values))
@@ -284,7 +284,7 @@ def test_arrow_arrays_outlive_what_they_came_from():
     assert (array.null_count, nulls.null_count) == (143, 1000)
 
 
-def test_an_arrow_array_without_nulls_has_no_bits_for_them():
+def test_an_arrow_array_without_nulls_has_no_validity_bitmap():
     data = encode_batch([Record(0, None, b"")] * 3)
     array = pa.array(NATIVE(memoryview(data), 3).values_arrow)
     assert array.buffers()[0] is None

@@ -50,7 +50,7 @@ def columns(records):
 
 
 def outcome(read, body, count, last, log_append_time):
-    """What was read and what was made of it, or the text."""
+    """Return the records and the batches made of them, or the error text."""
     try:
         records = read(view_of(body, count=count), count, last, log_append_time)
     except UnreadableRecords as error:
@@ -75,7 +75,7 @@ def same(body, count=4, last=LAST, log_append_time=None):
     return len(native) > 2
 
 
-def test_cut_off_at_every_byte():
+def test_batches_truncated_at_every_byte_have_the_same_result():
     for size in range(len(BODY)):
         assert not same(BODY[:size])
     assert same(BODY)
@@ -83,7 +83,7 @@ def test_cut_off_at_every_byte():
 
 
 @pytest.mark.thorough
-def test_every_bit_turned_over():
+def test_batches_with_any_flipped_bit_have_the_same_result():
     flipped = bytearray(BODY)
     read = 0
     for bit in range(8 * len(BODY)):
@@ -94,17 +94,17 @@ def test_every_bit_turned_over():
 
 
 @pytest.mark.parametrize("count", [1, 3, 5, 2**31 - 1])
-def test_a_count_that_lies(count):
+def test_wrong_record_counts_have_the_same_result(count):
     assert not same(BODY, count)
 
 
 @pytest.mark.parametrize("last", [0, 3, 69, 70, 2**31 - 1])
-def test_a_last_offset_delta(last):
+def test_last_offset_deltas_have_the_same_result(last):
     assert same(BODY, last=last) == (last >= DELTAS[-1])
 
 
 @pytest.mark.thorough
-def test_every_byte_in_every_place_of_a_record():
+def test_every_byte_at_every_place_of_a_record_has_the_same_result():
     record = encode_record(Record(5, b"k", b"v", [Header("hé", b"x")]), 7, NOW)
     read = 0
     for place in range(len(record)):
@@ -121,7 +121,7 @@ def seeded(config):
 
 
 @pytest.mark.thorough
-def test_inputs_by_chance(pytestconfig):
+def test_random_inputs_have_the_same_result(pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs") // 2
     chance = seeded(pytestconfig)
     read = sum(same(mutated(chance, BODY)) for _ in range(count))
@@ -143,7 +143,7 @@ def record(chance, delta):
 
 
 @pytest.mark.thorough
-def test_odd_numbers_gaps_and_header_keys_inputs_by_chance(pytestconfig):
+def test_random_inputs_with_unusual_numbers_gaps_and_header_keys_have_the_same_result(pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs") // 2
     chance = seeded(pytestconfig)
     read = 0
@@ -160,13 +160,13 @@ def test_odd_numbers_gaps_and_header_keys_inputs_by_chance(pytestconfig):
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
 )
-def test_odd_varints(parts, sized):
+def test_unusual_varints_have_the_same_result(parts, sized):
     body = b"".join(parts)
     same(encode_length(body) if sized else body, 1)
 
 
 @pytest.mark.parametrize("wrong", [b"", b"\x00", b"\x03ab\x01"])
-def test_very_many_headers(wrong):
+def test_very_many_headers_have_the_same_result(wrong):
     """An odd key behind as many headers as a part is named for, and something wrong there."""
     headers = b"\x00\x01" * (HEADERS_MAX + 1) + b"\x02\xff\x01" + wrong
     body = b"\x00\x00\x00\x01\x01" + zigzag(HEADERS_MAX + 2) + headers
@@ -191,7 +191,7 @@ def written(wanted, data, kept, **options):
 @pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
-def test_whatever_is_cut_is_the_same_bytes(records, codec, data):
+def test_random_parts_have_the_same_bytes(records, codec, data):
     steps = data.draw(st.lists(st.integers(1, 3), min_size=len(records), max_size=len(records)))
     deltas = [sum(steps[: at + 1]) - 1 for at in range(len(records))]
     kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
@@ -232,7 +232,7 @@ def test_wrong_calls_raise(kept, replaced, appended):
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 5), (3, 2), (5, 5), (-1, 2), (-1, -1)])
-def test_parts_that_do_not_exist(start, end):
+def test_missing_parts_are_an_error(start, end):
     for read in (NATIVE, PYTHON):
         with pytest.raises((IndexError, OverflowError)):
             read(view_of(BODY), 4, LAST, None).part(start, end)

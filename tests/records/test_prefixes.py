@@ -1,4 +1,4 @@
-"""What follows a prefix that all fields begin with."""
+"""Bytes after a prefix with which all fields begin."""
 
 import pytest
 
@@ -23,5 +23,5 @@ from penstock.records.prefixes import after
         ((b"\0\xff",), b"\0", (b"\xff",)),
     ],
 )
-def test_what_follows(fields, prefix, expected):
+def test_bytes_after_the_prefix_are_returned(fields, prefix, expected):
     assert after(fields, prefix) == expected

@@ -1,4 +1,4 @@
-"""What read_stored_batch reads of a broker's log, and the batches that are made of it."""
+"""The batches of a broker's log that read_stored_batch reads, and batches made of them."""
 
 import struct
 
@@ -46,7 +46,7 @@ def expected(records):
 
 
 def sent(data):
-    """What a broker would accept from a producer."""
+    """Return the batch that a broker would accept from a producer."""
     batch = read_batch(data, api_version=9, max_decompressed_bytes=LIMIT)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
     assert batch.attributes == batch.attributes & 7
@@ -69,7 +69,7 @@ def refusal(data, limit=LIMIT, **options):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_every_codec(codec):
+def test_stored_batches_of_every_codec_are_read(codec):
     data = encode_stored(
         RECORDS, base_offset=2**40, attributes=codec | 0x10,
         producer_id=7, producer_epoch=3, base_sequence=11,
@@ -97,7 +97,7 @@ def test_every_codec(codec):
         ((0, 1, 2, 2**31 - 1), 2**31 - 1, (50, 51, 52, 2**31 + 49)),
     ],
 )
-def test_gaps_of_compaction(codec, deltas, last, offsets):
+def test_gaps_of_compaction_are_read(codec, deltas, last, offsets):
     data = encode_stored(RECORDS, deltas, base_offset=50, attributes=codec, last_offset_delta=last)
     batch = read(data)
     assert batch.offsets == offsets
@@ -253,20 +253,20 @@ DESCEND = "offset deltas do not ascend to the last one of the batch (record 1 of
         (encode_stored(V, body=record(b"\x00\x00\x00\x01\x01\x01")), "record headers -1 (record 0"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(data, text):
+def test_unreadable_batches_are_an_error(data, text):
     code, message = refusal(data)
     assert code == 2
     assert text in message
 
 
-def test_damaged_compression():
+def test_damaged_compression_is_an_error():
     data = bytearray(encode_stored(V, attributes=3))
     data[70] ^= 0xFF
     assert refusal(with_checksum(data)) == (2, "The records cannot be decompressed with lz4")
 
 
 def is_read(data) -> bool:
-    """Whether it can be read, and then written again; otherwise the error is the one there is."""
+    """Return whether it can be read, and then written again; otherwise the error is the expected error."""
     try:
         batch = read(data)
     except UnreadableRecords as error:
@@ -283,7 +283,7 @@ def is_read(data) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("codec", range(5))
-def test_every_bit_turned_over_with_a_right_checksum(codec):
+def test_any_flipped_bit_with_a_right_checksum_is_read_or_an_error(codec):
     data = encode_stored(RECORDS, GAPS, base_offset=70, attributes=codec | 0x10)
     count = 0
     for bit in range(8 * len(data)):
@@ -296,7 +296,7 @@ def test_every_bit_turned_over_with_a_right_checksum(codec):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_cut_off_at_every_byte_with_a_right_checksum(codec):
+def test_truncation_at_every_byte_with_a_right_checksum_is_an_error(codec):
     data = encode_stored(RECORDS, GAPS, attributes=codec)
     for size in range(len(data)):
         assert not is_read(data[:size])
@@ -325,7 +325,7 @@ def test_the_records_outlive_the_memory_of_the_response():
 
 
 @pytest.mark.parametrize("deltas", [(0, 1, 2, 3), GAPS, (2, 3, 4, 5), (0, 1, 5, 6)])
-def test_a_part(deltas):
+def test_a_part_of_a_batch_has_the_records_of_its_offsets(deltas):
     data = encode_stored(RECORDS, deltas, base_offset=100, last_offset_delta=95)
     batch = read(data)
     for first in range(98, 198):
@@ -343,7 +343,7 @@ def test_a_part(deltas):
                 assert rows(sent(part.cut(range(len(at))))) == expected([RECORDS[i] for i in at])
 
 
-def test_a_part_of_a_part():
+def test_a_part_of_a_part_has_the_records_of_its_offsets():
     batch = read(encode_stored(RECORDS, GAPS, base_offset=100))
     part = batch.between(103, 200).between(0, 105)
     assert list(part.offsets) == [103, 104]
@@ -368,7 +368,7 @@ def test_a_whole_batch_keeps_the_bytes_of_its_records(codec):
     assert rows(batch) == expected(RECORDS)
 
 
-def test_a_batch_with_another_producer():
+def test_a_batch_is_written_with_another_producer():
     batch = read(encode_stored(RECORDS, GAPS, producer_id=5, producer_epoch=1, base_sequence=8))
     for data in (batch.data, batch.cut([0, 2])):
         head, records = as_produced(
@@ -384,7 +384,7 @@ ADDED = [("__dlq.errors.topic", b"t"), ("text ü", None)]
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("deltas", [range(4), GAPS])
-def test_a_cut(codec, deltas):
+def test_a_batch_without_some_records_is_written(codec, deltas):
     batch = read(encode_stored(RECORDS, deltas, base_offset=70, attributes=CODECS[codec] | 0x10))
     for kept in ([0], [3], [1, 3], [0, 1, 2, 3]):
         wanted = [RECORDS[at] for at in kept]
@@ -394,7 +394,7 @@ def test_a_cut(codec, deltas):
         assert cut.max_timestamp == max(record.timestamp for record in wanted)
 
 
-def test_a_cut_with_other_keys_and_values():
+def test_a_batch_with_other_keys_and_values_is_written():
     batch = read(encode_stored(RECORDS, GAPS))
     keys = [b"new", *batch.records.keys[1:]]
     values = [*batch.records.values[:3], None]
@@ -408,7 +408,7 @@ def test_a_cut_with_other_keys_and_values():
     assert rows(sent(batch.cut([0, 1, 3], replaced=(tuple(keys), values)))) == expected(wanted)
 
 
-def test_dead_letters():
+def test_dead_letters_are_written():
     batch = read(encode_stored(RECORDS, GAPS, attributes=3))
     more = [[*ADDED, ("offset", b"%d" % offset)] for offset in (0, 4, 90)]
     letters = sent(batch.cut([0, 2, 3], appended=more, timestamp=CLIENT))
@@ -456,12 +456,12 @@ def test_headers_that_stay_keep_their_bytes():
         ([0], {"replaced": (["k"] * 4, [b"v"] * 4)}),
     ],
 )
-def test_wrong_calls(kept, options):
+def test_wrong_calls_are_an_error(kept, options):
     with pytest.raises((ValueError, TypeError, IndexError)):
         read(encode_stored(RECORDS)).cut(kept, **options)
 
 
-def test_it_is_judged_as_it_is():
+def test_a_stored_batch_is_judged_unchanged():
     batch = read(encode_stored(RECORDS, GAPS, base_offset=5))
     columns = StoredColumns(batch.between(8, 1000).records)
     proxies = list(as_proxies(columns, RecordIntrospectionHints()))
@@ -476,7 +476,7 @@ def test_it_is_judged_as_it_is():
 @pytest.mark.thorough
 @settings(max_examples=80)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
-def test_whatever_is_stored_is_read_and_cut(records, codec, data):
+def test_random_stored_batches_are_read_and_split(records, codec, data):
     steps = data.draw(st.lists(st.integers(1, 3), min_size=len(records), max_size=len(records)))
     deltas = [sum(steps[: at + 1]) - 1 for at in range(len(records))]
     base = data.draw(st.integers(0, 2**62))

@@ -1,7 +1,7 @@
 """Runs a soak: `python -m tests.soak [--minutes 20] [--seed N]`; see `make soak`.
 
-Ends with 0 without findings, with 1 otherwise (the evidence is kept, and named), with 3 if it could
-not be run to its end, with 130 when it was interrupted.
+The exit code is 0 without findings, 1 with findings (the evidence is kept, and named), 3 if the soak
+could not be completed, and 130 if it was interrupted.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tests.soak.run import Soak, remove_data
 
 LONGEST_MINUTES: Final = 24 * 60
 _AROUND_S: Final = 900
-"""How long a soak may take in addition to its minutes."""
+"""The time that a soak may need in addition to its minutes."""
 _END_S: Final = 180
 
 
@@ -109,7 +109,7 @@ def _too_long(*_: object) -> None:
 
 
 def _end_in_order() -> None:
-    """Let no signal interrupt the end, which has a time limit."""
+    """Ignore signals at the end, which has a time limit."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, _end_at_once)

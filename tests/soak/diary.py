@@ -10,7 +10,7 @@ class Diary:
     """Lines with the time since the beginning.
 
     Attributes:
-        done: How often each kind of fault happened.
+        done: The number of faults of each kind.
         findings: The findings of the threads that cause faults.
     """
 
@@ -27,11 +27,11 @@ class Diary:
 
     @property
     def seconds(self) -> float:
-        """The time since the beginning."""
+        """Return the time since the start."""
         return time.monotonic() - self._began
 
-    def say(self, text: str) -> None:
-        """Write a line."""
+    def log(self, text: str) -> None:
+        """Write a line with the time."""
         minutes, seconds = divmod(self.seconds, 60)
         line = f"{int(minutes):02d}:{seconds:04.1f}  {text}\n"
         with self._lock:
@@ -46,7 +46,7 @@ class Diary:
             self.done[kind] = self.done.get(kind, 0) + 1
 
     def find(self, text: str) -> None:
-        """Write down a finding."""
+        """Record a finding."""
         with self._lock:
             self.findings.append(text)
-        self.say(f"FOUND: {text}")
+        self.log(f"FOUND: {text}")

@@ -19,8 +19,8 @@ from tests.soak.topic_names import TOPICS
 from tests.soak.topics import TopicChanges
 
 _PAUSE_S = 4.0
-"""The least pause between two faults of a lane; as long as the first has taken, if that is longer:
-a gateway that starts slowly is not ended again before it has served a client."""
+"""The minimum pause between two faults of a lane. If the first took longer, the pause is as long:
+a gateway that starts slowly is not stopped again before it has served a client."""
 _ATTEMPTS = 5
 _NO_CLUSTER = 3
 _LONGEST_TEXT = 500
@@ -61,12 +61,12 @@ class Faults:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def end(self) -> None:
-        """Cause no more faults; wait for the end of those that have begun."""
+        """Cause no further faults; wait for the end of faults in progress."""
         self._over.set()
         for thread in self._threads:
             if thread.ident is not None:
@@ -87,7 +87,7 @@ class Faults:
             finally:
                 earliest = self._diary.seconds + max(_PAUSE_S, time.monotonic() - began)
             self._diary.count(fault.kind)
-            self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - began:.1f} s)")
+            self._diary.log(f"{fault.kind}: {text} ({time.monotonic() - began:.1f} s)")
 
     def _broker(self, chance: random.Random, *, kill: bool) -> str:
         node = chance.choice(self._stage.cluster.nodes)
@@ -121,7 +121,7 @@ class Faults:
         return f"{gateway.name}, and started again{f' {attempts} times' if attempts > 1 else ''}"
 
     def _steady(self, chance: random.Random) -> Gateway:
-        """Return a gateway that is not being ended or started just now, if there is one."""
+        """Return a gateway that is not being stopped or started, if there is one."""
         drawn = chance.choice(self._stage.gateways)
         return self._stage.lasting if drawn.lock.locked() else drawn
 
@@ -204,10 +204,10 @@ def start(running: RunningGateway) -> int:
     """Start a gateway as a supervisor does: it ends with 3 if no broker responds in time.
 
     Returns:
-        How many attempts it took.
+        The number of attempts.
 
     Raises:
-        AssertionError: It ended otherwise, or too often.
+        AssertionError: It ended with another code, or too often.
     """
     attempt = 1
     while True:

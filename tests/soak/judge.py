@@ -23,10 +23,10 @@ from tests.soak.records import CHANGED, CHANGED_NOW, DEAD_PARTITIONS, DROPPED, R
 from tests.soak.topic_names import FORGIVING, QUARANTINED
 
 SLACK_S: Final = 2.0
-"""How long after an error was reported a client may still send under its old numbers."""
+"""The time after an error was reported in which a client may still use its old numbers."""
 STANDSTILL_S: Final = 360.0
-"""For how long a producer may have no acknowledgement: six of the clients' time limits, as a
-producer that is created again may meet the next fault. 270 s were seen under overload."""
+"""The maximum time without an acknowledgement: six of the clients' time limits, as a producer that
+is created again may have the next fault. 270 s were measured under overload."""
 _SHOWN: Final = 20
 _CERTAIN: Final = frozenset({ACKNOWLEDGED, COMMITTED})
 
@@ -64,7 +64,7 @@ def judge(producer: Producer, reported: ProducerReport, stored: Sequence[Stored]
     Args:
         producer: The producer.
         reported: Its delivery reports.
-        stored: Its records; of transactions, those that a reader of committed records sees.
+        stored: Its records, of transactions only if committed.
     """
     account = Account(producer)
     times = Counter(record.number for record in stored)
@@ -182,8 +182,8 @@ def standstill(reported: ProducerReport, began: float, ended: float) -> float:
 
     Args:
         reported: Its delivery reports.
-        began: When it began to send, in seconds since 1970.
-        ended: When it sent no more.
+        began: The time of its start, in seconds since 1970.
+        ended: The time of its last record.
     """
     answered = (outcome.at for outcome in reported.outcomes.values() if outcome.event in _CERTAIN)
     times = [began, *sorted(at for at in answered if began < at < ended), ended]
@@ -191,7 +191,7 @@ def standstill(reported: ProducerReport, began: float, ended: float) -> float:
 
 
 def _disordered(stored: Iterable[Stored]) -> Iterable[Stored]:
-    """Return records behind a later record of the same run; the first time counts."""
+    """Return records after a later record of the same run; the first time counts."""
     last: dict[tuple[int, int], int] = {}
     seen: set[tuple[int, int]] = set()
     for record in stored:

@@ -8,11 +8,11 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Lane:
-    """Faults that happen one after the other.
+    """Faults that happen in sequence.
 
     Attributes:
-        kinds: Each happens once before any happens again.
-        pause: The least and the longest time from one to the next, in seconds.
+        kinds: Each happens once before any is repeated.
+        pause: The minimum and maximum seconds between two faults.
     """
 
     kinds: tuple[str, ...]
@@ -24,7 +24,7 @@ class Fault:
     """A fault.
 
     Attributes:
-        at: Seconds after the beginning.
+        at: Seconds after the start.
         seed: The seed of its other random choices.
     """
 
@@ -61,7 +61,7 @@ _FIRST_AT: Final = 4.0
 
 
 def draw(seed: int, seconds: float) -> dict[str, list[Fault]]:
-    """Return the faults of each lane; the same for the same seed, except for the end."""
+    """Return the faults of each lane: the same for the same seed, except at the end."""
     return {name: _lane(lane, f"{seed} {name}", seconds) for name, lane in LANES.items()}
 
 

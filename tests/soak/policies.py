@@ -1,7 +1,7 @@
 """The policies of the soak's gateways: each letter of `records` has its own outcome.
 
-The file is copied into a gateway's folder, and rewritten by reloads: `VERSION` and `SLOW_S` change
-then, and the outcome of a record does not.
+The file is copied into a gateway's folder, and rewritten by reloads, which change `VERSION` and
+`SLOW_S`, but not the outcome of a record.
 """
 
 import re

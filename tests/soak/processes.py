@@ -1,4 +1,4 @@
-"""Which processes have been started, by us and by those."""
+"""The processes that a soak has started, and their child processes."""
 
 import ctypes
 import os
@@ -13,12 +13,12 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 def adopt_orphans() -> None:
-    """Have processes whose parents were killed for children: so they are found in the end."""
+    """Become the parent of processes whose parents were killed, to find them at the end."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the ids of all processes that a process and its children have started, and that run."""
+    """Return the ids of all running processes that a process and its children have started."""
     children: dict[int, list[int]] = defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -34,7 +34,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill(pid: int) -> str:
-    """Kill a process, and return how it was started; nothing where it had ended."""
+    """Kill a process, and return its command line; empty if it had ended."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,8 +1,7 @@
 """The delivery reports of a producer, read from the lines that its program prints.
 
 A line has a producer's name, its run, an event, a number or a range of numbers, the time, and the
-reason, separated by tabs. Events: `acknowledged`, `refused` (87 or 44), `unknown` (any other error,
-and transactions that may or may not be committed), `committed`, `aborted`, `dead` (the producer
+reason, separated by tabs. Events: `acknowledged`, `refused` (87 or 44), `unknown` (any other error, and transactions that may be committed or not), `committed`, `aborted`, `dead` (the producer
 cannot continue, and is created again), `ended`.
 """
 
@@ -35,9 +34,9 @@ class ProducerReport:
     Attributes:
         outcomes: By number.
         transactions: The ranges of numbers with a common report.
-        troubles: By run, when errors were reported, in order.
+        troubles: The times of reported errors by run, in order.
         why: Texts of errors, and how often each was reported.
-        deaths: How often it could not continue.
+        deaths: The number of times that it could not continue.
         ended: Whether it ended by itself.
     """
 

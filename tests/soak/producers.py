@@ -1,4 +1,4 @@
-"""Who sends what to which topic."""
+"""The producers of the soak, their topics and their records."""
 
 import random
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ CLIENTS: Final = (LIBRDKAFKA, JAVA, FRANZ_GO, KAFKAJS, KAFKA_PYTHON, AIOKAFKA, K
 
 @dataclass(frozen=True)
 class Producer:
-    """One of a client's producers.
+    """A producer of a client.
 
     Attributes:
         kind: `PLAIN`, `IDEMPOTENT` or `TRANSACTIONAL`.
-        mix: The letters of its records, again and again: number n has `mix[n % len(mix)]`.
+        mix: The repeated letters of its records: number n has `mix[n % len(mix)]`.
     """
 
     name: str

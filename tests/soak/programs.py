@@ -117,11 +117,11 @@ class Client:
 
     @property
     def ended(self) -> bool:
-        """Whether the program does not run."""
+        """Whether the program has ended."""
         return self._process is None or self._process.poll() is not None
 
     def finish(self) -> None:
-        """Have it send no more, and wait for its last responses."""
+        """Let it send no further records, and wait for its last responses."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -136,7 +136,7 @@ class Client:
         return True
 
     def kill(self) -> None:
-        """End it, and its child processes."""
+        """Kill it, and its child processes."""
         if self._process is None:
             return
         self.finish()

@@ -13,13 +13,13 @@ from tests.soak.topic_names import QUARANTINED
 
 GOOD: Final = "g"
 BAD: Final = "b"
-"""A validator refuses it: 87."""
+"""A validator refuses it with 87."""
 NOT_TODAY: Final = "n"
-"""A records policy refuses its batch: 44."""
+"""A records policy refuses its batch with 44."""
 DROPPED: Final = "d"
 CHANGED: Final = "c"
 CHANGED_NOW: Final = "C"
-"""What the interceptor makes of `CHANGED`."""
+"""The value to which the interceptor changes `CHANGED`."""
 SLOW: Final = "s"
 
 REFUSED: Final = frozenset({BAD, NOT_TODAY})
@@ -33,11 +33,11 @@ class Stored(NamedTuple):
     """A record as it is stored.
 
     Attributes:
-        run: How often its producer had been created by then.
+        run: The number of times that its producer had been created.
         number: Set by the producer, never twice.
-        sent_at: When it was passed to its producer, in seconds since 1970: its timestamp.
-        epoch: Producer id and epoch in the header of its batch; None if the producer is not
-            idempotent, or if it is a dead letter.
+        sent_at: The time at which it was passed to its producer, in seconds since 1970: its timestamp.
+        epoch: Producer id and epoch of its batch; None for dead letters, and if the producer is not
+            idempotent.
     """
 
     partition: int
@@ -81,11 +81,11 @@ def read(partition: int, value: bytes, sent_at: float) -> Stored:
 def dead_letter(message: Message) -> tuple[bytes, Stored]:
     """Return the id of a dead letter that was read back, and its record as it was sent.
 
-    Its partition is `DEAD_PARTITIONS` and more: each partition of the source has an order of its
-    own there, too.
+    Its partition is `DEAD_PARTITIONS` and more: each partition of the source has its own order
+    there, too.
 
     Raises:
-        ValueError: No gateway has written it, or it is of no client of the soak.
+        ValueError: No gateway has written it, or no client of the soak has sent it.
         KeyError: It lacks a header.
     """
     headers = dict(message.headers() or [])
@@ -100,7 +100,7 @@ def dead_letter(message: Message) -> tuple[bytes, Stored]:
 
 
 def has_right_marks(message: Message, letter: str) -> bool:
-    """Whether a record has the headers of `mark` if it is bad, and none if it is not."""
+    """Return whether a record has the headers of `mark` if, and only if, it is bad."""
     names = [name for name, _ in message.headers() or []]
     return names == (list(_MARKS) if letter in REFUSED else [])
 

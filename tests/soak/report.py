@@ -1,4 +1,4 @@
-"""The report of a soak, for people."""
+"""The report of a soak."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def reasons(accounts: Iterable[tuple[Account, ProducerReport]]) -> str:
 
 
 def uses(series: Series) -> tuple[str, list[str]]:
-    """Return a line for each resource of the lasting gateway, and findings if it is not flat."""
+    """Return a line for each resource of the lasting gateway, and findings for growth."""
     lines, findings = [], []
     for what, samples in series.items():
         counted = after_warm_up(samples)

@@ -1,4 +1,4 @@
-"""One soak, from the first broker to the verdict."""
+"""A soak, from the first broker to the verdict."""
 
 import shutil
 import time
@@ -23,13 +23,13 @@ from tests.soak.segments import Epochs, batches
 from tests.soak.stage import Stage
 from tests.soak.topic_names import DEAD, MARKED, TOPICS, TRANSACTIONS
 
-LAST_ANSWERS_S: Final = 200.0
-"""How long clients may take to end: a delivery, and another for a transaction."""
+LAST_RESPONSES_S: Final = 200.0
+"""The time in which clients have to end: a delivery, and another for a transaction."""
 _REST_S: Final = 90.0
 
 
 class Soak:
-    """A run of some minutes, and its evidence in a folder."""
+    """A soak of several minutes, with its evidence in a folder."""
 
     def __init__(
         self, minutes: float, seed: int, rate: int, folder: Path, without: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Soak:
         found = clients(self._names, self._seed, self._folder)
         with ExitStack() as ends:
             ends.callback(self._end_clients, found)
-            self._diary.say("three brokers and two gateways start")
+            self._diary.log("three brokers and two gateways start")
             stage = ends.enter_context(Stage(self._folder / "stage", self._seed))
             ends.callback(stage.write_logs, self._folder)
             faults = Faults(stage, self._diary, plan)
@@ -75,7 +75,7 @@ class Soak:
 
     @property
     def text(self) -> str:
-        """The report, for people."""
+        """The report as text."""
         return "\n\n".join(self._report) + "\n"
 
     def _disturb(
@@ -85,7 +85,7 @@ class Soak:
         began = time.time()
         for client in found:
             client.start(stage.address, self._rate)
-        self._diary.say(f"{sum(len(c.producers) for c in found)} producers of "
+        self._diary.log(f"{sum(len(c.producers) for c in found)} producers of "
                         f"{', '.join(client.name for client in found)}")  # fmt: skip
         faults.start()
         while self._diary.seconds < self._seconds:
@@ -99,11 +99,11 @@ class Soak:
         faults.end()
         samples.end()
         stage.wait_until_whole()
-        self._diary.say("no more faults, nothing more is sent; last answers")
+        self._diary.log("no more faults, nothing more is sent; last answers")
         self._sent = (began, time.time())
         for client in found:
             client.finish()
-        deadline = time.monotonic() + LAST_ANSWERS_S
+        deadline = time.monotonic() + LAST_RESPONSES_S
         for client in found:
             if not client.wait(max(0.0, deadline - time.monotonic())):
                 self._findings.append(f"{client.name} does not end")
@@ -127,7 +127,7 @@ class Soak:
     def _accounts(
         self, stage: Stage, found: Sequence[Client]
     ) -> list[tuple[Account, ProducerReport]]:
-        self._diary.say("reading back what is stored")
+        self._diary.log("reading back what is stored")
         records = self._stored(stage)
         accounts = []
         for client in found:
@@ -178,7 +178,7 @@ class Soak:
         return found
 
     def _dead_letters(self, stage: Stage, foreign: Counter[str]) -> Iterable[Stored]:
-        """Return dead letters as `redrive` takes them: each id once."""
+        """Return dead letters as `redrive` reads them: each id once."""
         existing = stage.admin.list_topics(timeout=20).topics
         if f"{DEAD}.dead" in existing:
             self._findings.append("dead letters were judged")

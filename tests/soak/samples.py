@@ -1,4 +1,4 @@
-"""What gateways use: memory, descriptors and threads, every few seconds."""
+"""The resources of gateways: memory, descriptors and threads, every few seconds."""
 
 import os
 import threading
@@ -38,14 +38,14 @@ Workers are killed, and start again with less: their memory is shown, and not ju
 _POOL: Final = min(32, (os.cpu_count() or 1) + 4)
 _DEAD_LETTERS: Final = 3 + (CHANNELS + 1) * BROKERS
 AT_REST: Final = {DESCRIPTORS: 24 + _DEAD_LETTERS, THREADS: _POOL}
-"""How much more there may be after all clients than before them: a worker takes three descriptors,
-and there are up to four more than at first; the others are connections to brokers and the registry.
-The first dead letter opens an event loop and connections of its own, which are closed when nothing
+"""The permitted growth from before all clients to after them: a worker has three descriptors, and there
+are up to four more than at first; the others are connections to brokers and the registry.
+The first dead letter opens its own event loop and connections, which are closed when nothing
 was sent over them for nine minutes. A leak for each connection of the clients would make hundreds.
 The event loop's pool has so many threads at most, and keeps those that were needed once."""
 _OF_BROKER: Final = "rdk:broker"
 _DESCRIPTORS_OF_BROKER: Final = 2
-"""The pipe that wakes a thread."""
+"""The pipe that wakes up a thread."""
 Series = dict[str, list[tuple[float, float]]]
 
 
@@ -98,18 +98,18 @@ class Samples:
         self.series: dict[tuple[str, int], Series] = defaultdict(lambda: defaultdict(list))
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._began = time.monotonic()
         self._thread.start()
 
     def end(self) -> None:
-        """Take no more samples."""
+        """Stop sampling."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def of_lasting(self) -> Series:
-        """Return those of the gateway that lasts."""
+        """Return the samples of the gateway that lasts."""
         gateway = self._stage.lasting
         return self.series[gateway.name, gateway.running.pid]
 

@@ -16,8 +16,8 @@ class Batch(NamedTuple):
     """The header of a record batch (message format 2).
 
     Attributes:
-        first_timestamp_ms: Of its first record, since 1970.
-        is_control: It holds the marker of a transaction.
+        first_timestamp_ms: The timestamp of its first record, since 1970.
+        is_control: Whether it has the marker of a transaction.
     """
 
     partition: int
@@ -46,7 +46,7 @@ def batches(kafka: LocalKafka, topic: str) -> Iterator[Batch]:
 
 
 class Epochs:
-    """Under which producer id and epoch each record of a topic is stored.
+    """The producer id and epoch of each stored record of a topic.
 
     Args:
         found: The topic's batches, partition by partition in the order of their offsets.

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Final
 
 WARM_UP: Final = 1 / 3
-"""The part of the time that does not count: caches fill, and the allocator's arenas."""
+"""The part of the time that does not count: caches and the allocator's arenas are filled."""
 _SECONDS_PER_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much may grow: flat is what stays below one of both.
+    """The permitted growth: a line is flat if it stays below one of both limits.
 
     Attributes:
-        rise: In the time that is looked at, in the unit of the series.
-        per_hour: If it went on like that for an hour.
+        rise: The growth in the measured time, in the unit of the series.
+        per_hour: The growth per hour at the same rate.
     """
 
     rise: float
@@ -27,7 +27,7 @@ class Line:
     """A straight line through samples.
 
     Attributes:
-        mean: Of the samples.
+        mean: The mean of the samples.
         per_hour: The slope.
         rise: From the first sample to the last, along the line.
     """
@@ -37,7 +37,7 @@ class Line:
     rise: float
 
     def is_flat(self, tolerance: Tolerance) -> bool:
-        """Whether it grows by no more than is tolerated."""
+        """Whether its growth is within the tolerance."""
         return self.rise <= tolerance.rise or self.per_hour <= tolerance.per_hour
 
 

@@ -19,7 +19,7 @@ from tests.soak.topic_names import MARKED, OBSERVED, QUARANTINED, SCHEMAS, TOPIC
 
 BROKERS: Final = 3
 HOSTS: Final = ("127.0.0.1", "127.0.0.3")
-"""The gateway at the first host is never ended: its resources are sampled from beginning to end."""
+"""The gateway at the first host is never stopped: its resources are sampled throughout."""
 PARTITIONS: Final = 3
 SCHEMA_COUNT: Final = 300
 MOST_PARTITIONS: Final = 12
@@ -51,7 +51,7 @@ class Gateway:
 
     Attributes:
         name: Its name in the output.
-        lasts: Whether it must not be ended.
+        lasts: Whether it must not be stopped.
     """
 
     def __init__(self, name: str, running: RunningGateway, *, lasts: bool) -> None:
@@ -62,7 +62,7 @@ class Gateway:
 
     @property
     def ended_by_itself(self) -> bool:
-        """Return whether it does not run, although no fault is ending or starting it."""
+        """Return whether it has ended although no fault is stopping or starting it."""
         if not self.lock.acquire(blocking=False):
             return False
         try:
@@ -98,7 +98,7 @@ class Relays(Relay):
 
 
 class Stage:
-    """Everything but clients and faults; a context manager."""
+    """All parts of a soak except clients and faults; a context manager."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder = folder
@@ -146,7 +146,7 @@ class Stage:
 
     @property
     def lasting(self) -> Gateway:
-        """The gateway that is never ended."""
+        """Return the gateway that is never stopped."""
         return self.gateways[0]
 
     def properties(self, gateway_host: str, ports: Sequence[int]) -> dict[str, object]:
@@ -167,7 +167,7 @@ class Stage:
         return Gateway(name, RunningGateway(file), lasts=host == HOSTS[0])
 
     def wait_until_whole(self, timeout_s: float = 90.0) -> None:
-        """Start what does not run, and wait until every replica is in sync."""
+        """Start all stopped processes, and wait until every replica is in sync."""
         for node in self.cluster.nodes:
             if node.pid is None:
                 node.start()
@@ -183,7 +183,7 @@ class Stage:
         )
 
     def write_logs(self, folder: Path) -> None:
-        """Copy what gateways and brokers have logged."""
+        """Copy the logs of gateways and brokers."""
         for gateway in self.gateways:
             running = gateway.running
             lines = "".join(json.dumps(event) + "\n" for event in list(running.log))

@@ -1,4 +1,4 @@
-"""A gateway is started as a supervisor does, and never reads half a file."""
+"""A gateway is started as by a supervisor, and never reads an incomplete file."""
 
 import random
 import threading
@@ -10,7 +10,7 @@ from tests.soak.faults import Faults, start
 
 
 class Running:
-    """Ends with these codes when it is started; None: it runs."""
+    """Ends with these exit codes when it is started; with None, it runs."""
 
     def __init__(self, *codes):
         self._codes = list(codes)
@@ -23,18 +23,18 @@ class Running:
             raise AssertionError("not ready")
 
 
-def test_a_gateway_that_reaches_no_broker_is_started_again():
+def test_a_gateway_that_cannot_reach_a_broker_is_started_again():
     assert start(Running(None)) == 1
     assert start(Running(3, 3, None)) == 3
 
 
 @pytest.mark.parametrize("codes", [[3] * 5 + [None], [1, None], [3, 2, None], [-9, None]])
-def test_a_gateway_that_ends_otherwise_or_too_often(codes):
+def test_a_gateway_that_ends_with_another_code_or_too_often_is_an_error(codes):
     with pytest.raises(AssertionError):
         start(Running(*codes))
 
 
-def test_a_gateway_that_starts_meanwhile_reads_the_old_or_the_new_policies(tmp_path):
+def test_a_gateway_that_starts_during_a_write_reads_the_old_or_the_new_policies(tmp_path):
     file = tmp_path / "policies.py"
     file.write_text("the old ones")
     starting = threading.Lock()

@@ -1,4 +1,4 @@
-"""The judge finds violations of guarantees, and nothing else."""
+"""The judge finds violations of guarantees, and no other events."""
 
 import pytest
 
@@ -41,19 +41,19 @@ def found(producer, report, records):
 
 
 @pytest.mark.parametrize("kind", [PLAIN, IDEMPOTENT, TRANSACTIONAL])
-def test_a_run_without_findings(kind):
+def test_a_correct_run_has_no_findings(kind):
     assert found(sent_by(kind), acknowledged(0, 1, 2), stored(0, 1, 2)) == {}
 
 
 @pytest.mark.parametrize("kind", [PLAIN, IDEMPOTENT])
-def test_a_loss(kind):
+def test_a_lost_record_is_a_finding(kind):
     account = judge(sent_by(kind), acknowledged(0, 1, 2), stored(0, 2))
 
     assert account.findings == {"acknowledged and lost": 1}
     assert account.examples == {"acknowledged and lost": ["1"]}
 
 
-def test_a_loss_in_a_committed_transaction():
+def test_a_lost_record_of_a_committed_transaction_is_a_finding():
     report = reported(("committed", "0-2", 1))
 
     assert found(sent_by(TRANSACTIONAL), report, stored(0, 2)) == {"acknowledged and lost": 1}
@@ -62,7 +62,7 @@ def test_a_loss_in_a_committed_transaction():
 @pytest.mark.parametrize("letter", ["b", "n"])
 @pytest.mark.parametrize("event", ["refused", "unknown", None])
 @pytest.mark.parametrize("kind", [PLAIN, IDEMPOTENT, TRANSACTIONAL])
-def test_a_bad_record_that_is_stored(letter, event, kind):
+def test_a_stored_bad_record_is_a_finding(letter, event, kind):
     report = reported((event, 0, 1)) if event else ProducerReport()
 
     problems = found(sent_by(kind, letter, JUDGED), report, stored(0, letter=letter))
@@ -70,11 +70,11 @@ def test_a_bad_record_that_is_stored(letter, event, kind):
     assert problems == {"stored though it is bad": 1}
 
 
-def test_a_bad_record_that_is_acknowledged():
+def test_an_acknowledged_bad_record_is_a_finding():
     assert found(sent_by(PLAIN, "b"), acknowledged(0), []) == {"acknowledged though it is bad": 1}
 
 
-def test_a_refused_record_that_is_stored():
+def test_a_stored_refused_record_is_a_finding():
     problems = found(sent_by(IDEMPOTENT, "gb"), reported(("refused", 0, 1)), stored(0))
 
     assert problems == {"refused and stored": 1}
@@ -87,7 +87,7 @@ def test_a_refused_record_may_be_stored_by_an_earlier_attempt_of_a_plain_produce
     assert account.counts["stored by an earlier attempt"] == 1
 
 
-def test_a_record_that_should_be_dropped():
+def test_a_stored_record_that_should_be_dropped_is_a_finding():
     producer = sent_by(IDEMPOTENT, "d")
 
     assert found(producer, acknowledged(0), []) == {}
@@ -96,7 +96,7 @@ def test_a_record_that_should_be_dropped():
     }
 
 
-def test_a_record_that_should_be_changed():
+def test_an_unchanged_record_that_should_be_changed_is_a_finding():
     producer = sent_by(IDEMPOTENT, "c")
 
     assert found(producer, acknowledged(0), stored(0, letter="C")) == {}
@@ -105,7 +105,7 @@ def test_a_record_that_should_be_changed():
     }
 
 
-def test_a_record_that_is_changed_and_should_not_be():
+def test_a_changed_record_that_should_be_unchanged_is_a_finding():
     assert found(GOOD, acknowledged(0), stored(0, letter="C")) == {
         "stored with another content than was sent": 1
     }
@@ -121,7 +121,7 @@ def test_observed_records_are_stored_unchanged():
     }
 
 
-def test_a_record_that_is_stored_twice():
+def test_a_record_stored_twice_is_a_finding():
     assert found(sent_by(IDEMPOTENT), acknowledged(0, 1), stored(0, 1, 1)) == {"stored twice": 1}
 
 
@@ -152,7 +152,7 @@ def test_within_an_epoch_no_record_is_stored_twice_even_after_an_error():
 
 
 @pytest.mark.parametrize(("sent_at", "at"), [(10 + SLACK_S + 1, 30), (4, 5)])
-def test_an_error_at_another_time_is_no_reason_to_store_twice(sent_at, at):
+def test_an_error_at_another_time_does_not_permit_duplicates(sent_at, at):
     report = reported(("refused", 0, 10), ("acknowledged", 1, at))
     records = stored(1, 1, sent_at=sent_at)
 
@@ -160,20 +160,22 @@ def test_an_error_at_another_time_is_no_reason_to_store_twice(sent_at, at):
 
 
 @pytest.mark.parametrize(("sent_at", "problems"), [(9, {}), (20, {"refused and stored": 1})])
-def test_an_error_before_it_was_sent_is_no_reason_why_a_refused_record_is_stored(sent_at, problems):
+def test_an_error_before_a_record_was_sent_does_not_permit_storing_it_after_a_refusal(
+    sent_at, problems
+):
     report = reported(("refused", 0, 10), ("refused", 1, 21))
 
     assert found(sent_by(IDEMPOTENT, "bg"), report, stored(1, sent_at=sent_at)) == problems
 
 
 @pytest.mark.parametrize("kind", [PLAIN, IDEMPOTENT, TRANSACTIONAL])
-def test_a_refusal_without_a_bad_record(kind):
+def test_a_refusal_without_a_bad_record_is_a_finding(kind):
     report = reported(("acknowledged", 0, 1), ("refused", 1, 2))
 
     assert found(sent_by(kind, "gd"), report, stored(0)) == {"refused though nothing is bad": 1}
 
 
-def test_a_refusal_of_an_observed_record():
+def test_a_refusal_of_an_observed_record_is_a_finding():
     report = reported(("refused", 0, 1))
 
     assert found(sent_by(IDEMPOTENT, "b", OBSERVED), report, []) == {
@@ -185,7 +187,7 @@ def test_a_good_record_may_be_refused_with_a_bad_record():
     assert found(sent_by(PLAIN, "gb"), reported(("refused", 0, 1), ("refused", 1, 1)), []) == {}
 
 
-def test_a_standstill():
+def test_a_standstill_is_a_finding():
     report = reported(("acknowledged", 0, 10), ("unknown", 1, 60), ("acknowledged", 2, 100))
 
     assert standstill(report, 0, 110) == 90
@@ -201,13 +203,13 @@ def test_a_transaction_stores_no_record_twice_even_after_an_error():
 
 
 @pytest.mark.parametrize("kind", [IDEMPOTENT, TRANSACTIONAL])
-def test_records_out_of_order(kind):
+def test_records_out_of_order_are_a_finding(kind):
     account = judge(sent_by(kind), acknowledged(0, 1, 2), stored(0, 2, 1))
 
     assert account.findings == {"out of order": 1}
 
 
-def test_order_is_that_of_a_partition_and_of_a_run():
+def test_order_is_compared_within_a_partition_and_a_run():
     records = [*stored(2, 3), *stored(0, 1, partition=1), *stored(1, run=2)]
 
     assert found(sent_by(IDEMPOTENT), ProducerReport(), records[:4]) == {}
@@ -215,7 +217,7 @@ def test_order_is_that_of_a_partition_and_of_a_run():
     assert found(sent_by(IDEMPOTENT), ProducerReport(), stored(3, 2)) == {"out of order": 1}
 
 
-def test_the_first_time_counts_for_the_order():
+def test_the_first_duplicate_counts_for_the_order():
     report = reported(("unknown", 9, 0), *(("acknowledged", number, 1) for number in (0, 1, 2)))
 
     assert found(sent_by(IDEMPOTENT), report, stored(0, 1, 2, 0, 1, 2)) == {}
@@ -225,7 +227,7 @@ def test_a_plain_producer_has_no_order():
     assert found(sent_by(PLAIN), acknowledged(0, 1), stored(1, 0)) == {}
 
 
-def test_an_aborted_record_that_is_seen():
+def test_a_visible_record_of_an_aborted_transaction_is_a_finding():
     problems = found(sent_by(TRANSACTIONAL), reported(("aborted", "0-1", 1)), stored(1))
 
     assert problems == {"aborted, and seen by a reader of committed records": 1}
@@ -239,13 +241,13 @@ def test_a_record_with_an_unknown_outcome_may_be_stored():
 @pytest.mark.parametrize(("records", "problems"), [
     (stored(0, 2), {}), ([], {}), (stored(2), {"a transaction stored in part": 1}),
 ])  # fmt: skip
-def test_a_transaction_with_an_unknown_outcome(records, problems):
+def test_a_partly_committed_transaction_with_an_unknown_outcome_is_a_finding(records, problems):
     producer = sent_by(TRANSACTIONAL, "gd", TRANSACTIONS)
 
     assert found(producer, reported(("unknown", "0-2", 1)), records) == problems
 
 
-def test_a_record_of_another_run_than_was_reported():
+def test_a_record_of_another_run_than_reported_is_a_finding():
     assert found(sent_by(PLAIN), acknowledged(0), stored(0, run=2)) == {
         "stored under another run than was reported": 1
     }

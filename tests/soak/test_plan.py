@@ -1,4 +1,4 @@
-"""The plan is the seed's."""
+"""The seed determines the plan."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a soak has started is found, and ended."""
+"""Processes that a soak has started are found and killed."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ print([kill(pid) for pid in descendants(os.getpid())])
 """
 
 
-def test_an_orphan_is_found_and_ended():
+def test_an_orphan_is_found_and_killed():
     done = subprocess.run(
         [sys.executable, "-c", _ORPHAN], capture_output=True, text=True, timeout=60, check=True
     )

@@ -43,6 +43,6 @@ def test_other_lines_are_ignored():
         read_reports(["a\t1\tack", line("a", 1, "acknowledged", 0, 1.5, "")], ["a"])
 
 
-def test_an_unknown_event():
+def test_an_unknown_event_is_an_error():
     with pytest.raises(ValueError, match="unknown event"):
         read_reports([line("a", 1, "stored", 1, 1, "")], ["a"])

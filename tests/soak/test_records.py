@@ -29,7 +29,7 @@ def test_bad_records_do_not_match_their_schema():
 
 
 @pytest.mark.parametrize("value", [b"", b"g:p:1", b"x:p:1:2", b"g:p:1:x", b"\0\0\0\0\1{}"])
-def test_a_record_that_no_producer_sent(value):
+def test_a_record_that_no_producer_sent_is_an_error(value):
     with pytest.raises((ValueError, KeyError)):
         read(0, value, 0.0)
 
@@ -58,7 +58,7 @@ def test_a_dead_letter_is_read_as_it_was_sent():
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("value", [None, b""])
-def test_records_that_are_not_dead_letters(header, value):
+def test_records_that_are_not_dead_letters_are_an_error(header, value):
     headers = {name: found for name, found in HEADERS.items() if name != header}
     if value is not None:
         headers[header] = value

@@ -63,13 +63,13 @@ def test_a_fault_that_never_happened_is_a_shortfall():
     ]
 
 
-def test_faults_for_which_there_was_no_time():
+def test_planned_faults_without_time_are_listed():
     assert not_reached(["reload", "reload", "kill a worker"], {"reload": 1}) == (
         "1 x kill a worker, 1 x reload"
     )
 
 
-def test_flat_samples_are_no_finding():
+def test_flat_samples_are_not_a_finding():
     text, findings = uses(series(0))
 
     assert findings == []
@@ -84,12 +84,12 @@ def test_rising_samples_are_a_finding_except_for_workers():
     assert "not judged" in text
 
 
-def test_no_samples_are_a_finding():
+def test_missing_samples_are_a_finding():
     assert uses({})[1] == ["no samples of the lasting gateway"]
 
 
 @pytest.mark.parametrize("what", [DESCRIPTORS, THREADS])
-def test_resources_that_are_not_released(what):
+def test_unreleased_resources_are_a_finding(what):
     before = {DESCRIPTORS: 40.0, THREADS: 3.0}
 
     assert at_rest(before, before)[1] == []

@@ -1,4 +1,4 @@
-"""What of a process is counted."""
+"""The counted resources of a process."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The topics of the soak, by what becomes of their records."""
+"""The topics of the soak, by the handling of their records."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ SCHEMAS: Final = "soak-schemas"
 OBSERVED: Final = "soak-observed"
 QUARANTINED: Final = "soak-quarantined"
 DEAD: Final = f"{QUARANTINED}.dead"
-"""The dead letter topic, which a gateway makes."""
+"""The dead letter topic, which a gateway creates."""
 MARKED: Final = "soak-marked"
 TOPICS: Final = (JUDGED, INTERCEPTED, TRANSACTIONS, SCHEMAS, OBSERVED, QUARANTINED, MARKED)
 FORGIVING: Final = frozenset({OBSERVED, QUARANTINED, MARKED})
-"""Nothing is refused in these: bad records are stored as well, somewhere."""
+"""Topics that refuse no record: bad records are stored, too."""

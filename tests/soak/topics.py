@@ -1,4 +1,4 @@
-"""Topics that are created, grown, altered and deleted through the gateways meanwhile."""
+"""Topics that are created, extended, altered and deleted through the gateways meanwhile."""
 
 import contextlib
 import itertools
@@ -40,7 +40,7 @@ class TopicChanges:
     """Changes of topics.
 
     Attributes:
-        accounts: Of the topics that were created and deleted.
+        accounts: The accounts of topics that were created and deleted.
     """
 
     def __init__(self, stage: Stage, diary: Diary) -> None:
@@ -61,7 +61,7 @@ class TopicChanges:
         }
 
     def _gateway(self) -> AdminClient:
-        """Return a new client: connections are cut, and gateways end."""
+        """Return a new client: connections are cut, and gateways stop."""
         return AdminClient({
             "bootstrap.servers": self._stage.address, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "socket.timeout.ms": 15_000,
@@ -168,7 +168,7 @@ class TopicChanges:
     def _until_known(
         self, call: Callable[[AdminClient], Mapping[Any, Any]], done: int | None = None
     ) -> int | None:
-        """Retry until there is a response; `done` as a code says that an earlier attempt succeeded.
+        """Retry until there is a response; the code `done` means that an earlier attempt succeeded.
 
         Returns:
             The code; None without a response.
@@ -193,7 +193,7 @@ class TopicChanges:
         return name in self._stage.admin.list_topics(timeout=20).topics
 
     def _has(self, name: str, key: str, value: str, *, settled: bool = True) -> bool:
-        """Return whether a broker describes a value; other brokers may be a moment late."""
+        """Return whether a broker describes a value; other brokers may be slightly late."""
         found: list[bool] = []
 
         def is_described() -> bool:

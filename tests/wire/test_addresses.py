@@ -43,7 +43,7 @@ SOME = {
 
 
 def filled(schema, counter):
-    """An entity whose arrays have two elements and whose addresses are numbered."""
+    """Return an entity whose arrays have two elements and whose addresses are numbered."""
     fields = {}
     for field in dataclasses.fields(schema):
         kind = field.type
@@ -77,12 +77,12 @@ def filled(schema, counter):
 
 
 def replaced(frame, api_key, version, replace) -> bytes:
-    """Replace the addresses, in as many slices as it takes."""
+    """Replace the addresses, in as many slices as necessary."""
     return b"".join(in_slices(replace_in_slices(frame, api_key, version, replace))[0])
 
 
 def in_slices(steps) -> tuple[object, int]:
-    """Return the result of work in slices, and how many there were."""
+    """Return the result of work in slices, and the number of slices."""
     slices = 1
     while True:
         try:
@@ -101,7 +101,7 @@ def written(entity) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_every_response_with_an_address_is_known():
+def test_every_response_schema_with_an_address_is_known():
     holding = {
         (api_key, version)
         for api_key, name in api_key_map.items()
@@ -118,7 +118,7 @@ def test_every_response_with_an_address_is_known():
 
 
 @pytest.mark.parametrize(("api_key", "version"), CASES)
-def test_addresses_are_replaced_and_nothing_else(api_key, version):
+def test_only_addresses_are_replaced(api_key, version):
     schema = load_response_schema(api_key, version)
     entity = filled(schema, [0])
     frame = written(entity)
@@ -152,7 +152,7 @@ def test_addresses_are_replaced_and_nothing_else(api_key, version):
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(3, 12), (10, 4), (0, 13), (60, 1)])
-def test_a_response_that_ends_too_early_is_an_error(api_key, version):
+def test_a_truncated_response_is_an_error(api_key, version):
     frame = written(filled(load_response_schema(api_key, version), [0]))
     with pytest.raises(WireError):
         replaced(frame[:25], api_key, version, lambda n, h, p: (h, p))
@@ -189,7 +189,7 @@ def test_each_of_many_coordinators_gets_its_address(key, brokers):
     ]
 
 
-def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
+def test_a_long_response_is_read_in_slices_with_memory_proportional_to_its_bytes():
     frame = coordinators(100_000, brokers=3)
     tracemalloc.start()
     buffers, slices = in_slices(replace_in_slices(frame, 10, 4, to_gateway))
@@ -200,14 +200,14 @@ def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
 
 
 def with_tags(tags):
-    """A response to Produce of partitions with tagged fields, which nobody knows."""
+    """A response to Produce of partitions with unknown tagged fields."""
     partitions = b"".join(bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00" + tag for tag in tags)
     topic = bytes(16) + varint(len(tags) + 1) + partitions + b"\x00"
     body = (7).to_bytes(4, "big") + b"\x00\x02" + topic + bytes(4) + b"\x00"
     return len(body).to_bytes(4, "big") + body
 
 
-def test_tagged_fields_are_steps_and_a_structure_has_so_many():
+def test_tagged_fields_count_as_steps_and_their_number_is_limited():
     few, many = (varint(count) + b"\x7f\x00" * count for count in (500, 100_000))
     buffers, slices = in_slices(replace_in_slices(with_tags([few] * 100), 0, 13, to_gateway))
     assert b"".join(buffers) == with_tags([few] * 100)
@@ -216,7 +216,7 @@ def test_tagged_fields_are_steps_and_a_structure_has_so_many():
         in_slices(replace_in_slices(with_tags([many]), 0, 13, to_gateway))
 
 
-def test_a_response_with_many_partitions_is_walked_in_slices():
+def test_a_response_with_many_partitions_is_read_in_slices():
     partition = bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00\x00"
     topic = bytes(16) + varint(20_001) + partition * 20_000 + b"\x00"
     nodes = b"\x02" + (3).to_bytes(4, "big") + b"\x05host" + bytes(4) + b"\x01\x00"

@@ -38,7 +38,7 @@ def ranges_of(response):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_ranges_become_those_that_both_understand(version):
+def test_version_ranges_are_narrowed_to_those_of_both(version):
     frame = b"".join(narrow(broker_response(version), version, RANGES))
     found = parse_response(frame, API_KEY, version)
     assert ranges_of(found) == NARROWED
@@ -48,14 +48,14 @@ def test_ranges_become_those_that_both_understand(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_response_that_needs_no_change_stays_the_same(version):
+def test_a_response_without_a_change_stays_the_same(version):
     frame = broker_response(version, NARROWED)
     assert b"".join(narrow(frame, version, RANGES)) == frame
     assert b"".join(narrow(frame, version, {})) == frame
 
 
 @pytest.mark.parametrize("version", range(3, LAST_VERSION + 1))
-def test_tags_of_a_range_stay(version):
+def test_tagged_fields_of_a_range_stay(version):
     frame = broker_response(version, [(0, 0, 12)])
     at = frame.index(b"\x00\x0c\x00") + 2
     tag = b"\x01\x05\x02xy"
@@ -67,7 +67,7 @@ def test_tags_of_a_range_stay(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_unsupported_version_is_answered_in_version_0(version):
+def test_the_response_to_an_unsupported_version_is_in_version_0(version):
     frame = broker_response(0, [(API_KEY, 0, 9)], code=35)
     found = parse_response(b"".join(narrow(frame, version, {API_KEY: (0, 4)})), API_KEY, 0)
     assert (found.error_code, ranges_of(found)) == (35, [(API_KEY, 0, 4)])

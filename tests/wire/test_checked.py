@@ -1,4 +1,4 @@
-"""What is announced is compared with what is there, before anything is set aside for it."""
+"""Announced lengths are compared with the received bytes before memory is allocated."""
 
 import dataclasses
 import io
@@ -36,7 +36,7 @@ def written(entity) -> bytes:
 
 
 @pytest.mark.parametrize("api_key", sorted(api_key_map), ids=api_key_map.get)
-def test_what_the_library_writes_is_what_its_schema_says(api_key):
+def test_entities_of_the_protocol_library_fit_its_schema(api_key):
     for _, version in (request for request in REQUESTS if request[0] == api_key):
         schema = load_request_schema(api_key, version)
         data = written(smallest(schema))
@@ -44,8 +44,8 @@ def test_what_the_library_writes_is_what_its_schema_says(api_key):
         assert (read, end) == (data, 2 + len(data)), f"version {version}"
 
 
-def test_entries_that_are_announced_and_not_there():
-    """The protocol library would set aside 32 GiB, and the process would end."""
+def test_announced_entries_that_are_missing_are_an_error():
+    """The protocol library would allocate 32 GiB, and the process would end."""
     schema = load_request_schema(32, 4)
     frame = request_frame(smallest(schema), 7)
     at = frame.index(b"\x01", 15)  # an empty array, in compact form
@@ -55,7 +55,7 @@ def test_entries_that_are_announced_and_not_there():
             finish(read_request(struct.pack(">i", len(body)) + body).read_body())
 
 
-def test_tags_that_are_unknown_are_left_out_at_every_depth():
+def test_unknown_tagged_fields_are_left_out_at_every_depth():
     schema = load_request_schema(19, 7)
     topic = __import__(schema.__module__, fromlist=["x"]).CreatableTopic
     entity = dataclasses.replace(smallest(schema), topics=(smallest(topic),))
@@ -69,15 +69,15 @@ def test_tags_that_are_unknown_are_left_out_at_every_depth():
 
 
 @pytest.mark.parametrize("tags", [b"\x01\x63\x7f", b"\xff\xff\xff\xff\x0f", b"\x01\xff"])
-def test_tags_beyond_the_end(tags):
+def test_truncated_tagged_fields_are_an_error(tags):
     schema = load_request_schema(19, 7)
     with pytest.raises(WireError):
         checked(written(smallest(schema))[:-1] + tags, 0, schema)
 
 
 @pytest.mark.parametrize("api_key", [19, 20, 37, 33, 44, 32])
-def test_null_where_there_may_be_none(api_key):
-    """As brokers do, which close the connection."""
+def test_null_in_a_field_that_is_not_nullable_is_an_error(api_key):
+    """As at brokers, which close the connection."""
     first = min(
         version
         for version, entities in schema_name_map[api_key_map[api_key]].items()
@@ -90,7 +90,7 @@ def test_null_where_there_may_be_none(api_key):
 
 
 @given(st.sampled_from(REQUESTS), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_bytes_that_lie_are_refused_or_read(request_version, chance: random.Random, count):
+def test_random_bytes_are_refused_or_read(request_version, chance: random.Random, count):
     schema = load_request_schema(*request_version)
     data = bytearray(written(smallest(schema)))
     for _ in range(count):
@@ -113,7 +113,7 @@ def test_bytes_that_lie_are_refused_or_read(request_version, chance: random.Rand
     assert len(read) <= len(data)
 
 
-def test_a_client_id_that_is_no_text_is_read_as_brokers_read_it():
+def test_a_client_id_that_is_not_utf_8_is_decoded_as_at_brokers():
     frame = request_frame(smallest(load_request_schema(19, 7)), 1, "till")
     found = read_request(frame.replace(b"till", b"t\xffll"))
     assert found.client_id == "t\ufffdll"

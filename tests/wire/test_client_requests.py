@@ -1,4 +1,4 @@
-"""Requests of clients, header and body."""
+"""Requests of clients: header and body."""
 
 import struct
 
@@ -18,13 +18,13 @@ def framed(hexadecimal: str) -> bytes:
 
 
 def longer(api_key: int, version: int) -> bytes:
-    """Return a request with a byte behind its end."""
+    """Return a request with a byte after its end."""
     frame = request_frame(smallest(load_request_schema(api_key, version)), 7)
     return struct.pack(">i", len(frame) - 3) + frame[4:] + b"\x00"
 
 
-def test_all_topics_as_librdkafka_asks_for_them():
-    """`list_topics()` of 2.16, in version 13: four bytes announce the topics, not one."""
+def test_the_request_of_librdkafka_for_all_topics_is_read():
+    """`list_topics()` of 2.16, in version 13: the number of topics has four bytes, not one."""
     frame = framed("0003000d00000003000772646b61666b61" + "00" + "00000000" + "010000")
 
     request = read_request(frame)
@@ -36,6 +36,6 @@ def test_all_topics_as_librdkafka_asks_for_them():
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(19, 7), (32, 4), (44, 1), (33, 2)])
-def test_other_requests_have_nothing_behind_their_end(api_key, version):
+def test_other_requests_with_bytes_after_their_end_are_an_error(api_key, version):
     with pytest.raises(WireError):
         finish(read_request(longer(api_key, version)).read_body())

@@ -1,4 +1,4 @@
-"""Requests for coordinators are read without an object for each key."""
+"""FindCoordinator requests are read without an object for each key."""
 
 import pytest
 from kio.index import load_request_schema
@@ -23,13 +23,13 @@ def find(version, *keys, key_type=1):
 
 @pytest.mark.parametrize("version", range(7))
 @pytest.mark.parametrize("key", ["", "a key", "k" * 300])
-def test_the_type(version, key):
+def test_the_key_type_is_read(version, key):
     request = find(version, key, key_type=2)
     assert key_type(request.frame, request.body_at, version) == (2 if version else 0)
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_a_request_that_ends_too_early(version):
+def test_a_truncated_request_is_an_error(version):
     with pytest.raises(WireError):
         key_type(bytes(20), 20, version)
 
@@ -40,7 +40,7 @@ def refused(request, message):
 
 @pytest.mark.parametrize("version", [4, 5, 6])
 @pytest.mark.parametrize("message", [None, "no"])
-def test_no_key_has_a_coordinator(version, message):
+def test_a_refusal_has_no_coordinator_for_any_key(version, message):
     keys = ("", "a", "b" * 200, "a")
     response = parse_response(finish(refused(find(version, *keys), message)), 10, version)
     assert [
@@ -57,7 +57,7 @@ def test_no_key_has_a_coordinator(version, message):
     assert finish(refused(find(version), message))
 
 
-def test_many_keys_are_answered_in_slices_and_a_message_is_not_repeated_for_ever():
+def test_responses_to_many_keys_are_built_in_slices_and_do_not_repeat_a_long_message():
     request = find(6, *["k"] * ENTRIES_MAX)
     frame, slices = in_slices(refused(request, "m" * 1000))
     assert 20 <= slices <= 40
@@ -67,7 +67,7 @@ def test_many_keys_are_answered_in_slices_and_a_message_is_not_repeated_for_ever
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_keys_that_are_not_there(cut):
+def test_missing_keys_are_an_error(cut):
     request = find(4, "a", "b")
     request.frame = request.frame[:-cut]
     with pytest.raises(WireError):

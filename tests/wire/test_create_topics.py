@@ -1,4 +1,4 @@
-"""CreateTopics requests and responses, topic by topic, against the protocol library's reading."""
+"""CreateTopics requests and responses, topic by topic, compared with the protocol library."""
 
 import datetime
 import io
@@ -50,7 +50,7 @@ def answer(version, correlation_id=7):
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_results_are_read_and_written_as_the_protocol_library_does(version):
+def test_results_are_read_and_written_as_by_the_protocol_library(version):
     kind, frame = answer(version)
     results = wire.Results(frame, kind)
     read = list(results)
@@ -63,7 +63,7 @@ def test_results_are_read_and_written_as_the_protocol_library_does(version):
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_a_response_that_ends_too_early_is_an_error(version):
+def test_a_truncated_response_is_an_error(version):
     kind, frame = answer(version)
     end = len(frame) - kind.__flexible__
     for size in range(9, end):
@@ -71,7 +71,7 @@ def test_a_response_that_ends_too_early_is_an_error(version):
             list(wire.Results(frame[:size], kind))
 
 
-def test_a_request_is_what_the_protocol_library_reads():
+def test_a_request_equals_that_of_the_protocol_library():
     topics = tuple(
         v7.CreatableTopic(
             name=TopicName(f"t{n}"),

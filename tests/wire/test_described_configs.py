@@ -1,4 +1,4 @@
-"""Configs are added to a response between the bytes of the broker."""
+"""Configs are inserted into a response of the broker."""
 
 import dataclasses
 import io
@@ -50,7 +50,7 @@ def read(given):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_requested(version):
+def test_the_requested_configs_are_read(version):
     given = request(
         version,
         (2, "t", None),
@@ -74,7 +74,7 @@ def test_what_is_requested(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_that_cannot_be_read(version):
+def test_an_unreadable_request_is_an_error(version):
     given = request(version, (2, "t", ("a",)))
     for end in range(given.body_at, len(given.frame)):
         given.frame = given.frame[:end]
@@ -82,7 +82,7 @@ def test_a_request_that_cannot_be_read(version):
             finish(read(given))
 
 
-def test_a_request_of_many_entries_is_read_in_slices_and_has_a_bound():
+def test_a_request_of_many_entries_is_read_in_slices_up_to_a_limit():
     given = request(4, *[(2, "t", None)] * (ENTRIES_MAX - 1))
     _, slices = in_slices(read(given))
     assert 40 <= slices <= 80
@@ -135,7 +135,7 @@ def response(version, *results):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_configs_are_added_to_topics_and_the_rest_is_as_it_was(version):
+def test_configs_are_added_to_topics_and_all_else_stays_unchanged(version):
     same = tuple(f"c{number}" for number in range(130))
     given = response(
         version,
@@ -171,14 +171,14 @@ def test_configs_are_added_to_topics_and_the_rest_is_as_it_was(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_response_that_ends_too_early(version):
+def test_a_truncated_response_is_an_error(version):
     frame = written(response(version, (2, "t", 0, ("a", "b"))))
     for end in range(20, len(frame) - (version >= 4)):
         with pytest.raises(WireError):
             finish(with_added(frame[:end], version, lambda _: (0, b"")))
 
 
-def test_a_topic_5000_times_takes_slices_and_little_memory():
+def test_a_topic_listed_5000_times_is_processed_in_slices_with_little_memory():
     once = written(response(4, (2, "t", 0, [f"c{number}" for number in range(40)])))
     head, result = once[8:13], once[14:-1]
     count = 5000
@@ -195,7 +195,7 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     assert most < 5000 * 3000
 
 
-def test_what_is_added_to_a_topic_again_and_again_is_not_copied():
+def test_configs_added_to_a_topic_repeatedly_are_not_copied():
     count = 5000
     result = bytes(2) + b"\x00\x02\x02t\x01\x00"  # without configs of the broker
     body = bytes(4) + b"\0" + bytes(4) + varint(count + 1) + result * count + b"\0"
@@ -210,14 +210,14 @@ def test_what_is_added_to_a_topic_again_and_again_is_not_copied():
     assert most < count * 600
 
 
-def test_different_configs_are_walked_in_slices():
+def test_different_configs_are_read_in_slices():
     names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
     frame = written(response(4, *[(2, "t", 0, name) for name in names]))
     _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
     assert 4 <= slices <= 16
 
 
-def test_synonyms_are_walked_in_slices():
+def test_synonyms_are_read_in_slices():
     synonym = b"\x02a\x01\x01\x00"
     config = b"\x02a\x01\0\x01\0" + varint(20_001) + synonym * 20_000 + b"\x01\x00\x00"
     body = bytes(4) + b"\0" + bytes(4) + b"\x02" + bytes(3) + b"\x02\x02t\x02" + config + b"\0\0"

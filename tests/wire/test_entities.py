@@ -1,4 +1,4 @@
-"""Entities with many entries are read and written as the protocol library does, in slices."""
+"""Entities with many entries are read and written as by the protocol library, in slices."""
 
 import dataclasses
 import io
@@ -25,7 +25,7 @@ KINDS = [load_request_schema(*request) for request in REQUESTS] + [
 
 
 def filled(kind, counts):
-    """Make an entity whose arrays have so many entries, by depth."""
+    """Return an entity whose arrays have the given numbers of entries, by depth."""
     entity = smallest(kind)
     changes = {}
     for field in structure_of(kind).fields:
@@ -51,7 +51,7 @@ def written(entity) -> bytes:
 
 
 def counted(slices):
-    """Return the result of work in slices, and how many there were."""
+    """Return the result of work in slices, and the number of slices."""
     count = 0
     while True:
         count += 1
@@ -67,7 +67,7 @@ def counted(slices):
 @pytest.mark.parametrize(
     "kind", KINDS, ids=lambda entity: f"{entity.__name__}-{entity.__version__}"
 )
-def test_they_are_what_the_library_reads_and_writes(kind, counts):
+def test_entities_are_read_and_written_as_by_the_protocol_library(kind, counts):
     entity = filled(kind, counts)
     data = written(entity)
     assert counted(write_in_slices(entity))[0] == data
@@ -88,8 +88,8 @@ def test_they_are_what_the_library_reads_and_writes(kind, counts):
         (STREAMS_GROUP_HEARTBEAT, 0, (1, 4_000)),
     ],
 )
-def test_many_entries_are_many_slices(api_key, version, counts):
-    """One turn of the event loop took 0.3 s."""
+def test_many_entries_are_read_in_many_slices(api_key, version, counts):
+    """Otherwise a turn of the event loop took 0.3 s."""
     kind = load_request_schema(api_key, version)
     entity = filled(kind, counts)
     slices = 20_000 // SLICE_ENTRIES
@@ -100,7 +100,7 @@ def test_many_entries_are_many_slices(api_key, version, counts):
     assert count >= slices
 
 
-def test_few_are_one_slice():
+def test_few_entries_are_a_single_slice():
     kind = load_request_schema(44, 1)
     entity = filled(kind, (3, 2))
     data, count = counted(write_in_slices(entity))
@@ -109,7 +109,7 @@ def test_few_are_one_slice():
 
 
 @pytest.mark.parametrize("counts", [(60_000,), (1, 60_000), (2, 30_000), (200, 300)])
-def test_more_than_there_may_be(counts):
+def test_more_entries_than_allowed_are_an_error(counts):
     kind = load_request_schema(44, 1)
     data = finish(write_in_slices(filled(kind, counts)))
     with pytest.raises(WireError, match="too many entries"):
@@ -117,7 +117,7 @@ def test_more_than_there_may_be(counts):
 
 
 @pytest.mark.parametrize("counts", [(1, 400), (400, 1), (2, 2)])
-def test_one_that_ends_too_early(counts):
+def test_a_truncated_entity_is_an_error(counts):
     kind = load_request_schema(44, 1)
     data = finish(write_in_slices(filled(kind, counts)))
     for end in (*range(0, len(data), 97), len(data) - 1):
@@ -125,7 +125,7 @@ def test_one_that_ends_too_early(counts):
             finish(read_in_slices(data[:end], 0, kind))
 
 
-def test_tags_that_are_unknown_are_left_out():
+def test_unknown_tagged_fields_are_left_out():
     kind = load_request_schema(44, 1)
     entity = filled(kind, (400, 1))
     data = finish(write_in_slices(entity))
@@ -135,7 +135,7 @@ def test_tags_that_are_unknown_are_left_out():
     assert finish(read_in_slices(longer, 0, kind)) == (entity, len(longer))
 
 
-def test_announced_and_not_there():
+def test_announced_entries_that_are_missing_are_an_error():
     kind = load_request_schema(44, 1)
     for count in (b"\xff\xff\xff\xff\x0f", b"\x85\x10", b"\x00"):
         with pytest.raises(WireError):

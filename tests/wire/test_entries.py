@@ -1,4 +1,4 @@
-"""Short entries: each costs time and memory, however few bytes it has."""
+"""Short entries: each needs time and memory, however few bytes it has."""
 
 import datetime
 import sys
@@ -30,7 +30,7 @@ def topics(count):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("of", [partitions, topics])
-def test_a_produce_request_names_so_many_topics_and_partitions(of):
+def test_the_number_of_topics_and_partitions_of_a_produce_request_is_limited(of):
     assert read_produce(of(1_000)).entries >= 1_000
     with pytest.raises(WireError, match="more than 50000 topics, partitions and tagged fields"):
         read_produce(of(ENTRIES_MAX + 1))
@@ -57,13 +57,13 @@ def test_a_produce_request_names_so_many_topics_and_partitions(of):
     ],
     ids=["names", "in all"],
 )
-def test_a_request_about_topics_has_so_many_entries(request_):
+def test_the_number_of_entries_of_a_request_about_topics_is_limited(request_):
     with pytest.raises(WireError, match="too many entries"):
         finish(read_request(request_frame(request_, 1)).read_body())
 
 
 @pytest.mark.thorough
-def test_so_many_records_are_named():
+def test_the_number_of_record_errors_in_a_verdict_is_limited():
     errors = [RecordError(index, "bad", "P") for index in range(500_000)]
     verdict = refused_records(errors)
     assert len(verdict.record_errors) == 500_000
@@ -75,7 +75,7 @@ def test_so_many_records_are_named():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 2, 100, 5_000, 300_000])
-def test_what_is_held_of_a_frame_is_what_is_counted(size):
+def test_the_held_memory_of_a_frame_is_counted(size):
     frames = []
     reader = FrameReader(
         head_bytes=8,
@@ -111,7 +111,7 @@ def tags(count):
 
 
 def framed(frame, *, at, count):
-    """Return a frame with tagged fields where there were none."""
+    """Return a frame with inserted tagged fields."""
     assert not frame[at]
     body = frame[4:at] + tags(count) + frame[at + 1 :]
     return len(body).to_bytes(4, "big") + body
@@ -120,7 +120,7 @@ def framed(frame, *, at, count):
 HEADER_TAGS_AT = 4 + 2 + 2 + 4 + 2 + len("raw")
 
 
-def test_a_structure_has_so_many_tagged_fields():
+def test_the_number_of_tagged_fields_of_a_structure_is_limited():
     assert skip_tags(tags(TAGGED_FIELDS_MAX), 0) == len(tags(TAGGED_FIELDS_MAX))
     with pytest.raises(WireError, match="more than 1000 tagged fields"):
         skip_tags(tags(10_000_000), 0)
@@ -133,8 +133,8 @@ def test_a_structure_has_so_many_tagged_fields():
         read_request(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX + 1))
 
 
-def test_the_first_bytes_of_a_request_have_so_many_tagged_fields():
-    """20 MiB of them were read again with each piece."""
+def test_the_number_of_tagged_fields_of_a_request_header_is_limited():
+    """Otherwise 20 MiB of tagged fields were read again with each piece."""
     frame = request_frame(produce_request([], version=9), 1)
     assert read_acks(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX)) == -1
     with pytest.raises(WireError, match="more than 1000 tagged fields"):

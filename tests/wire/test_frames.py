@@ -11,7 +11,7 @@ from penstock.wire.frames import FrameReader
 
 
 class Seen:
-    """Takes frames; those whose first byte after the length is "h" are held."""
+    """Receives frames; frames whose first byte after the length is "h" are held."""
 
     def __init__(self, most: int = 1000) -> None:
         self.frames: list[bytes] = []
@@ -40,7 +40,7 @@ contents = st.binary(min_size=4, max_size=60) | st.binary(min_size=3).map(lambda
 
 @pytest.mark.thorough
 @given(st.lists(contents, max_size=6), st.lists(st.integers(1, 40), min_size=1))
-def test_any_chunks_give_the_same_frames(given_contents, sizes):
+def test_frames_are_the_same_for_any_chunks(given_contents, sizes):
     stream = b"".join(map(frame, given_contents))
     seen = Seen()
     position = turn = 0
@@ -54,14 +54,14 @@ def test_any_chunks_give_the_same_frames(given_contents, sizes):
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3, 1001, 2**31 - 1])
-def test_impossible_lengths_end_it_before_anything_is_kept(length):
+def test_an_invalid_length_is_an_error_before_any_byte_is_held(length):
     seen = Seen()
     with pytest.raises(WireError):
         seen.reader.feed(length.to_bytes(4, "big", signed=True) + bytes(4))
     assert seen.reader.held_bytes == 0
 
 
-def test_stopped_in_the_middle_of_a_chunk():
+def test_reading_can_stop_in_the_middle_of_a_chunk():
     seen = Seen()
     seen.frames = []
     reader = FrameReader(
@@ -76,7 +76,7 @@ def test_stopped_in_the_middle_of_a_chunk():
     assert seen.frames == [frame(b"first")]
 
 
-def test_nothing_is_missing_once_it_is_stopped():
+def test_a_stopped_reader_misses_no_bytes():
     seen = Seen()
     seen.reader.feed(frame(b"half of this")[:10])
     assert seen.reader.missing_bytes == 6
@@ -85,7 +85,7 @@ def test_nothing_is_missing_once_it_is_stopped():
     assert seen.reader.missing_bytes == 0
 
 
-def test_a_long_frame_is_not_copied_when_it_is_whole():
+def test_a_complete_long_frame_is_not_copied():
     part, size = 2**16, 2**24
     seen, long = Seen(most=size), frame(b"h" * size)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What leaders of partitions say of themselves: ListOffsets and OffsetForLeaderEpoch."""
+"""Responses of partition leaders about themselves: ListOffsets and OffsetForLeaderEpoch."""
 
 import struct
 
@@ -42,15 +42,15 @@ def test_the_high_watermark_is_requested_not_the_last_stable_offset():
     assert (partition.partition_index, partition.timestamp) == (3, -1)
 
 
-def test_a_leader_says_its_epoch_and_high_watermark():
+def test_a_leader_returns_its_epoch_and_high_watermark():
     assert leaders.response(offsets()) == {("t", 3): LeaderOffset(0, 7, 11)}
 
 
-def test_an_error_is_one_of_its_partition():
+def test_an_error_affects_only_its_partition():
     assert leaders.response(offsets(code=6))["t", 3].code == 6
 
 
-def test_the_epoch_begins_where_the_one_before_ends():
+def test_an_epoch_begins_at_the_end_of_the_earlier_epoch():
     sent = read(leaders.epochs_request(1, epochs={"t": {3: 7}}), OffsetForLeaderEpochRequest)
     [partition] = sent.topics[0].partitions
     assert (partition.partition, partition.leader_epoch) == (3, 6)
@@ -66,7 +66,7 @@ def test_the_epoch_begins_where_the_one_before_ends():
         (0, -1, 0, True),
     ],
 )
-def test_a_leader_has_committed_when_a_record_of_its_epoch_is(
+def test_a_leader_has_committed_once_a_record_of_its_epoch_is_committed(
     epoch, begins, high_watermark, has_committed
 ):
     before = {("t", 3): LeaderOffset(0, epoch, high_watermark)}
@@ -75,13 +75,13 @@ def test_a_leader_has_committed_when_a_record_of_its_epoch_is(
 
 
 @pytest.mark.parametrize("code", [6, 74, 75])
-def test_nothing_is_known_of_a_broker_that_leads_no_more(code):
+def test_a_former_leader_has_no_known_epoch(code):
     before = {("t", 3): LeaderOffset(0, 7, 11)}
     assert leaders.leaders(epoch_ends(code=code), offsets=before) == {}
 
 
 @pytest.mark.parametrize("code", [29, 35, 44])
-def test_a_leader_that_never_says_where_its_epoch_begins_has_committed_nothing(code):
+def test_a_leader_without_a_start_of_its_epoch_has_committed_nothing(code):
     before = {("t", 3): LeaderOffset(0, 7, 11)}
     expected = {("t", 3): Leader(7, has_committed=False)}
     assert leaders.leaders(epoch_ends(code=code), offsets=before) == expected
@@ -98,12 +98,12 @@ def test_a_leader_that_is_left_out_of_a_response_has_committed_nothing():
     ("key", "least", "most", "is_supported"),
     [(23, 0, 3, True), (23, 2, 4, True), (23, 0, 2, False), (61, 0, 4, False)],
 )
-def test_a_broker_supports_what_it_is_asked(key, least, most, is_supported):
+def test_brokers_support_the_versions_of_the_requests(key, least, most, is_supported):
     api_versions = framed(bytes(2) + struct.pack(">ihhh", 1, key, least, most))
     assert leaders.are_epochs_supported(api_versions) is is_supported
 
 
-def test_nothing_is_known_of_a_partition_that_was_not_requested():
+def test_partitions_that_were_not_requested_are_ignored():
     assert leaders.leaders(epoch_ends(), offsets={}) == {}
 
 
@@ -114,7 +114,7 @@ def replicas(*nodes, partition=3, epoch=7, code=0):
     return framed(bytes(8) + b"\xff\xff" + bytes(4) + topic)
 
 
-def test_replicas_are_requested_of_topics_that_are_not_created():
+def test_requests_for_replicas_create_no_topics():
     sent = read(leaders.replicas_request(1, topics=["t", "u"]), MetadataRequest)
     assert [topic.name for topic in sent.topics] == ["t", "u"]
     assert not sent.allow_auto_topic_creation
@@ -130,14 +130,14 @@ def test_replicas_are_requested_of_topics_that_are_not_created():
         (replicas(1, partition=4), False),
     ],
 )
-def test_a_leader_without_another_replica_is_final(response, is_final):
+def test_a_leader_without_other_replicas_has_committed(response, is_final):
     before = {("t", 3): Leader(7, has_committed=False), ("u", 0): Leader(7, has_committed=False)}
     expected = before | {("t", 3): Leader(7, has_committed=is_final)}
     assert leaders.with_replicas(response, before) == expected
 
 
 @pytest.mark.parametrize("size", [8, 12, 20])
-def test_a_response_that_is_cut(size):
+def test_a_truncated_response_is_an_error(size):
     with pytest.raises(WireError, match="OffsetForLeaderEpochResponse"):
         leaders.leaders(epoch_ends()[:size], offsets={})
     with pytest.raises(WireError, match="ListOffsetsResponse"):

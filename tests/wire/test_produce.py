@@ -1,4 +1,4 @@
-"""Produce requests and responses, spliced, against kio's reading of the same bytes."""
+"""Produce requests and responses, spliced, compared with the protocol library (kio)."""
 
 import re
 import uuid
@@ -39,7 +39,7 @@ def topics_for(version: int):
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.data())
-def test_a_request_is_read_and_any_part_of_it_taken_out(data):
+def test_a_request_is_read_and_any_partition_removed(data):
     version = data.draw(st.sampled_from(VERSIONS))
     topics = data.draw(topics_for(version))
     acks = data.draw(st.sampled_from([-1, 0, 1]))
@@ -84,7 +84,7 @@ def test_every_truncation_is_an_error(version):
 
 
 def broker_response(version: int, topics) -> bytes:
-    """What a broker would answer, written by kio: base offsets tell the partitions apart."""
+    """Return a broker's response, written by kio; base offsets identify the partitions."""
     import io
 
     schema = load_response_schema(0, version)
@@ -119,7 +119,7 @@ def broker_response(version: int, topics) -> bytes:
 
 @pytest.mark.kips("B38")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
+def test_refusals_are_merged_once_in_the_order_of_the_request(version):
     names = [uuid.UUID(int=i) for i in (1, 2, 3)] if version >= 13 else ["a", "b", "c"]
     first, second, third = names
     request = ProduceRequest(
@@ -155,7 +155,7 @@ def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
         ]  # fmt: skip
 
 
-def test_a_response_that_cannot_be_read_is_an_error():
+def test_an_unreadable_response_is_an_error():
     broker = broker_response(9, [("a", [0])])
     for end in range(9, len(broker)):
         with pytest.raises(WireError):
@@ -189,7 +189,7 @@ def with_errors(version: int, errors):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_errors_of_records_are_about_the_batch_of_the_client(version):
+def test_record_errors_have_the_positions_of_the_clients_batch(version):
     (name,) = names_of(version, 1)
     request = ProduceRequest(
         request_frame(produce_request([(name, [(1, b"x"), (3, b"y")])], version=version), 7)
@@ -224,7 +224,7 @@ def test_errors_of_records_are_about_the_batch_of_the_client(version):
 
 @pytest.mark.parametrize("version", range(8, 14))
 @pytest.mark.parametrize("index", [-1, 2])
-def test_an_error_of_a_record_that_was_not_sent_is_an_error(version, index):
+def test_a_record_error_for_a_record_that_was_not_sent_is_an_error(version, index):
     (name,) = names_of(version, 1)
     request = ProduceRequest(
         request_frame(produce_request([(name, [(3, b"y")])], version=version), 7)
@@ -240,13 +240,13 @@ def names_of(version: int, count: int):
 
 @pytest.mark.parametrize("version", range(9, 14))
 @pytest.mark.parametrize("partitions", [[], [[]], [[3]], [[1, 2], [0]], [list(range(200))]])
-def test_a_response_without_texts_or_tags_names_no_leaders(version, partitions):
+def test_a_response_without_texts_or_tagged_fields_has_no_leaders(version, partitions):
     topics = list(zip(names_of(version, len(partitions)), partitions, strict=True))
     assert names_no_leaders(broker_response(version, topics), version)
 
 
 @pytest.mark.parametrize("version", range(9, 14))
-def test_any_other_response_is_not_said_to(version):
+def test_any_other_response_may_have_leaders(version):
     (first,) = names_of(version, 1)
     plain = broker_response(version, [(first, [3, 4])])
     for end in range(9, len(plain)):
@@ -264,7 +264,7 @@ def test_any_other_response_is_not_said_to(version):
 @pytest.mark.thorough
 @settings(max_examples=300)
 @given(st.data())
-def test_what_is_said_to_name_no_leaders_holds_no_address(data):
+def test_a_response_without_leaders_has_no_address(data):
     version = data.draw(st.sampled_from([10, 11, 12, 13]))
     plain = bytearray(broker_response(version, [(names_of(version, 1)[0], [3, 4])]))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -317,7 +317,7 @@ def fields(request):
 @pytest.mark.thorough
 @settings(max_examples=300)
 @given(st.lists(one_batch, min_size=1, max_size=6), st.data())
-def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):
+def test_a_request_like_the_earlier_request_is_read_like_any_other(frames, data):
     reader = RequestReader()
     for frame in frames:
         for sent in (frame, data.draw(damaged(frame)), frame):
@@ -332,7 +332,7 @@ def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):
 
 @st.composite
 def damaged(draw, frame):
-    """The frame with one other byte, one less, or some more."""
+    """Return the frame with another byte, a byte less, or more bytes."""
     at = draw(st.integers(12, len(frame) - 1))
     return draw(
         st.sampled_from(
@@ -345,7 +345,7 @@ def damaged(draw, frame):
     )
 
 
-def test_a_long_beginning_is_not_kept():
+def test_a_long_request_header_is_not_cached():
     reader = RequestReader()
     frame = request_frame(produce_request([("t", [(0, b"x")])], version=9, acks=1), 1, "c" * 5000)
     assert reader.read(frame).client_id == "c" * 5000
@@ -353,7 +353,7 @@ def test_a_long_beginning_is_not_kept():
 
 
 def slices(work):
-    """Return the result of work in slices, and how many there were."""
+    """Return the result of work in slices, and the number of slices."""
     count = 1
     while True:
         try:
@@ -373,8 +373,8 @@ def slices(work):
     ],
     ids=["topics", "partitions", "the same partitions", "the same topics"],
 )
-def test_many_entries_are_read_and_answered_in_slices(topics, entries):
-    """24,000 topics took 0.2 s of the event loop to be read, and 0.1 s to be answered."""
+def test_many_entries_are_read_and_their_responses_written_in_slices(topics, entries):
+    """Reading 24,000 topics took 0.2 s of the event loop, and the response 0.1 s."""
     frame = request_frame(produce_request(topics), 7)
     request, count = slices(read_in_slices(frame))
     assert 10 <= count <= 40, "a slice is 500 entries: topics, and partitions"

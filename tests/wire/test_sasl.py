@@ -1,4 +1,4 @@
-"""A client's principal is told once the broker has accepted it, and never before or wrongly."""
+"""A client's principal is known once the broker has accepted it, and never before or wrongly."""
 
 import base64
 import contextlib
@@ -56,7 +56,7 @@ def response_frame(code=0, *, version=2, message=None, auth_bytes=b"", lifetime_
 
 
 def begun(mechanism: str, *messages: bytes) -> Authentication:
-    """A connection whose client sent all this without waiting."""
+    """Return a connection whose client sent all messages without waiting."""
     connection = Authentication()
     assert not connection.is_complete
     connection.handshake(mechanism)
@@ -66,7 +66,7 @@ def begun(mechanism: str, *messages: bytes) -> Authentication:
 
 
 def accepted(mechanism: str, *messages: bytes) -> str | None:
-    """The principal after the broker has accepted each of these; there is none before."""
+    """Return the principal after the broker has accepted each message; before, there is none."""
     connection = begun(mechanism)
     for message in messages:
         assert connection.principal is None
@@ -94,19 +94,19 @@ def bearer(token: str, more: str = "") -> bytes:
 
 @pytest.mark.parametrize("client_id", ["raw", "", "ü", None])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", ""])
-def test_handshake(mechanism, client_id):
+def test_a_handshake_is_read(mechanism, client_id):
     assert read_handshake(handshake_frame(mechanism, client_id=client_id)) == mechanism
 
 
 @pytest.mark.parametrize("client_id", ["raw", "", "ü", None])
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("auth_bytes", [b"", ALICE, bytes(range(256)) * 300])
-def test_authenticate(auth_bytes, version, client_id):
+def test_an_authenticate_request_is_read(auth_bytes, version, client_id):
     frame = authenticate_frame(auth_bytes, version, client_id)
     assert read_authenticate(frame) == auth_bytes
 
 
-def test_tags_in_the_header_are_stepped_over():
+def test_tagged_fields_of_the_header_are_skipped():
     frame = authenticate_frame(ALICE, client_id=None)
     assert frame[14:15] == b"\x00"
     tagged = frame[:14] + b"\x01\x05\x03abc" + frame[15:]
@@ -127,7 +127,7 @@ def test_tags_in_the_header_are_stepped_over():
         (read_authenticate, authenticate_frame(b"", 0)[:-4] + b"\xff\xff\xff\xff"),
     ],
 )
-def test_other_frames_are_refused_without_a_word_of_theirs(read, frame):
+def test_other_frames_are_refused_without_their_content_in_the_error(read, frame):
     with pytest.raises(WireError) as raised:
         read(frame)
     assert raised.value.__suppress_context__
@@ -149,7 +149,7 @@ def test_other_frames_are_refused_without_a_word_of_theirs(read, frame):
         ),
     ],
 )
-def test_cut_short_anywhere(read, frame, not_read):
+def test_truncated_frames_are_refused(read, frame, not_read):
     read(frame)
     for length in range(len(frame) - not_read):
         with pytest.raises(WireError):
@@ -168,14 +168,14 @@ def test_any_bytes_are_read_or_refused(content, version):
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("auth_bytes", [b"", b"r=nonce,s=c2FsdA==,i=4096", b"v=c2ln"])
-def test_accepted(version, auth_bytes):
+def test_the_principal_is_known_after_a_success(version, auth_bytes):
     frame = response_frame(version=version, auth_bytes=auth_bytes)
     assert authenticated(frame, version) is True
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("message", [None, "", "Authentication failed"])
-def test_refused(version, message):
+def test_the_principal_is_unknown_after_an_error(version, message):
     frame = response_frame(58, version=version, message=message)
     assert authenticated(frame, version) is False
 
@@ -184,24 +184,24 @@ def test_refused(version, message):
 @pytest.mark.parametrize(
     "words", [b'{"status":"invalid_token"}', b' {"status":"x"}', b"e=invalid-proof"]
 )
-def test_refused_without_an_error_code(version, words):
+def test_the_principal_is_unknown_after_a_refusal_without_an_error_code(version, words):
     frame = response_frame(version=version, auth_bytes=words)
     assert authenticated(frame, version) is False
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_not_authenticating_at_all(version):
+def test_without_authentication_there_is_no_principal(version):
     frame = response_frame(34, version=version, message="SaslAuthenticate after success")
     assert authenticated(frame, version) is None
 
 
-def test_an_error_code_that_nobody_knows_is_a_refusal():
+def test_an_unknown_error_code_is_a_refusal():
     frame = response_frame(58, version=0)
     assert authenticated(frame[:8] + b"\x7f\xff" + frame[10:], 0) is False
 
 
 @pytest.mark.parametrize("version", [-1, 3])
-def test_an_answer_in_an_unknown_version(version):
+def test_a_response_in_an_unknown_version_is_an_error(version):
     with pytest.raises(WireError):
         authenticated(response_frame(), version)
 
@@ -225,7 +225,7 @@ def test_an_answer_in_an_unknown_version(version):
         (b"", None),
     ],
 )
-def test_plain(message, principal):
+def test_the_principal_of_plain(message, principal):
     assert accepted("PLAIN", message) == principal
 
 
@@ -233,11 +233,11 @@ def test_plain(message, principal):
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_takes_two_rounds(mechanism):
+def test_scram_needs_two_messages(mechanism):
     assert accepted(mechanism, SCRAM_ALICE, SCRAM_FINAL) == "User:alice"
 
 
-def test_scram_is_not_believed_after_one():
+def test_scram_has_no_principal_after_a_single_message():
     assert accepted("SCRAM-SHA-256", SCRAM_ALICE) is None
 
 
@@ -273,15 +273,15 @@ def test_scram_is_not_believed_after_one():
         (b"", None),
     ],
 )
-def test_scram_names(message, principal):
+def test_user_names_of_scram_are_decoded(message, principal):
     assert accepted("SCRAM-SHA-256", message, SCRAM_FINAL) == principal
 
 
-def test_only_the_first_message_names_the_user():
+def test_only_the_first_message_has_the_user_name():
     assert accepted("SCRAM-SHA-256", SCRAM_ALICE, b"n,,n=admin,r=x") == "User:alice"
 
 
-def test_scram_refused_in_the_second_round():
+def test_scram_may_be_refused_after_the_second_message():
     connection = begun("SCRAM-SHA-512", SCRAM_ALICE)
     connection.answered(True)
     connection.sent(SCRAM_FINAL)
@@ -331,12 +331,12 @@ def test_scram_refused_in_the_second_round():
         (b"", None),
     ],
 )
-def test_oauthbearer(message, principal):
+def test_the_principal_of_oauthbearer(message, principal):
     assert accepted("OAUTHBEARER", message) == principal
 
 
 def test_a_token_that_the_broker_refuses_without_an_error_code():
-    """Kafka challenges with the reason first, and fails after the client's reply to that."""
+    """Kafka first sends a challenge with the reason, and fails after the client's reply."""
     connection = begun("OAUTHBEARER", bearer(jwt({"sub": "admin"})))
     challenge = response_frame(version=1, auth_bytes=b'{"status":"invalid_token"}')
     connection.answered(authenticated(challenge, 1))
@@ -347,7 +347,7 @@ def test_a_token_that_the_broker_refuses_without_an_error_code():
     assert connection.principal is None
 
 
-def test_a_better_token_after_a_refused_one():
+def test_a_valid_token_after_a_refused_token_is_accepted():
     connection = begun("OAUTHBEARER", bearer(jwt({"sub": "admin"})))
     connection.answered(False)
     connection.sent(bearer(jwt({"sub": "mallory"})))
@@ -360,11 +360,11 @@ def test_a_better_token_after_a_refused_one():
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "plain", ""])
 @pytest.mark.parametrize("message", [ALICE, SCRAM_ALICE, bearer(jwt({"sub": "alice"}))])
-def test_other_mechanisms_tell_no_principal(mechanism, message):
+def test_other_mechanisms_have_no_principal(mechanism, message):
     assert accepted(mechanism, message, message, message) is None
 
 
-def test_no_handshake_no_principal():
+def test_without_a_handshake_there_is_no_principal():
     connection = Authentication()
     assert not connection.is_complete
     connection.sent(ALICE)
@@ -372,7 +372,7 @@ def test_no_handshake_no_principal():
     assert connection.principal is None
 
 
-def test_an_answer_to_nothing_says_nothing():
+def test_a_response_without_a_request_is_ignored():
     connection = begun("PLAIN")
     connection.answered(True)
     connection.answered(False)
@@ -389,7 +389,7 @@ def test_an_answer_to_nothing_says_nothing():
         ("SCRAM-SHA-256", b"n,,n=", b",r=x"),
     ],
 )
-def test_messages_longer_than_brokers_take_are_not_looked_at(mechanism, first, last):
+def test_messages_longer_than_brokers_accept_are_not_read(mechanism, first, last):
     most = 524_288 - len(first) - len(last)
     rest = [SCRAM_FINAL] if mechanism != "PLAIN" else []
     assert accepted(mechanism, first + b"a" * most + last, *rest) == f"User:{'a' * most}"
@@ -452,7 +452,7 @@ def authenticated_as_alice() -> Authentication:
     return connection
 
 
-def test_again_it_is_who_it_was_until_the_broker_accepts():
+def test_during_reauthentication_the_principal_stays_until_the_broker_accepts():
     connection = begun("SCRAM-SHA-256", SCRAM_ALICE, SCRAM_FINAL)
     connection.answered(True)
     connection.answered(True)
@@ -466,7 +466,7 @@ def test_again_it_is_who_it_was_until_the_broker_accepts():
     assert connection.principal == "User:bob"
 
 
-def test_again_and_refused():
+def test_a_refused_reauthentication_keeps_no_principal():
     connection = authenticated_as_alice()
     connection.handshake("PLAIN")
     connection.sent(b"\x00bob\x00wrong")
@@ -474,7 +474,7 @@ def test_again_and_refused():
     assert connection.principal is None
 
 
-def test_again_as_nobody_known():
+def test_reauthentication_with_an_opaque_token_has_no_principal():
     connection = authenticated_as_alice()
     connection.handshake("OAUTHBEARER")
     connection.sent(bearer("opaque"))
@@ -483,8 +483,8 @@ def test_again_as_nobody_known():
     assert connection.principal is None
 
 
-def test_a_name_cannot_be_shed_by_authenticating_where_the_broker_does_not_want_it():
-    """Without KIP-368 a broker answers ILLEGAL_SASL_STATE, and goes on with who it knows."""
+def test_a_reauthentication_that_the_broker_does_not_support_keeps_the_principal():
+    """Without KIP-368 a broker returns ILLEGAL_SASL_STATE, and keeps the principal."""
     connection = authenticated_as_alice()
     connection.handshake("PLAIN")
     connection.sent(b"\x00bob\x00secret")
@@ -492,7 +492,7 @@ def test_a_name_cannot_be_shed_by_authenticating_where_the_broker_does_not_want_
     assert connection.principal == "User:alice"
 
 
-def test_a_handshake_begins_from_the_first_round():
+def test_a_handshake_begins_with_the_first_message():
     connection = begun("SCRAM-SHA-256", SCRAM_ALICE)
     connection.answered(True)
     connection.handshake("SCRAM-SHA-256")
@@ -507,7 +507,7 @@ def test_a_handshake_begins_from_the_first_round():
 # Clients that do not wait
 
 
-def test_the_answer_to_one_message_is_not_taken_for_the_next():
+def test_the_response_to_a_message_is_not_taken_for_the_next_response():
     connection = begun("PLAIN", b"\x00mallory\x00right", b"\x00admin\x00wrong")
     connection.answered(True)
     assert connection.principal == "User:mallory"
@@ -515,7 +515,7 @@ def test_the_answer_to_one_message_is_not_taken_for_the_next():
     assert connection.principal == "User:mallory"
 
 
-def test_the_answer_to_one_message_is_not_taken_for_the_next_handshakes():
+def test_the_response_to_a_message_is_not_taken_for_that_of_the_next_handshake():
     connection = begun("PLAIN", b"\x00mallory\x00right")
     connection.handshake("PLAIN")
     connection.sent(b"\x00admin\x00wrong")
@@ -525,7 +525,7 @@ def test_the_answer_to_one_message_is_not_taken_for_the_next_handshakes():
     assert connection.principal is None
 
 
-def test_undecided_until_the_last_answer():
+def test_authentication_is_undecided_until_the_last_response():
     connection = begun("SCRAM-SHA-256")
     assert not connection.undecided
     for message in (SCRAM_ALICE, SCRAM_FINAL):

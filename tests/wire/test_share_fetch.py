@@ -1,4 +1,4 @@
-"""ShareFetch responses are streamed: every byte stays but the addresses, and nothing is held."""
+"""ShareFetch responses are streamed: every byte except addresses stays, and none is held."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def response(version, **partition):
 
 
 def passed(frame: bytes, *sizes: int) -> bytes:
-    """Stream a frame in pieces of these sizes, the last of them again and again."""
+    """Stream a frame in pieces of these sizes; the last size is repeated."""
     rewriter, result, sizes = ShareFetchRewriter(), b"", list(sizes)
     position = 0
     while position < len(frame):
@@ -45,7 +45,7 @@ def passed(frame: bytes, *sizes: int) -> bytes:
 
 
 def without_filler(frame: bytes) -> bytes:
-    """Take out the tagged field at the end, as a client ignores it."""
+    """Remove the tagged field at the end, as a client ignores it."""
     for start in range(len(frame) - 3, 0, -1):
         if frame[start : start + 2] == b"\x01\x01":
             tag = read_varint(frame, start + 2)[0]
@@ -57,7 +57,7 @@ def without_filler(frame: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("size", [8, 9, 17, 100, 10**6])
-def test_the_addresses_are_gone_and_the_rest_is_as_it_was(version, size):
+def test_addresses_are_removed_and_all_else_stays_unchanged(version, size):
     entity = response(version, records=b"r" * 200)
     result = passed(written(entity), 8, size)
     assert b"broker-" not in result
@@ -67,13 +67,13 @@ def test_the_addresses_are_gone_and_the_rest_is_as_it_was(version, size):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("size", [1, 7, 10**6])
-def test_a_response_without_addresses_stays_as_it_is(version, size):
+def test_a_response_without_addresses_stays_unchanged(version, size):
     frame = written(dataclasses.replace(response(version, records=b"abc"), node_endpoints=()))
     assert passed(frame, 8, size) == frame
 
 
 @given(st.lists(st.integers(1, 300), max_size=8), st.binary(max_size=300), st.integers(0, 5))
-def test_any_pieces(sizes, records, acquired):
+def test_the_response_may_arrive_in_any_pieces(sizes, records, acquired):
     entity = response(2, records=records)
     first = entity.responses[0].partitions[0].acquired_records[0]
     topics = tuple(
@@ -107,7 +107,7 @@ def small_partitions(count: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_many_partitions_are_walked_in_slices():
+def test_many_partitions_are_read_in_slices():
     frame = small_partitions(10_000)
     buffers, slices = in_slices(ShareFetchRewriter().rewrite(frame))
     assert b"".join(buffers) == frame
@@ -115,7 +115,7 @@ def test_many_partitions_are_walked_in_slices():
 
 
 def longest_any(monkeypatch, count, last):
-    """Walk acquired records; return how many are looked at together at most."""
+    """Read acquired records; return the maximum number read together."""
     looked_at = []
 
     def any_of(given):
@@ -133,12 +133,12 @@ def longest_any(monkeypatch, count, last):
 
 
 @pytest.mark.parametrize("last", [b"\x00", b"\x01\x7f\x00"])
-def test_acquired_records_with_a_tagged_field_are_not_looked_at_again_and_again(monkeypatch, last):
+def test_acquired_records_with_a_tagged_field_are_not_read_repeatedly(monkeypatch, last):
     most, times = longest_any(monkeypatch, 10_000, last)
     assert most * times < 100_000
 
 
-def test_many_acquired_records_are_one_step():
+def test_many_acquired_records_are_a_single_step():
     partition = bytes(6) + b"\x00" + bytes(2) + b"\x00" + bytes(8) + b"\x00\x00"
     acquired = varint(10_001) + bytes(19) * 10_000 + b"\x00"
     topic = bytes(16) + b"\x02" + partition + acquired + b"\x00"
@@ -148,7 +148,7 @@ def test_many_acquired_records_are_one_step():
     assert (b"".join(buffers), slices) == (frame, 1)
 
 
-def test_a_response_that_ends_too_early_is_an_error():
+def test_a_truncated_response_is_an_error():
     frame = written(response(2, records=b"abc"))
     body = frame[4:60]
     with pytest.raises(WireError):
@@ -162,7 +162,7 @@ def test_a_part_that_never_ends_is_an_error_and_is_not_held():
         passed((2**30).to_bytes(4, "big") + body, 2**16)
 
 
-def test_any_size_can_be_filled():
+def test_removed_addresses_of_any_size_can_be_filled():
     for size in (*range(5, 400), *range(16380, 16400), 2**21, 2**21 + 1, 2**21 + 5):
         head = _instead_of(size)
         filler = head + bytes(size - len(head))
@@ -171,6 +171,6 @@ def test_any_size_can_be_filled():
         assert skip_tags(filler, 1) == size
 
 
-def test_what_is_too_short_for_an_address_is_an_error():
+def test_bytes_too_short_for_an_address_are_an_error():
     with pytest.raises(WireError):
         _instead_of(3)

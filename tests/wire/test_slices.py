@@ -1,4 +1,4 @@
-"""Work in slices that is done at once."""
+"""Work in slices that is completed at once."""
 
 import pytest
 
@@ -14,10 +14,10 @@ def work(slices):
 
 
 @pytest.mark.parametrize("slices", [0, 1, 4])
-def test_it_is_done_to_its_end(slices):
+def test_all_slices_are_run(slices):
     assert finish(work(slices)) == slices
 
 
-def test_its_error_is_raised():
+def test_an_error_of_a_slice_is_raised():
     with pytest.raises(ValueError):
         finish(work(5))

@@ -1,4 +1,4 @@
-"""A frame with other bytes in some places."""
+"""A frame with replaced bytes in some places."""
 
 import tracemalloc
 
@@ -11,7 +11,7 @@ contents = st.binary(max_size=30) | st.integers(4000, 5000).map(bytes)
 
 
 @given(st.lists(st.tuples(contents, contents, contents), max_size=5), contents)
-def test_what_stays_and_what_is_replaced(parts, end):
+def test_only_the_given_parts_are_replaced(parts, end):
     frame = b"head" + b"".join(kept + old for kept, old, _ in parts) + end
     spliced, position = Spliced(frame, 4), 4
     for kept, old, new in parts:
@@ -25,7 +25,7 @@ def test_what_stays_and_what_is_replaced(parts, end):
     assert b"".join(framed(buffers)) == len(expected).to_bytes(4, "big") + expected
 
 
-def test_many_small_parts_take_little_memory_and_large_ones_are_not_copied():
+def test_many_small_parts_use_little_memory_and_large_parts_are_not_copied():
     frame = bytes(2_000_000)
     tracemalloc.start()
     spliced = Spliced(frame, 0)

@@ -1,4 +1,4 @@
-"""Metadata responses, read as far as names and ids are needed."""
+"""Metadata responses, read only for names and ids of topics."""
 
 import dataclasses
 import datetime
@@ -83,7 +83,7 @@ def response(*found, cluster="cluster"):
     ),
     st.none() | st.text(max_size=3),
 )
-def test_names_and_ids_are_those_that_the_protocol_library_reads(found, cluster):
+def test_names_and_ids_equal_those_of_the_protocol_library(found, cluster):
     frame = response(*(topic(*row) for row in found), cluster=cluster)
     read = [
         (int(topic.error_code), topic.name, topic.topic_id or NO_ID, len(topic.partitions))
@@ -93,7 +93,7 @@ def test_names_and_ids_are_those_that_the_protocol_library_reads(found, cluster)
     assert [topic[:4] for topic in finish(topics.found_in(frame))] == read
 
 
-def test_an_answer_that_ends_too_early_is_an_error():
+def test_a_truncated_response_is_an_error():
     frame = response(topic("a", uuid.UUID(int=1), 2), topic("b", uuid.UUID(int=2), 2))
     needed = frame.index(uuid.UUID(int=2).bytes) + 16
     for end in range(needed):
@@ -102,8 +102,8 @@ def test_an_answer_that_ends_too_early_is_an_error():
     assert len(names(frame[:needed])) == 2
 
 
-def test_partitions_of_the_topic_that_was_asked_for_are_not_looked_at():
-    """1,000 producers to a topic of 1,000 partitions kept the event loop busy."""
+def test_partitions_of_the_requested_topic_are_not_read():
+    """1,000 producers to a topic of 1,000 partitions blocked the event loop."""
     head = response(topic("t", uuid.UUID(int=1), 0))
     whole = response(topic("t", uuid.UUID(int=1), 1_000))
     needed = head.index(uuid.UUID(int=1).bytes) + 16
@@ -112,7 +112,7 @@ def test_partitions_of_the_topic_that_was_asked_for_are_not_looked_at():
     assert names(response(topic(None, None, 0, 3))) == [(3, None, NO_ID)]
 
 
-def test_the_fewest_replicas_of_a_partition_count():
+def test_the_replication_factor_is_the_smallest_of_all_partitions():
     few = dataclasses.replace(partition(2), replica_nodes=NODES[:2])
     more = dataclasses.replace(topic("t", uuid.UUID(int=1), 2), partitions=(partition(0), few))
     [found] = finish(topics.found_in(response(more)))
@@ -120,7 +120,7 @@ def test_the_fewest_replicas_of_a_partition_count():
 
 
 @pytest.mark.parametrize("version", range(4, 14))
-def test_what_a_response_of_any_version_does_not_know(version):
+def test_fields_of_any_version_are_read(version):
     kind = load_response_schema(3, version)
     of = sys.modules[kind.__module__]
     found = [("a", 3, 2), ("b", 0, 5), ("c", 3, 0), ("d", 29, 0), ("e", 0, 1), ("f", 3, 1)]
@@ -163,11 +163,11 @@ def test_what_a_response_of_any_version_does_not_know(version):
 
 
 def counted(slices):
-    """Return how many slices there are."""
+    """Return the number of slices."""
     return sum(1 for _ in slices) + 1
 
 
-def test_many_topics_and_partitions_are_looked_through_in_slices():
+def test_many_topics_and_partitions_are_read_in_slices():
     frame = response(topic("wide", uuid.UUID(int=1), 10_000), topic("t", uuid.UUID(int=2), 1))
     for read in (topics.names_in, topics.found_in):
         assert counted(read(frame)) > 15
@@ -176,7 +176,7 @@ def test_many_topics_and_partitions_are_looked_through_in_slices():
     assert counted(topics.metadata_body(["t"] * 10_000)) > 15
 
 
-def test_a_question_is_what_the_protocol_library_writes():
+def test_a_request_equals_that_of_the_protocol_library():
     ids = [uuid.UUID(int=4)]
     request = v12q.MetadataRequest(
         topics=(
@@ -194,7 +194,7 @@ def test_a_question_is_what_the_protocol_library_writes():
     [(0, 1 << 4 | 1 << 8, 0), (0, 1 << 3 | 1 << 8, 29), (0, 0, 29), (0, -(2**31), 29),
      (3, -(2**31), 3)],
 )  # fmt: skip
-def test_who_may_write_is_told_with_the_operations(code, operations, expected):
+def test_write_rights_are_read_from_the_authorized_operations(code, operations, expected):
     topic = v12.MetadataResponseTopic(
         error_code=ErrorCode(code), name=TopicName("t"), topic_id=uuid.UUID(int=5),
         is_internal=False, partitions=(), topic_authorized_operations=i32(operations),
@@ -208,7 +208,7 @@ def test_who_may_write_is_told_with_the_operations(code, operations, expected):
     assert topics.write_rights_response(bytes(8) + b"\x00" + buffer.getvalue()) == {"t": expected}
 
 
-def test_the_operations_are_asked_for():
+def test_the_authorized_operations_are_requested():
     request = topics.write_rights_request(7, names=["t"])
     body = finish(topics.metadata_body(["t"]))
     plain = topics.framed_metadata(7, body=body, client_id=CLIENT_ID)

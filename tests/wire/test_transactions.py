@@ -1,4 +1,4 @@
-"""Requests about transactions: a broker's responses, and bytes that lie."""
+"""Requests about transactions, with responses of brokers and invalid bytes."""
 
 import datetime
 import struct
@@ -28,7 +28,7 @@ def framed(body: bytes) -> bytes:
 def description(
     *, code=0, state="Empty", start=-1, topics=b"\x01", producer_id=17, epoch=3
 ) -> bytes:
-    """The response of a coordinator that knows the transactional id "t"."""
+    """Return the response of a coordinator that knows the transactional id "t"."""
     described = struct.pack(">h", code) + b"\x02t" + bytes([len(state) + 1]) + state.encode()
     described += struct.pack(">iqqh", 60_000, start, producer_id, epoch) + topics + b"\x00"
     return framed(b"\x00" + bytes(4) + b"\x02" + described + b"\x00")
@@ -37,28 +37,28 @@ def description(
 EMPTY = TransactionState(0, "Empty", ProducerIdAndEpoch(17, 3), 60_000)
 
 
-def test_a_state_without_a_start():
+def test_a_state_without_a_start_time_is_read():
     assert described(description()) == EMPTY
 
 
-def test_a_state_with_partitions():
+def test_a_state_with_partitions_is_read():
     topics = b"\x02\x02a" + b"\x02" + bytes(4) + b"\x00"
     found = described(description(state="Ongoing", start=1_700_000_000_000, topics=topics))
     assert found == EMPTY._replace(state="Ongoing")
 
 
-def test_an_error():
+def test_an_error_code_is_read():
     assert described(description(code=16, state="")).code == 16
 
 
 @pytest.mark.parametrize("size", range(8, len(description()) - 3))
-def test_a_response_that_is_cut(size):
+def test_a_truncated_response_is_an_error(size):
     with pytest.raises(WireError, match="DescribeTransactions"):
         described(description()[:size])
 
 
 @pytest.mark.parametrize("count", [b"\x00", b"\x01"])
-def test_a_response_without_a_state(count):
+def test_a_response_without_a_state_is_an_error(count):
     with pytest.raises(WireError, match="DescribeTransactions"):
         described(framed(b"\x00" + bytes(4) + count + b"\x00"))
 
@@ -83,7 +83,7 @@ def test_the_requests_are_those_of_the_protocol_library():
     ) == request_frame(begin, 6, None)
 
 
-def test_the_next_epoch():
+def test_the_next_epoch_is_read():
     body = b"\x00" + bytes(4) + struct.pack(">hqh", 0, 17, 4) + b"\x00"
     assert next_epoch(framed(body)) == (0, ProducerIdAndEpoch(17, 4))
     with pytest.raises(WireError, match="InitProducerId"):

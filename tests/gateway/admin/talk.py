@@ -1,4 +1,4 @@
-"""A conversation about topics without sockets: requests in, the broker's answers in, bytes out."""
+"""Exchanges about topics without sockets: requests and responses go in, bytes come out."""
 
 import asyncio
 import dataclasses
@@ -42,8 +42,8 @@ def versions(api_key: int) -> range:
     return range(first, last + 1)
 
 
-def made(kind: Any, **given: Any) -> Any:
-    """Make an entity of the protocol; what its version has not is left out, the rest is empty."""
+def entity(kind: Any, **given: Any) -> Any:
+    """Return an entity of the protocol; fields that are not given are empty."""
     hints = typing.get_type_hints(kind)
     fields = {}
     for field in dataclasses.fields(kind):
@@ -56,12 +56,12 @@ def made(kind: Any, **given: Any) -> Any:
 
 
 def broker_frame(api_key: int, version: int, correlation_id: int, **fields: Any) -> bytes:
-    """Return the frame of a broker's response; see `made`."""
+    """Return the frame of a broker's response; see `entity`."""
     kind = load_response_schema(api_key, version)
     header = kind.__header_schema__
     buffer = io.BytesIO()
     entity_writer(header)(buffer, header(correlation_id=i32(correlation_id)))
-    entity_writer(kind)(buffer, made(kind, **fields))
+    entity_writer(kind)(buffer, entity(kind, **fields))
     body = buffer.getvalue()
     return len(body).to_bytes(4, "big") + body
 
@@ -71,12 +71,12 @@ def _value(hint: Any, given: Any) -> Any:
         return ErrorCode(given)
     if isinstance(given, Mapping):
         (of,) = filter(dataclasses.is_dataclass, (hint, *typing.get_args(hint)))
-        return made(of, **given)
+        return entity(of, **given)
     if not isinstance(given, (list, tuple)):
         return given
     kinds = [hint, *typing.get_args(hint)]
     (of,) = {typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple}
-    return tuple(made(of, **item) if isinstance(item, Mapping) else item for item in given)
+    return tuple(entity(of, **item) if isinstance(item, Mapping) else item for item in given)
 
 
 def _empty(hint: Any) -> Any:
@@ -95,7 +95,7 @@ def _empty(hint: Any) -> Any:
 
 
 class Policies:
-    """The policies for topics and configs; `no` has the topics and resources they refuse."""
+    """The policies for topics and configs; `no` has the topics and resources that they refuse."""
 
     def __init__(self, *, create: bool = True, alter: bool = True) -> None:
         self.create_topic = "a.P" if create else None
@@ -123,7 +123,7 @@ class Policies:
 
 
 class Cluster:
-    """What the gateway's own principal sees."""
+    """The cluster as the gateway's own principal sees it."""
 
     def __init__(self) -> None:
         self.missing: set[str] = set()
@@ -178,7 +178,7 @@ class Addresses:
 
 
 class AdminTalk(Talk):
-    """A client, the gateway, and a broker that is played by the test."""
+    """A client and the gateway, with the test as the broker."""
 
     def __init__(self, policies: Policies | None = None, properties: Mapping[str, str] = {}):
         super().__init__()
@@ -209,7 +209,7 @@ class AdminTalk(Talk):
         self.deleted.append(name)
 
     async def store(self) -> MemoryLog:
-        """Have topic level keys kept, in a topic in memory."""
+        """Keep topic level keys in a topic in memory."""
         clock = SimpleNamespace(time=lambda: 1_700_000_000.0)
         log = MemoryLog(MemoryTopic(clock))
         self.topic_configs = StoredTopicConfigs(log, "one", lambda *_: None)
@@ -219,13 +219,13 @@ class AdminTalk(Talk):
     async def request(self, api_key: int, version: int, **fields: Any) -> bytes:
         """Send a request; return its frame."""
         self._api_key, self._version = api_key, version
-        frame = request_frame(made(load_request_schema(api_key, version), **fields), 1)
+        frame = request_frame(entity(load_request_schema(api_key, version), **fields), 1)
         self.session.client_data(frame)
         await asyncio.sleep(0)
         return frame
 
     async def forwarded(self, api_key: int) -> ForwardedRequest:
-        """Return the next request that the broker gets, which is of this API."""
+        """Return the next request that the broker gets, which has this API key."""
         await self._until(lambda: len(self.broker.data) > 4)
         size = 4 + int.from_bytes(self.broker.data[:4], "big")
         frame, self.broker.data = self.broker.data[:size], self.broker.data[size:]
@@ -238,8 +238,8 @@ class AdminTalk(Talk):
         assert 4 + header + read == size
         return ForwardedRequest(key, version, int.from_bytes(frame[8:12], "big"), body, frame)
 
-    def answer(self, forwarded: ForwardedRequest, **fields: Any) -> bytes:
-        """Answer it; return the frame."""
+    def respond(self, forwarded: ForwardedRequest, **fields: Any) -> bytes:
+        """Send a response to it; return the frame."""
         frame = broker_frame(
             forwarded.api_key, forwarded.version, forwarded.correlation_id, **fields
         )
@@ -251,18 +251,18 @@ class AdminTalk(Talk):
         return parse_response(await self.response_frame(), self._api_key, self._version)
 
     async def response_frame(self) -> bytes:
-        """Return the bytes that the client gets; the broker has got nothing more."""
+        """Return the bytes that the client gets; the broker gets no other request."""
         await self._until(lambda: self.client.data)
         assert self.broker.data == b""
         return self.client.take()
 
-    async def passes(self, api_key: int, sent: bytes, **fields: Any) -> None:
-        """Check that a request and its answer pass unchanged."""
+    async def passes_unchanged(self, api_key: int, sent: bytes, **fields: Any) -> None:
+        """Check that a request and its response pass unchanged."""
         forwarded = await self.forwarded(api_key)
         assert forwarded.frame == sent
-        assert self.answer(forwarded, **fields) == await self.response_frame()
+        assert self.respond(forwarded, **fields) == await self.response_frame()
 
-    async def ends(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until the connection is closed; the client gets nothing."""
         await self._until(lambda: self.done)
         assert self.client.data == b""
@@ -278,7 +278,7 @@ class AdminTalk(Talk):
             await asyncio.sleep(0.005)
 
     async def describe_topics(self, *found: Mapping[str, Any]) -> ForwardedRequest:
-        """Answer the gateway's own Metadata request."""
+        """Respond to the gateway's own Metadata request."""
         forwarded = await self.forwarded(3)
-        self.answer(forwarded, topics=found)
+        self.respond(forwarded, topics=found)
         return forwarded

@@ -11,7 +11,7 @@ from tests.client.settings import FILE
 
 
 class Worker:
-    """The worker that tries settings; `why` has the reason by what it tries."""
+    """The worker that tries settings; `why` maps a setting to the reason of its failure."""
 
     def __init__(self, **why):
         self.why = why

@@ -11,7 +11,7 @@ ID = UUID(int=7)
 VALID = {"results": [{"name": "a"}, {"name": "b"}]}
 
 
-def wanted(*names, validate_only=False):
+def requested(*names, validate_only=False):
     topics = [{"name": name, "count": 9, "assignments": None} for name in names]
     return {"topics": topics, "validate_only": validate_only}
 
@@ -22,13 +22,13 @@ def read(response):
     }
 
 
-async def probed(talk, version, *names, results=None, validate_only=False):
-    """Send a request; the cluster validates it, and says what the topics are like."""
-    sent = await talk.request(API, version, **wanted(*names, validate_only=validate_only))
+async def validated(talk, version, *names, results=None, validate_only=False):
+    """Send a request; the cluster validates it and describes the topics."""
+    sent = await talk.request(API, version, **requested(*names, validate_only=validate_only))
     forwarded = await talk.forwarded(API)
     assert forwarded.body.validate_only
     results = results or [{"name": name} for name in names]
-    talk.answer(forwarded, results=results)
+    talk.respond(forwarded, results=results)
     valid = [result["name"] for result in results if not result.get("error_code")]
     if valid:
         partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
@@ -38,47 +38,47 @@ async def probed(talk, version, *names, results=None, validate_only=False):
         forwarded = await talk.forwarded(DESCRIBE)
         configs = [{"name": "retention.ms", "value": "5", "config_source": 1},
                    {"name": "segment.ms", "value": "7", "config_source": 5}]  # fmt: skip
-        talk.answer(
+        talk.respond(
             forwarded, results=[{"resource_name": name, "configs": configs} for name in valid]
         )
     return sent
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_an_accepted_request_is_sent_as_it_came(version):
+async def test_an_accepted_request_is_forwarded_unchanged(version):
     talk = AdminTalk()
-    sent = await probed(talk, version, "a", "b")
-    await talk.passes(API, sent, **VALID)
+    sent = await validated(talk, version, "a", "b")
+    await talk.passes_unchanged(API, sent, **VALID)
     first = talk.topics.judged[0]
     assert (first.topic, first.num_partitions, first.replication_factor) == ("a", 9, 3)
     assert first.configs == {"retention.ms": "5"}
 
 
-async def test_a_topic_that_the_broker_does_not_know_yet_is_judged_as_it_is():
-    """The controller knows it already; a broker learns of it a little later."""
+async def test_a_topic_that_is_new_to_the_broker_is_judged_by_its_real_partitions():
+    """The controller knows the topic already; a broker learns of it a little later."""
     talk = AdminTalk()
-    sent = await talk.request(API, 3, **wanted("a"))
-    talk.answer(await talk.forwarded(API), results=[{"name": "a"}])
+    sent = await talk.request(API, 3, **requested("a"))
+    talk.respond(await talk.forwarded(API), results=[{"name": "a"}])
     await talk.describe_topics({"name": "a", "error_code": 3})
     partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
     await talk.describe_topics({"name": "a", "topic_id": ID, "partitions": [partition]})
-    talk.answer(await talk.forwarded(DESCRIBE), results=[{"resource_name": "a"}])
-    await talk.passes(API, sent, results=[{"name": "a"}])
+    talk.respond(await talk.forwarded(DESCRIBE), results=[{"resource_name": "a"}])
+    await talk.passes_unchanged(API, sent, results=[{"name": "a"}])
     assert talk.topics.judged[0].replication_factor == 3
 
 
 async def test_only_topics_that_the_broker_does_not_know_yet_are_described_again():
     """The descriptions of the others may be large, and are held until the response."""
     talk = AdminTalk()
-    sent = await talk.request(API, 3, **wanted("a", "b"))
-    talk.answer(await talk.forwarded(API), **VALID)
+    sent = await talk.request(API, 3, **requested("a", "b"))
+    talk.respond(await talk.forwarded(API), **VALID)
     partition = {"replica_nodes": (1, 2, 3), "isr_nodes": (), "offline_replicas": ()}
     known = {"topic_id": ID, "partitions": [partition]}
     await talk.describe_topics({"name": "a", **known}, {"name": "b", "error_code": 3})
     again = await talk.describe_topics({"name": "b", **known})
     assert [topic.name for topic in again.body.topics] == ["b"]
-    talk.answer(await talk.forwarded(DESCRIBE), results=[])
-    await talk.passes(API, sent, **VALID)
+    talk.respond(await talk.forwarded(DESCRIBE), results=[])
+    await talk.passes_unchanged(API, sent, **VALID)
     assert [topic.replication_factor for topic in talk.topics.judged] == [3, 3]
 
 
@@ -86,18 +86,20 @@ async def test_only_topics_that_the_broker_does_not_know_yet_are_described_again
 async def test_a_refused_topic_is_left_out(version):
     talk = AdminTalk()
     talk.topics.no = {"a"}
-    await probed(talk, version, "a", "b")
+    await validated(talk, version, "a", "b")
     forwarded = await talk.forwarded(API)
     assert not forwarded.body.validate_only
     assert [topic.name for topic in forwarded.body.topics] == ["b"]
-    talk.answer(forwarded, results=[{"name": "b", "error_code": 42, "error_message": "in between"}])
+    talk.respond(
+        forwarded, results=[{"name": "b", "error_code": 42, "error_message": "in between"}]
+    )
     assert read(await talk.response()) == {"a": (44, "the policy says no"), "b": (42, "in between")}
 
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_partitions_that_the_cluster_refuses_are_not_judged(version):
     talk = AdminTalk()
-    await probed(talk, version, "a", results=[{"name": "a", "error_code": 37,
+    await validated(talk, version, "a", results=[{"name": "a", "error_code": 37,
                                                "error_message": "fewer"}])  # fmt: skip
     assert read(await talk.response()) == {"a": (37, "fewer")}
     assert talk.topics.judged == []
@@ -107,15 +109,15 @@ async def test_partitions_that_the_cluster_refuses_are_not_judged(version):
 async def test_a_request_that_only_validates_changes_nothing(version):
     talk = AdminTalk()
     talk.topics.no = {"b"}
-    await probed(talk, version, "a", "b", validate_only=True)
+    await validated(talk, version, "a", "b", validate_only=True)
     assert read(await talk.response()) == {"a": (0, None), "b": (44, "the policy says no")}
     assert talk.cluster.disallowed == ["a"]
 
 
-async def test_the_topic_of_settings_keeps_a_single_partition():
+async def test_the_topic_settings_topic_keeps_a_single_partition():
     talk = AdminTalk()
     await talk.store()
-    await probed(talk, 3, "settings")
+    await validated(talk, 3, "settings")
     assert read(await talk.response()) == {
         "settings": (44, "This topic keeps the settings of topics")
     }
@@ -125,9 +127,9 @@ async def test_the_policy_sees_keys_of_penstock():
     talk = AdminTalk()
     await talk.store()
     await talk.topic_configs.put("a", ID, {OWN: "on"})
-    sent = await probed(talk, 3, "a")
+    sent = await validated(talk, 3, "a")
     await talk.describe_topics({"name": "a", "topic_id": ID})
-    await talk.passes(API, sent, results=[{"name": "a"}])
+    await talk.passes_unchanged(API, sent, results=[{"name": "a"}])
     assert talk.topics.judged[0].configs == {"retention.ms": "5", OWN: "on"}
 
 
@@ -135,12 +137,12 @@ async def test_without_a_policy_that_judges_partitions_a_request_passes():
     talk = AdminTalk()
     await talk.store()
     talk.policies = talk.policies._replace(judges_partitions=False)
-    sent = await talk.request(API, 3, **wanted("a"))
-    await talk.passes(API, sent, results=[{"name": "a"}])
+    sent = await talk.request(API, 3, **requested("a"))
+    await talk.passes_unchanged(API, sent, results=[{"name": "a"}])
 
 
-async def test_an_answer_without_the_topic_leaves_it_out():
+async def test_a_topic_that_the_validation_omits_is_left_out():
     talk = AdminTalk()
-    await talk.request(API, 3, **wanted("a"))
-    talk.answer(await talk.forwarded(API), results=[])
+    await talk.request(API, 3, **requested("a"))
+    talk.respond(await talk.forwarded(API), results=[])
     assert read(await talk.response()) == {}

@@ -1,4 +1,4 @@
-"""CreateTopics: validated by the cluster, judged, created; keys of Penstock are kept before."""
+"""CreateTopics: validated by the cluster, judged, created; keys of Penstock are stored before."""
 
 from uuid import UUID
 
@@ -14,7 +14,7 @@ ID = UUID(int=7)
 RETENTION = {"name": "retention.ms", "value": "5"}
 
 
-def wanted(*names, configs=(), validate_only=False, partitions=-1, replicas=-1, assignments=()):
+def requested(*names, configs=(), validate_only=False, partitions=-1, replicas=-1, assignments=()):
     topics = [
         {"name": name, "num_partitions": partitions, "replication_factor": replicas,
          "assignments": assignments, "configs": list(configs)}
@@ -40,25 +40,25 @@ def read(response):
     return {topic.name: (int(topic.error_code), topic.error_message) for topic in response.topics}
 
 
-async def probed(talk, version, *names, answer=None, **request):
-    """Send a request; the cluster validates it. Return the frame, and what was validated."""
-    sent = await talk.request(API, version, **wanted(*names, **request))
+async def validated(talk, version, *names, response=None, **request):
+    """Send a request, which the cluster validates. Return its frame, and the validated request."""
+    sent = await talk.request(API, version, **requested(*names, **request))
     forwarded = await talk.forwarded(API)
     assert (forwarded.version, forwarded.body.validate_only) == (7, True)
-    talk.answer(forwarded, **(answer or results(*names)))
+    talk.respond(forwarded, **(response or results(*names)))
     return sent, forwarded.body
 
 
 async def created(talk, *names, **codes):
-    """The cluster creates topics."""
+    """Let the cluster create topics."""
     forwarded = await talk.forwarded(API)
     assert (forwarded.version, forwarded.body.validate_only) == (7, False)
     assert [topic.name for topic in forwarded.body.topics] == list(names)
-    talk.answer(forwarded, **results(*names, **codes))
+    talk.respond(forwarded, **results(*names, **codes))
     return forwarded.body
 
 
-async def keeping(policies=None):
+async def storing(policies=None):
     talk = AdminTalk(policies)
     return talk, await talk.store()
 
@@ -68,13 +68,13 @@ def own(value="on", key=OWN):
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_an_accepted_request_is_sent_as_it_came(version):
+async def test_an_accepted_request_is_forwarded_unchanged(version):
     talk = AdminTalk()
-    sent, body = await probed(talk, version, "a", configs=[RETENTION])
+    sent, body = await validated(talk, version, "a", configs=[RETENTION])
     assert [(config.name, config.value) for config in body.topics[0].configs] == [
         ("retention.ms", "5")
     ]
-    await talk.passes(API, sent, **results("a"))
+    await talk.passes_unchanged(API, sent, **results("a"))
     alteration, creation = talk.topics.judged
     assert (alteration.resource_name, alteration.configs) == ("a", {"retention.ms": "5"})
     assert creation == ("a", 4, 2, None, {"retention.ms": "5"})
@@ -84,7 +84,7 @@ async def test_an_accepted_request_is_sent_as_it_came(version):
 async def test_a_refused_topic_is_left_out(version):
     talk = AdminTalk()
     talk.topics.no = {"a"}
-    await probed(talk, version, "a", "b", "c", answer=results("a", "b", "c", c=36),
+    await validated(talk, version, "a", "b", "c", response=results("a", "b", "c", c=36),
                  partitions=9, replicas=3)  # fmt: skip
     await created(talk, "b", b=29)
     response = await talk.response()
@@ -99,9 +99,9 @@ async def test_a_refused_topic_is_left_out(version):
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
-    talk, _ = await keeping()
-    _, body = await probed(talk, version, "a", configs=[own(), RETENTION])
+async def test_keys_of_penstock_are_stored_and_not_sent_to_the_cluster(version):
+    talk, _ = await storing()
+    _, body = await validated(talk, version, "a", configs=[own(), RETENTION])
     assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
     body = await created(talk, "a")
     assert [config.name for config in body.topics[0].configs] == ["retention.ms"]
@@ -117,20 +117,20 @@ async def test_keys_of_penstock_are_kept_and_not_sent_to_the_cluster(version):
         assert (topic.num_partitions, topic.replication_factor) == (4, 2)
 
 
-async def test_they_are_in_the_log_before_the_topic_is_created():
-    talk, log = await keeping()
-    await probed(talk, 7, "a", configs=[own()])
+async def test_keys_of_penstock_are_in_the_log_before_the_topic_is_created():
+    talk, log = await storing()
+    await validated(talk, 7, "a", configs=[own()])
     forwarded = await talk.forwarded(API)
     assert [key.split("/")[0] for key in log._kept.keys] == ["creation"]
-    talk.answer(forwarded, **results("a"))
+    talk.respond(forwarded, **results("a"))
     await talk.response()
     assert [key.split("/")[0] for key in log._kept.keys] == ["creation", "topic", "-creation"]
 
 
 @pytest.mark.parametrize(("code", "left_open"), [(36, False), (-1, True), (7, True)])
-async def test_keys_of_a_topic_that_is_not_created(code, left_open):
-    talk, log = await keeping()
-    await probed(talk, 7, "a", configs=[own()])
+async def test_keys_of_a_topic_that_is_not_created_are_withdrawn(code, left_open):
+    talk, log = await storing()
+    await validated(talk, 7, "a", configs=[own()])
     await created(talk, "a", a=code)
     assert read(await talk.response()) == {"a": (code, "of the cluster")}
     assert [key.split("/")[0] for key in log._kept.keys] == [
@@ -139,29 +139,29 @@ async def test_keys_of_a_topic_that_is_not_created(code, left_open):
     assert talk.cluster.disallowed == ["a"]
 
 
-async def test_a_topic_whose_settings_cannot_be_kept_is_not_created(monkeypatch):
+async def test_a_topic_whose_settings_cannot_be_stored_is_not_created(monkeypatch):
     monkeypatch.setattr(topic_configs, "WRITE_TIMEOUT_S", 0.01)
-    talk, log = await keeping()
+    talk, log = await storing()
     log.failure = "away"
-    await probed(talk, 7, "a", configs=[own()])
+    await validated(talk, 7, "a", configs=[own()])
     code, message = read(await talk.response())["a"]
     assert code == -1
     assert message.startswith("The topic was not created: its settings could not be kept: ")
 
 
-async def test_a_topic_that_the_cluster_forgets_is_an_error():
-    talk, _ = await keeping()
-    await probed(talk, 7, "a", "b", configs=[own()], answer=results("a"))
+async def test_a_topic_that_the_response_of_the_cluster_omits_is_an_error():
+    talk, _ = await storing()
+    await validated(talk, 7, "a", "b", configs=[own()], response=results("a"))
     forwarded = await talk.forwarded(API)
-    talk.answer(forwarded, topics=[])
+    talk.respond(forwarded, topics=[])
     assert read(await talk.response()) == {"a": (-1, None), "b": (-1, None)}
 
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_a_request_that_only_validates_changes_nothing(version):
-    talk, log = await keeping()
+    talk, log = await storing()
     talk.topics.no = {"b"}
-    await probed(talk, version, "a", "b", configs=[own()], validate_only=True)
+    await validated(talk, version, "a", "b", configs=[own()], validate_only=True)
     response = await talk.response()
     assert read(response) == {"a": (0, None), "b": (44, "the policy says no")}
     assert log._kept.records == []
@@ -173,10 +173,10 @@ async def test_a_request_that_only_validates_changes_nothing(version):
 @pytest.mark.parametrize(
     ("code", "is_judged"), [(36, False), (37, True), (38, True), (39, True), (42, True)]
 )
-async def test_errors_that_a_controller_reports_after_those_of_configs(code, is_judged):
+async def test_errors_that_a_controller_reports_after_errors_of_configs(code, is_judged):
     talk = AdminTalk()
     talk.topics.no = {"a"}
-    await probed(talk, 7, "a", configs=[RETENTION], answer=results("a", a=code))
+    await validated(talk, 7, "a", configs=[RETENTION], response=results("a", a=code))
     expected = (44, "the policy says no") if is_judged else (code, "of the cluster")
     assert read(await talk.response()) == {"a": expected}
 
@@ -184,65 +184,65 @@ async def test_errors_that_a_controller_reports_after_those_of_configs(code, is_
 async def test_a_topic_that_is_named_twice_is_left_to_the_cluster():
     talk = AdminTalk()
     talk.topics.no = {"a"}
-    await probed(talk, 7, "a", "a", configs=[RETENTION], answer=results("a", a=42))
+    await validated(talk, 7, "a", "a", configs=[RETENTION], response=results("a", a=42))
     assert read(await talk.response()) == {"a": (42, "of the cluster")}
     assert talk.topics.judged == []
 
 
-async def test_assignments_reach_the_policy():
+async def test_the_policy_sees_replica_assignments():
     talk = AdminTalk()
     assignments = [{"partition_index": 0, "broker_ids": (1, 2)}]
-    sent, _ = await probed(talk, 7, "a", assignments=assignments)
-    await talk.passes(API, sent, **results("a"))
+    sent, _ = await validated(talk, 7, "a", assignments=assignments)
+    await talk.passes_unchanged(API, sent, **results("a"))
     assert talk.topics.judged == [("a", None, None, {0: (1, 2)}, {})]
 
 
 async def test_a_topic_that_cannot_be_judged_is_not_created():
     talk = AdminTalk()
     talk.cluster.away = True
-    await probed(talk, 7, "a")
+    await validated(talk, 7, "a")
     code, message = read(await talk.response())["a"]
     assert (code, message) == (-1, "The policy cannot be called: no broker answers")
 
 
-async def test_a_value_that_a_key_cannot_have():
-    talk, _ = await keeping()
-    await probed(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
+async def test_an_invalid_value_of_a_key_is_an_error():
+    talk, _ = await storing()
+    await validated(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
     code, message = read(await talk.response())["a"]
     assert code == 40
     assert "records.policy.enabled" in message
 
 
 async def test_a_key_without_a_value_is_left_to_the_cluster():
-    talk, _ = await keeping()
-    _, body = await probed(talk, 7, "a", configs=[own(None)], answer=results("a", a=40))
+    talk, _ = await storing()
+    _, body = await validated(talk, 7, "a", configs=[own(None)], response=results("a", a=40))
     assert [(config.name, config.value) for config in body.topics[0].configs] == [(OWN, None)]
     assert read(await talk.response())["a"][0] == 40
 
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_without_policies_a_request_without_our_keys_passes(version):
-    talk, _ = await keeping(Policies(create=False, alter=False))
-    sent = await talk.request(API, version, **wanted("a", configs=[RETENTION]))
-    await talk.passes(API, sent, **results("a"))
+    talk, _ = await storing(Policies(create=False, alter=False))
+    sent = await talk.request(API, version, **requested("a", configs=[RETENTION]))
+    await talk.passes_unchanged(API, sent, **results("a"))
 
 
 @pytest.mark.parametrize(("create", "alter"), [(True, False), (False, True)])
-async def test_each_policy_alone_judges(create, alter):
+async def test_a_single_policy_is_enough_to_judge(create, alter):
     talk = AdminTalk(Policies(create=create, alter=alter))
     talk.topics.no = {"a"}
-    await probed(talk, 7, "a", configs=[RETENTION])
+    await validated(talk, 7, "a", configs=[RETENTION])
     assert read(await talk.response()) == {"a": (44, "the policy says no")}
     assert len(talk.topics.judged) == 1
 
 
-async def test_an_answer_that_cannot_be_read_ends_the_connection():
+async def test_an_unreadable_response_closes_the_connection():
     talk = AdminTalk()
-    await talk.request(API, 7, **wanted("a"))
+    await talk.request(API, 7, **requested("a"))
     forwarded = await talk.forwarded(API)
     body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
-    await talk.ends()
+    await talk.wait_until_closed()
 
 
 UNKNOWN = "Unknown topic config name: "
@@ -254,50 +254,52 @@ def unknown(name, key):
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_the_error_about_a_misspelt_key_names_a_similar_key(version):
-    talk, _ = await keeping(Policies(create=False, alter=False))
-    await probed(talk, version, "a", "b", configs=[own("mark", "penstock.mod")],
-                 answer={"topics": [unknown("a", "penstock.mod"), result("b")]})  # fmt: skip
+    talk, _ = await storing(Policies(create=False, alter=False))
+    await validated(talk, version, "a", "b", configs=[own("mark", "penstock.mod")],
+                 response={"topics": [unknown("a", "penstock.mod"), result("b")]})  # fmt: skip
     await created(talk, "b")
     message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
     assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_keys_that_kafka_does_not_know_are_its_own_matter(version):
-    talk, _ = await keeping(Policies(create=False, alter=False))
-    sent = await talk.request(API, version, **wanted("a", configs=[own("1", "retention.m")]))
-    await talk.passes(API, sent, topics=[unknown("a", "retention.m")])
+async def test_unknown_keys_without_a_similar_key_get_the_error_of_the_cluster(version):
+    talk, _ = await storing(Policies(create=False, alter=False))
+    sent = await talk.request(API, version, **requested("a", configs=[own("1", "retention.m")]))
+    await talk.passes_unchanged(API, sent, topics=[unknown("a", "retention.m")])
 
 
-async def test_a_key_that_the_cluster_knows_is_its_own():
-    talk, _ = await keeping(Policies(create=False, alter=False))
+async def test_a_key_that_the_cluster_knows_gets_the_error_of_the_cluster():
+    talk, _ = await storing(Policies(create=False, alter=False))
     key = own("true", "confluent.value.schema.validation")
-    sent, _ = await probed(talk, 7, "a", configs=[key])
-    await talk.passes(API, sent, **results("a"))
+    sent, _ = await validated(talk, 7, "a", configs=[key])
+    await talk.passes_unchanged(API, sent, **results("a"))
 
 
-async def test_a_misspelt_key_is_explained_by_a_gateway_that_keeps_none():
+async def test_a_misspelt_key_is_explained_by_a_gateway_that_stores_no_keys():
     talk = AdminTalk()
-    await probed(talk, 7, "a", configs=[own("mark", "penstock.mode")],
-                 answer={"topics": [unknown("a", "penstock.mode")]})  # fmt: skip
+    await validated(talk, 7, "a", configs=[own("mark", "penstock.mode")],
+                 response={"topics": [unknown("a", "penstock.mode")]})  # fmt: skip
     ((code, message),) = read(await talk.response()).values()
     assert code == 40
     assert message.startswith(f"{UNKNOWN}penstock.mode; the gateway keeps no topic level keys: ")
 
 
-async def test_a_client_without_the_right_learns_nothing_of_keys():
-    talk, _ = await keeping(Policies(create=False, alter=False))
-    await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")], answer=results("a", a=29))
+async def test_a_client_without_the_right_gets_no_suggestion_of_keys():
+    talk, _ = await storing(Policies(create=False, alter=False))
+    await validated(
+        talk, 7, "a", configs=[own("mark", "penstock.mod")], response=results("a", a=29)
+    )
     assert read(await talk.response()) == {"a": (29, "of the cluster")}
 
 
-async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could():
+async def test_a_key_that_topics_may_not_have_is_not_suggested():
     talk = AdminTalk(
         Policies(create=False, alter=False), {"topic.settings.keys.allowed": "record.*"}
     )
     await talk.store()
-    await probed(talk, 7, "a", configs=[own("mark", "penstock.mod")],
-                 answer={"topics": [unknown("a", "penstock.mod")]})  # fmt: skip
+    await validated(talk, 7, "a", configs=[own("mark", "penstock.mod")],
+                 response={"topics": [unknown("a", "penstock.mod")]})  # fmt: skip
     message = (
         f"{UNKNOWN}penstock.mod; did you mean penstock.mode? The gateway's configuration file "
         "does not allow it on topics (topic.settings.keys.allowed)"
@@ -306,20 +308,20 @@ async def test_a_key_that_topics_may_not_have_is_not_suggested_as_if_they_could(
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_a_message_that_would_be_too_long_stays_as_it_is(version):
-    talk, _ = await keeping(Policies(create=False, alter=False))
+async def test_a_message_that_would_become_too_long_stays_unchanged(version):
+    talk, _ = await storing(Policies(create=False, alter=False))
     name = "penstock." + "x" * 32_700
-    await probed(talk, version, "a", configs=[own("mark", name)],
-                 answer={"topics": [unknown("a", name)]})  # fmt: skip
+    await validated(talk, version, "a", configs=[own("mark", name)],
+                 response={"topics": [unknown("a", name)]})  # fmt: skip
     assert read(await talk.response()) == {"a": (40, UNKNOWN + name)}
 
 
-async def test_a_topic_beside_a_misspelt_key_needs_no_counts_where_no_policy_judges_it():
-    talk, _ = await keeping(Policies(create=False, alter=False))
+async def test_without_a_policy_a_topic_next_to_a_misspelt_key_needs_no_counts():
+    talk, _ = await storing(Policies(create=False, alter=False))
     talk.cluster.away = True
     undescribed = {**result("b"), "num_partitions": -1, "replication_factor": -1}
-    await probed(talk, 7, "a", "b", configs=[own("mark", "penstock.mod")],
-                 answer={"topics": [unknown("a", "penstock.mod"), undescribed]})  # fmt: skip
+    await validated(talk, 7, "a", "b", configs=[own("mark", "penstock.mod")],
+                 response={"topics": [unknown("a", "penstock.mod"), undescribed]})  # fmt: skip
     await created(talk, "b")
     message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
     assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}

@@ -1,4 +1,4 @@
-"""DescribeConfigs: keys of Penstock stand among those of the cluster."""
+"""DescribeConfigs: keys of Penstock are listed with the keys of the cluster."""
 
 import asyncio
 from uuid import UUID
@@ -31,7 +31,7 @@ def read(response):
             for result in response.results]  # fmt: skip
 
 
-async def keeping(properties=None):
+async def storing(properties=None):
     talk = AdminTalk(properties=properties or {})
     await talk.store()
     await talk.topic_configs.put("a", ID, {OWN: "on"})
@@ -40,12 +40,12 @@ async def keeping(properties=None):
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_every_key_is_added_to_a_topic(version):
-    talk = await keeping({f"topics.b.{OWN}": "off"})
+    talk = await storing({f"topics.b.{OWN}": "off"})
     sent = await talk.request(API, version, **about("a", "b", include_synonyms=True,
                                                     include_documentation=True))  # fmt: skip
     forwarded = await talk.forwarded(API)
     assert forwarded.frame == sent
-    talk.answer(forwarded, **described("a", "b"))
+    talk.respond(forwarded, **described("a", "b"))
     await talk.describe_topics({"name": "a", "topic_id": ID})
     (_, a), (_, b) = read(await talk.response())
     assert a.keys() == b.keys() == ALL | {"retention.ms"}
@@ -59,12 +59,12 @@ async def test_every_key_is_added_to_a_topic(version):
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_keys_that_are_requested_by_name_as_often_as_a_topic_is_named(version):
-    talk = await keeping()
+async def test_requested_keys_are_returned_for_each_mention_of_their_topic(version):
+    talk = await storing()
     request = about("a", keys=(OWN, "retention.ms"))
     request["resources"] += about("a", keys=("retention.ms",))["resources"]
     await talk.request(API, version, **request)
-    talk.answer(await talk.forwarded(API), **described("a", "a"))
+    talk.respond(await talk.forwarded(API), **described("a", "a"))
     await talk.describe_topics({"name": "a", "topic_id": ID})
     first, second = (configs for _, configs in read(await talk.response()))
     assert first.keys() == {OWN, "retention.ms"}
@@ -75,42 +75,42 @@ async def test_keys_that_are_requested_by_name_as_often_as_a_topic_is_named(vers
 
 @pytest.mark.parametrize("version", versions(API))
 async def test_requests_without_our_keys_pass(version):
-    talk = await keeping()
+    talk = await storing()
     sent = await talk.request(API, version, **about("1", kind=BROKER))
-    await talk.passes(API, sent, **described("1", kind=BROKER))
+    await talk.passes_unchanged(API, sent, **described("1", kind=BROKER))
     sent = await talk.request(API, version, **about("a", keys=("retention.ms",)))
-    await talk.passes(API, sent, **described("a"))
+    await talk.passes_unchanged(API, sent, **described("a"))
 
 
-async def test_a_key_that_may_not_be_set_is_read_only():
-    talk = await keeping({"topic.settings.keys.allowed": "records.*"})
+async def test_a_key_that_is_not_allowed_is_read_only():
+    talk = await storing({"topic.settings.keys.allowed": "records.*"})
     await talk.request(API, 4, **about("b", keys=(OWN,)))
-    talk.answer(await talk.forwarded(API), **described("b"))
+    talk.respond(await talk.forwarded(API), **described("b"))
     ((_, b),) = read(await talk.response())
     assert b[OWN].read_only
 
 
 @pytest.mark.parametrize(("code", "expected"), [(3, None), (29, "on")])
-async def test_an_id_that_the_client_may_not_know_is_looked_up(code, expected):
-    talk = await keeping()
+async def test_the_id_of_a_topic_that_the_client_may_not_describe_is_looked_up(code, expected):
+    talk = await storing()
     talk.cluster.ids_by_name = {"a": ID}
     await talk.request(API, 4, **about("a", keys=(OWN,)))
-    talk.answer(await talk.forwarded(API), **described("a"))
+    talk.respond(await talk.forwarded(API), **described("a"))
     await talk.describe_topics({"name": "a", "error_code": code})
     ((_, a),) = read(await talk.response())
     assert a[OWN].value == expected
 
 
-async def test_a_topic_that_was_not_requested_gets_nothing():
-    talk = await keeping()
+async def test_a_topic_that_was_not_requested_gets_no_keys():
+    talk = await storing()
     await talk.request(API, 4, **about("b", keys=(OWN,)))
-    talk.answer(await talk.forwarded(API), **described("other"))
+    talk.respond(await talk.forwarded(API), **described("other"))
     ((name, configs),) = read(await talk.response())
     assert (name, configs.keys()) == ("other", {"retention.ms"})
 
 
 async def turns_until(condition):
-    """Count the turns of the event loop until something is so."""
+    """Count the turns of the event loop until a condition holds."""
     turns = 0
     while not condition():
         turns += 1
@@ -119,19 +119,19 @@ async def turns_until(condition):
 
 
 async def test_thousands_of_names_are_handled_in_slices():
-    talk = await keeping()
+    talk = await storing()
     names = [f"t{number}" for number in range(5_000)]
     await talk.request(API, 4, **about(*names, keys=(OWN,)))
     assert await turns_until(lambda: talk.broker.data) >= 5, "they are read"
-    talk.answer(await talk.forwarded(API), **described(*names))
+    talk.respond(await talk.forwarded(API), **described(*names))
     assert await turns_until(lambda: talk.client.data) >= 10, "something is added to each"
     assert [name for name, _ in read(await talk.response())] == names
 
 
-async def test_an_answer_that_cannot_be_read_ends_the_connection():
-    talk = await keeping()
+async def test_an_unreadable_response_closes_the_connection():
+    talk = await storing()
     await talk.request(API, 4, **about("b", keys=(OWN,)))
     forwarded = await talk.forwarded(API)
     body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
-    await talk.ends()
+    await talk.wait_until_closed()

@@ -15,19 +15,19 @@ def keyed(kind=0, *keys):
 
 
 def found(version):
-    """A broker's answer: it is the coordinator, at its own address."""
+    """A response of the broker that is the coordinator, with its own address."""
     where = {"node_id": 1, "host": "kafka-1", "port": 9092}
     return {"coordinators": [{"key": "g", **where}]} if version >= MANY_FROM else where
 
 
-def places(response, version):
+def addresses(response, version):
     rows = response.coordinators if version >= MANY_FROM else [response]
     return [(int(row.node_id), row.host, int(row.port), int(row.error_code)) for row in rows]
 
 
 @pytest.mark.parametrize("version", versions(API))
 @pytest.mark.parametrize("is_missing", [True, False])
-async def test_the_request_about_an_accepted_topic_passes_and_the_address_is_the_gateways(
+async def test_a_request_for_an_accepted_topic_passes_and_gets_the_address_of_the_gateway(
     version, is_missing
 ):
     talk = AdminTalk()
@@ -35,8 +35,8 @@ async def test_the_request_about_an_accepted_topic_passes_and_the_address_is_the
     sent = await talk.request(API, version, **keyed())
     forwarded = await talk.forwarded(API)
     assert forwarded.frame == sent
-    talk.answer(forwarded, **found(version))
-    assert places(await talk.response(), version) == [(1, "gateway", 9192, 0)]
+    talk.respond(forwarded, **found(version))
+    assert addresses(await talk.response(), version) == [(1, "gateway", 9192, 0)]
     assert [creation.topic for creation in talk.topics.judged] == [
         "__consumer_offsets"
     ] * is_missing
@@ -53,7 +53,7 @@ async def test_a_refused_topic_has_no_coordinator(version, kind):
     await talk.request(API, version, **keyed(kind, "g", "h"))
     response = await talk.response()
     count = 2 if version >= MANY_FROM else 1
-    assert places(response, version) == [(-1, "", -1, 15)] * count
+    assert addresses(response, version) == [(-1, "", -1, 15)] * count
     first = response.coordinators[0] if version >= MANY_FROM else response
     if version >= 1:
         assert first.error_message == "the policy says no"
@@ -67,10 +67,10 @@ async def test_a_topic_that_cannot_be_judged_is_refused(version):
     talk = AdminTalk()
     talk.cluster.away = True
     await talk.request(API, version, **keyed())
-    assert places(await talk.response(), version) == [(-1, "", -1, 15)]
+    assert addresses(await talk.response(), version) == [(-1, "", -1, 15)]
 
 
-async def test_a_kind_of_key_that_creates_no_topic_passes():
+async def test_a_key_type_that_creates_no_topic_passes():
     talk = AdminTalk(Policies())
     talk.cluster.away = True
     sent = await talk.request(API, 6, **keyed(7))
@@ -78,9 +78,9 @@ async def test_a_kind_of_key_that_creates_no_topic_passes():
     assert forwarded.frame == sent
 
 
-async def test_a_request_that_ends_too_early_ends_the_connection():
+async def test_a_truncated_request_closes_the_connection():
     talk = AdminTalk()
     sent = await AdminTalk().request(API, 2, **keyed(0, "a-long-name"))
     cut = sent[:-6]
     talk.session.client_data((len(cut) - 4).to_bytes(4, "big") + cut[4:])
-    await talk.ends()
+    await talk.wait_until_closed()

@@ -1,4 +1,4 @@
-"""Metadata: the policy judges topics that brokers would create because a client names them."""
+"""Metadata: the policy judges topics that brokers would create because a client requests them."""
 
 import pytest
 
@@ -25,24 +25,24 @@ def read(response):
 
 
 async def described(talk, version, *codes):
-    """Send a request of a client that lets topics be created; the broker knows some of them."""
+    """Send a request that allows auto topic creation; the broker knows some of the topics."""
     await talk.request(API, version, **naming(*[name for name, _ in codes]))
     forwarded = await talk.forwarded(API)
     assert forwarded.version == (version if version >= CHOICE_FROM else 12)
     assert not forwarded.body.allow_auto_topic_creation
-    talk.answer(forwarded, **known(*codes))
+    talk.respond(forwarded, **known(*codes))
 
 
 async def validated(talk, name, **result):
     forwarded = await talk.forwarded(CREATE)
     assert forwarded.body.validate_only
     assert [topic.name for topic in forwarded.body.topics] == [name]
-    talk.answer(forwarded, topics=[{"name": name, "num_partitions": -1, "replication_factor": -1,
+    talk.respond(forwarded, topics=[{"name": name, "num_partitions": -1, "replication_factor": -1,
                                 **result}])  # fmt: skip
 
 
 @pytest.mark.parametrize("version", versions(API))
-async def test_topics_that_exist_are_answered(version):
+async def test_existing_topics_are_described(version):
     talk = AdminTalk()
     await described(talk, version, ("a", 0), ("b", 29))
     assert read(await talk.response()) == {"a": 0, "b": 29}
@@ -57,7 +57,7 @@ async def test_an_accepted_topic_is_created(version):
     forwarded = await talk.forwarded(API)
     assert forwarded.body.allow_auto_topic_creation
     assert [topic.name for topic in forwarded.body.topics] == ["new"]
-    talk.answer(forwarded, **known(("new", 5)))
+    talk.respond(forwarded, **known(("new", 5)))
     assert read(await talk.response()) == {"a": 0, "new": 3}
     assert talk.topics.judged[0][:3] == ("new", 6, 3)
 
@@ -85,13 +85,13 @@ async def test_topics_that_the_cluster_would_not_create_are_not_judged(code, exp
 
 
 @pytest.mark.parametrize("is_missing", [True, False])
-async def test_a_topic_of_kafkas_own(is_missing):
+async def test_an_internal_topic_of_kafka_is_not_judged(is_missing):
     talk = AdminTalk()
     talk.cluster.missing = {"__consumer_offsets"} if is_missing else set()
     talk.topics.no = {"__consumer_offsets"}
     await described(talk, 12, ("__consumer_offsets", 3))
     if not is_missing:
-        talk.answer(await talk.forwarded(API), **known(("__consumer_offsets", 3)))
+        talk.respond(await talk.forwarded(API), **known(("__consumer_offsets", 3)))
     assert read(await talk.response()) == {"__consumer_offsets": 3}
     assert len(talk.topics.judged) == is_missing
 
@@ -104,7 +104,7 @@ async def test_a_topic_that_cannot_be_judged_is_not_created():
     assert read(await talk.response()) == {"new": 3}
 
 
-async def test_where_brokers_create_no_topics_no_policy_judges():
+async def test_if_brokers_do_not_create_topics_no_policy_judges():
     talk = AdminTalk()
     talk.cluster.creates = False
     await described(talk, 12, ("new", 3))
@@ -120,14 +120,14 @@ async def test_a_request_that_creates_nothing_passes(version, topics):
     sent = await talk.request(API, version, topics=topics, allow_auto_topic_creation=False)
     forwarded = await talk.forwarded(API)
     assert forwarded.frame == sent
-    talk.answer(forwarded, **known(("new", 3)))
+    talk.respond(forwarded, **known(("new", 3)))
     assert read(await talk.response()) == {"new": 3}
 
 
-async def test_an_answer_that_cannot_be_read_ends_the_connection():
+async def test_an_unreadable_response_closes_the_connection():
     talk = AdminTalk()
     await talk.request(API, 12, **naming("a"))
     forwarded = await talk.forwarded(API)
     body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
-    await talk.ends()
+    await talk.wait_until_closed()

@@ -1,4 +1,4 @@
-"""Topic policies that only observe: asked beside, and nothing is refused."""
+"""Topic policies that only observe: they judge in the background, and nothing is refused."""
 
 import asyncio
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ CREATION = TopicCreation("watched", 3, 1, None, {})
 
 
 class Policies:
-    """Topic policies that answer when they are told to."""
+    """Topic policies that respond when the test says so."""
 
     create_topic = alter_config = "a.P"
 

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: the policy judges the topics that a topology has brokers create."""
+"""StreamsGroupHeartbeat: the policy judges the topics that brokers create for a topology."""
 
 import pytest
 
@@ -35,13 +35,13 @@ def unknown(name):
     return {"name": name, "error_code": 3}
 
 
-ANSWER = {"member_id": "m-1", "member_epoch": 5}
+RESPONSE = {"member_id": "m-1", "member_epoch": 5}
 
 
 async def test_a_heartbeat_without_a_topology_passes():
     talk = AdminTalk()
     sent = await talk.request(API, 0, group_id="app", member_id="m-1", member_epoch=4)
-    await talk.passes(API, sent, **ANSWER)
+    await talk.passes_unchanged(API, sent, **RESPONSE)
 
 
 async def test_an_accepted_topology_passes_after_the_policy_has_seen_its_topics():
@@ -50,18 +50,18 @@ async def test_an_accepted_topology_passes_after_the_policy_has_seen_its_topics(
     forwarded = await talk.describe_topics(found("in", 12), unknown("app-changelog"))
     assert {topic.name for topic in forwarded.body.topics} == {"in", "app-changelog"}
     assert not forwarded.body.allow_auto_topic_creation
-    await talk.passes(API, sent, **ANSWER)
+    await talk.passes_unchanged(API, sent, **RESPONSE)
     (creation,) = talk.topics.judged
     assert creation[:3] == ("app-changelog", 12, 3)
     assert creation.configs == {"cleanup.policy": "compact"}
 
 
-async def test_counts_of_the_topology_go_before_those_of_the_cluster():
+async def test_counts_of_the_topology_override_the_defaults_of_the_cluster():
     talk = AdminTalk()
     talk.cluster.away = True  # nothing is requested from it
     sent = await joining(talk, partitions=5, replicas=2)
     await talk.describe_topics(found("in", 12), unknown("app-changelog"))
-    await talk.passes(API, sent, **ANSWER)
+    await talk.passes_unchanged(API, sent, **RESPONSE)
     assert talk.topics.judged[0][:3] == ("app-changelog", 5, 2)
 
 
@@ -69,7 +69,7 @@ async def test_a_topic_that_exists_is_not_judged():
     talk = AdminTalk()
     sent = await joining(talk)
     await talk.describe_topics(found("in", 12), found("app-changelog", 12))
-    await talk.passes(API, sent, **ANSWER)
+    await talk.passes_unchanged(API, sent, **RESPONSE)
     assert talk.topics.judged == []
 
 
@@ -90,7 +90,7 @@ async def test_a_refused_topology_does_not_join(away, code, text):
     assert response.active_tasks is None
 
 
-async def test_a_count_that_cannot_be_known_yet_is_refused():
+async def test_a_topology_whose_counts_are_not_known_yet_is_refused():
     talk = AdminTalk()
     await joining(talk)
     await talk.describe_topics(unknown("in"), unknown("app-changelog"))
@@ -99,10 +99,10 @@ async def test_a_count_that_cannot_be_known_yet_is_refused():
     assert "Source topics in are missing" in response.error_message
 
 
-async def test_metadata_that_cannot_be_read_ends_the_connection():
+async def test_an_unreadable_metadata_response_closes_the_connection():
     talk = AdminTalk()
     await joining(talk)
     forwarded = await talk.forwarded(3)
     body = forwarded.correlation_id.to_bytes(4, "big") + b"\x00\x00\x00\x00\x00\xff\xff"
     talk.session.upstream_data(len(body).to_bytes(4, "big") + body)
-    await talk.ends()
+    await talk.wait_until_closed()

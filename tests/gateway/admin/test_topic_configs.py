@@ -1,4 +1,4 @@
-"""Settings of topics as gateways keep them, over a log in memory: crashes, other gateways, time."""
+"""Stored settings of topics, over a log in memory: crashes, several gateways, time."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -30,11 +30,11 @@ OTHERS = judged_by("B")
 
 
 class Died(BaseException):
-    """The gateway's process is gone, in the middle of what it did."""
+    """The gateway's process ended in the middle of its work."""
 
 
 class MemoryTopic:
-    """The topic of settings, on brokers that never fail."""
+    """The topic settings topic, on brokers that never fail."""
 
     def __init__(self, clock: SimpleNamespace) -> None:
         self.records: list[LogRecord] = []
@@ -42,7 +42,7 @@ class MemoryTopic:
         self._clock = clock
 
     def append(self, key: bytes | None, value: bytes | None) -> int:
-        """Write a record; give the offset after it."""
+        """Append a record; return the offset after it."""
         end = len(self.records) + 1
         self.records.append(LogRecord(end, key, value, int(self._clock.time() * 1000)))
         for log in self.logs:
@@ -50,13 +50,13 @@ class MemoryTopic:
         return end
 
     def compact(self) -> None:
-        """Leave the last record of each key."""
+        """Keep only the last record of each key."""
         last = {record.key: record for record in self.records}
         self.records = [record for record in self.records if record is last[record.key]]
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all records; those that delete begin with a minus."""
+        """Return the keys of all records; a minus marks the key of a tombstone."""
         return [
             ("-" if record.value is None else "") + (record.key or b"").decode()
             for record in self.records
@@ -64,12 +64,12 @@ class MemoryTopic:
 
 
 class MemoryLog:
-    """Stands for `CompactedTopic`: one gateway's way to the topic.
+    """Replaces `CompactedTopic`: the access of a gateway to the topic.
 
     Attributes:
-        lags: Whether what is written is not delivered for now.
-        failure: What appending and asking for the end fail with; "" where they work.
-        dies: The record, counted from 1, at which the gateway dies: before it is written where
+        lags: Whether written records are not delivered for now.
+        failure: The error of `append` and `end`; "" if they succeed.
+        dies: The record, counted from 1, at which the gateway dies: before it is written if
             the number is negative, and after it otherwise.
     """
 
@@ -95,7 +95,7 @@ class MemoryLog:
         self.deliver()
 
     def deliver(self) -> None:
-        """Hand on what has not been handed on."""
+        """Deliver the records that were not delivered yet."""
         while not self.lags and self._delivered < len(self._kept.records):
             self._take([self._kept.records[self._delivered]])
             self._delivered += 1
@@ -156,7 +156,7 @@ class Gateways:
         return started
 
     async def restart(self, name: str = "one") -> StoredTopicConfigs:
-        """Start a gateway, and have it look after what it has left behind."""
+        """Start a gateway, and let it settle the creations that it left open."""
         started = await self.start(name)
         await started.sweep(self.cluster.look_up, starting=True)
         return started
@@ -181,7 +181,7 @@ class Gateways:
         await gateway.forget([self.cluster.ids.pop(topic)], over=over)
 
     async def alter(self, gateway: StoredTopicConfigs, topic: str, own: Mapping[str, str]) -> None:
-        """Give a topic other settings, in the steps of AlterConfigs."""
+        """Change the settings of a topic, in the steps of AlterConfigs."""
         over = gateway.open_creations(topic)
         await gateway.put(topic, self.cluster.ids[topic], own, over=over)
 
@@ -190,7 +190,7 @@ class Gateways:
 
     @property
     def open_creations(self) -> list[str]:
-        """The creations of which a record is left."""
+        """Return the creations of which a record remains."""
         left = dict.fromkeys(record.key for record in self.kept.records)
         left |= {record.key: record.value for record in self.kept.records}
         return [
@@ -209,7 +209,7 @@ def gateways(monkeypatch: pytest.MonkeyPatch) -> Gateways:
 
 
 async def settled() -> None:
-    """Let what was handed over from threads be taken."""
+    """Let the event loop process callbacks from threads."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -217,7 +217,7 @@ async def settled() -> None:
 # Every step
 
 
-async def test_a_topic_is_judged_by_its_settings_from_before_it_is_there(gateways):
+async def test_a_topic_has_its_settings_before_it_exists(gateways):
     first, two = await gateways.start("one"), await gateways.start("two")
 
     creation = await first.begin("orders", OWN)
@@ -233,7 +233,7 @@ async def test_a_topic_is_judged_by_its_settings_from_before_it_is_there(gateway
     ]  # fmt: skip
 
 
-async def test_a_creation_that_came_to_nothing_leaves_nothing(gateways):
+async def test_a_failed_creation_leaves_no_settings(gateways):
     gateway = await gateways.start()
 
     await gateway.withdraw(await gateway.begin("orders", OWN))
@@ -242,7 +242,7 @@ async def test_a_creation_that_came_to_nothing_leaves_nothing(gateways):
     assert dict(gateway.of("orders", gateways.cluster.create("orders"))) == {}
 
 
-async def test_settings_that_are_put_are_replaced_as_a_whole(gateways):
+async def test_put_replaces_all_settings_of_a_topic(gateways):
     gateway = await gateways.start()
     topic_id = gateways.cluster.create("orders")
 
@@ -254,7 +254,7 @@ async def test_settings_that_are_put_are_replaced_as_a_whole(gateways):
     assert dict(gateway.of("orders", topic_id)) == {}
 
 
-async def test_only_kept_topics_are_forgotten(gateways):
+async def test_only_topics_with_stored_settings_are_forgotten(gateways):
     gateway = await gateways.start()
     topic_id = await gateways.create(gateway, "orders", OWN)
     written = len(gateways.kept.keys)
@@ -288,7 +288,7 @@ async def test_topics_are_new_until_they_have_been_seen(gateways):
 
 
 async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
-    """Two gateways alter different keys of a topic, the second before it has read of the first."""
+    """Two gateways alter different keys; the second has not read the first alteration yet."""
     first_gateway, two = await gateways.start("one"), await gateways.start("two", dies=dies)
     topic_id = gateways.cluster.create("orders")
     first, second = ({key: value} for key, value in OWN.items())
@@ -305,7 +305,7 @@ async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
     return topic_id
 
 
-async def test_both_alterations_hold_also_after_compaction(gateways):
+async def test_concurrent_alterations_both_survive_compaction(gateways):
     topic_id = await alter_at_once(gateways)
 
     gateways.kept.compact()
@@ -313,7 +313,7 @@ async def test_both_alterations_hold_also_after_compaction(gateways):
     assert dict((await gateways.start("three")).of("orders", topic_id)) == OWN
 
 
-async def test_both_hold_also_when_the_second_died_and_the_log_is_compacted_later(gateways):
+async def test_concurrent_alterations_survive_a_crash_and_a_later_compaction(gateways):
     topic_id = await alter_at_once(gateways, dies=-2)
     three = await gateways.start("three")
     assert dict(three.of("orders", topic_id)) == OWN
@@ -328,7 +328,7 @@ async def test_both_hold_also_when_the_second_died_and_the_log_is_compacted_late
 # Reading and writing that does not work
 
 
-async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways):
+async def test_read_on_waits_for_the_records_that_were_in_the_log_at_the_call(gateways):
     first, two = await gateways.start("one"), await gateways.start("two")
     two._follower._log.lags = True
     topic_id = gateways.cluster.create("orders")
@@ -344,7 +344,7 @@ async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways
     assert dict(two.of("orders", topic_id)) == OWN
 
 
-async def test_read_on_gives_up_after_a_time(gateways):
+async def test_read_on_fails_after_its_timeout(gateways):
     first, two = await gateways.start("one"), await gateways.start("two")
     two._follower._log.lags = True
     await first.put("orders", uuid4(), OWN)
@@ -356,7 +356,7 @@ async def test_read_on_gives_up_after_a_time(gateways):
         await two.read_to_end()
 
 
-async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
+async def test_a_change_is_confirmed_after_this_gateway_has_read_it(gateways):
     gateway = await gateways.start()
     gateway._follower._log.lags = True
 
@@ -369,7 +369,7 @@ async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
 
 
 @pytest.mark.parametrize("why", ["cannot be written", "cannot be read"])
-async def test_a_creation_that_cannot_be_kept_is_looked_after_later(gateways, why):
+async def test_a_creation_whose_settings_cannot_be_stored_is_settled_later(gateways, why):
     gateway = await gateways.start()
     gateway._follower._log.failure = why if "written" in why else ""
     gateway._follower._log.lags = "read" in why
@@ -385,7 +385,7 @@ async def test_a_creation_that_cannot_be_kept_is_looked_after_later(gateways, wh
     assert gateways.open_creations == []
 
 
-async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
+async def test_settings_of_an_unfinished_creation_apply_and_are_finished_later(gateways):
     gateway = await gateways.start()
     creation = await gateway.begin("orders", OWN)
     topic_id = gateways.cluster.create("orders")
@@ -402,7 +402,7 @@ async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
     assert gateways.open_creations == []
 
 
-async def test_close_ends_the_following(gateways):
+async def test_close_stops_following_the_log(gateways):
     gateway = await gateways.start()
     await gateway.close()
     assert gateway._follower._log.closed
@@ -423,15 +423,15 @@ CRASHES = {
 
 
 async def crash(gateways: Gateways, how: Mapping) -> None:
-    """Have a gateway die while it creates a topic."""
+    """Let a gateway die while it creates a topic."""
     gateway = await gateways.start(dies=how.get("log", 0))
     with suppress(Died):
         await gateways.create(gateway, "orders", OWN, dies=how.get("cluster", ""))
     gateways.kept.logs.remove(gateway._follower._log)
 
 
-async def check_the_promise(gateways: Gateways, now: StoredTopicConfigs) -> None:
-    """The topic has its settings if it is there; one that is made later without any has none."""
+async def check_settings(gateways: Gateways, now: StoredTopicConfigs) -> None:
+    """The topic has its settings if it exists; a topic created later without settings has none."""
     topic_id = gateways.cluster.ids.get("orders")
     if topic_id is not None:
         assert dict(now.of("orders", topic_id)) == OWN
@@ -446,24 +446,26 @@ async def check_the_promise(gateways: Gateways, now: StoredTopicConfigs) -> None
 
 
 @pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
-async def test_a_gateway_that_died_settles_what_it_left_when_it_starts(gateways, how):
+async def test_a_gateway_settles_its_open_creations_when_it_starts_again(gateways, how):
     await crash(gateways, how)
 
-    await check_the_promise(gateways, await gateways.restart())
+    await check_settings(gateways, await gateways.restart())
 
 
 @pytest.mark.parametrize("after_s", [0, ABANDONED_AFTER_S + 1])
 @pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
-async def test_another_gateway_goes_on_where_one_died(gateways, how, after_s):
+async def test_another_gateway_settles_the_open_creations_of_a_gateway_that_died(
+    gateways, how, after_s
+):
     await crash(gateways, how)
     two = await gateways.start("two")
     gateways.later(after_s)
 
-    await check_the_promise(gateways, two)
+    await check_settings(gateways, two)
 
 
 @pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
-async def test_whoever_creates_the_topic_again_settles_it_too(gateways, how):
+async def test_a_new_creation_of_the_topic_settles_the_open_creation(gateways, how):
     await crash(gateways, how)
     if "orders" in gateways.cluster.ids:
         return
@@ -476,7 +478,7 @@ async def test_whoever_creates_the_topic_again_settles_it_too(gateways, how):
 
 @pytest.mark.parametrize("again", ["one", "two"])
 @pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
-async def test_a_crash_while_settling_is_settled_by_the_next(gateways, how, again):
+async def test_an_open_creation_is_settled_after_a_crash_while_settling(gateways, how, again):
     await crash(gateways, how)
     gateways.later(ABANDONED_AFTER_S + 1)
     for dies in (-1, 1, -2, 2):
@@ -489,11 +491,11 @@ async def test_a_crash_while_settling_is_settled_by_the_next(gateways, how, agai
     await now.sweep(gateways.cluster.look_up)
 
     assert gateways.open_creations == []
-    await check_the_promise(gateways, now)
+    await check_settings(gateways, now)
 
 
 async def test_a_topic_that_appears_only_after_the_restart_has_its_settings(gateways):
-    """The cluster had the request when the gateway died, and took its time."""
+    """The cluster had the request before the gateway died, and created the topic late."""
     await crash(gateways, CRASHES["before the cluster is asked"])
     again = await gateways.restart()
 
@@ -503,10 +505,10 @@ async def test_a_topic_that_appears_only_after_the_restart_has_its_settings(gate
 
 
 @pytest.mark.parametrize("stalled_s", [LEFT_AFTER_S + 1, ABANDONED_AFTER_S + 1])
-async def test_a_creation_that_took_long_is_finished_although_others_took_it_for_abandoned(
+async def test_a_slow_creation_is_finished_although_others_settled_it_as_abandoned(
     gateways, stalled_s
 ):
-    """Clocks differ, processes are stopped and go on: the creator knows what it wanted."""
+    """Clocks differ, and processes are paused: the creator still knows its settings."""
     first, two = await gateways.start("one"), await gateways.start("two")
     creation = await first.begin("orders", OWN)
     gateways.later(stalled_s)
@@ -523,12 +525,12 @@ async def test_a_creation_that_took_long_is_finished_although_others_took_it_for
 
 
 async def left_open(gateways: Gateways) -> UUID:
-    """A topic whose creator died before it withdrew the creation; another gateway is there."""
+    """A topic whose creator died before it withdrew the creation; another gateway runs."""
     await crash(gateways, CRASHES["after they stand under the id"])
     return gateways.cluster.ids["orders"]
 
 
-async def test_settings_that_are_deleted_do_not_come_back(gateways):
+async def test_deleted_settings_do_not_return(gateways):
     topic_id = await left_open(gateways)
     two = await gateways.start("two")
 
@@ -543,8 +545,8 @@ async def test_settings_that_are_deleted_do_not_come_back(gateways):
 @pytest.mark.parametrize("dies", [-1, 1, -2, 2])
 @pytest.mark.parametrize("new", [{}, judged_by("C")])
 @pytest.mark.parametrize("before", [OWN, OTHERS])
-async def test_an_alteration_is_whole_also_where_a_creation_is_open(gateways, before, new, dies):
-    """What a gateway writes at once, other gateways may see in part."""
+async def test_an_alteration_is_complete_while_a_creation_is_open(gateways, before, new, dies):
+    """Other gateways may read only a part of the records that a gateway appends together."""
     topic_id = await left_open(gateways)
     if before == OTHERS:
         await alter_and_die(gateways, OTHERS, 1)
@@ -566,7 +568,7 @@ async def alter_and_die(gateways: Gateways, new: Mapping[str, str], dies: int) -
     gateways.kept.logs.remove(two._follower._log)
 
 
-async def test_what_the_creator_of_a_deleted_topic_left_is_not_for_the_next_one(gateways):
+async def test_an_open_creation_of_a_deleted_topic_does_not_affect_the_next_topic(gateways):
     await left_open(gateways)
     two = await gateways.start("two")
 
@@ -579,7 +581,9 @@ async def test_what_the_creator_of_a_deleted_topic_left_is_not_for_the_next_one(
     assert dict(two.of("orders", again)) == {}
 
 
-async def test_of_two_who_create_a_topic_the_one_that_did_has_its_settings_kept(gateways):
+async def test_of_two_concurrent_creations_the_settings_of_the_successful_creation_are_stored(
+    gateways,
+):
     first_gateway, two = await gateways.start("one"), await gateways.start("two")
     first = await first_gateway.begin("orders", OWN)
     second = await two.begin("orders", OTHERS)
@@ -613,7 +617,7 @@ async def test_of_two_who_create_a_topic_the_one_that_did_has_its_settings_kept(
         ("two", ABANDONED_AFTER_S + 1, True, True),
     ],
 )
-async def test_when_a_creation_is_taken_to_have_been_left_behind(
+async def test_a_creation_counts_as_abandoned_after_a_time(
     gateways, who, after_s, starting, is_settled
 ):
     await crash(gateways, CRASHES["after the cluster has created it"])
@@ -626,7 +630,7 @@ async def test_when_a_creation_is_taken_to_have_been_left_behind(
     assert dict(now.of("orders", gateways.cluster.ids["orders"])) == OWN
 
 
-async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways):
+async def test_a_creation_in_progress_is_never_settled(gateways):
     gateway = await gateways.start()
     creation = await gateway.begin("orders", OWN)
     gateways.later(ABANDONED_AFTER_S + LEFT_AFTER_S)
@@ -642,7 +646,7 @@ async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways)
     assert gateway.index.creation(creation) is None
 
 
-async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways):
+async def test_settings_of_missing_topics_are_deleted_after_a_time(gateways):
     gateway = await gateways.start()
     gone = await gateways.create(gateway, "gone", OWN)
     recreated = await gateways.create(gateway, "anew", OWN)
@@ -660,7 +664,7 @@ async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways)
     assert gateway.index.topics().keys() == {stays}
 
 
-async def test_topics_that_the_cluster_does_not_return_stay(gateways):
+async def test_settings_of_topics_without_a_response_of_the_cluster_stay(gateways):
     await crash(gateways, CRASHES["after the cluster has created it"])
     gateway = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
@@ -674,8 +678,8 @@ async def test_topics_that_the_cluster_does_not_return_stay(gateways):
 
 
 @pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda value: value[:40])
-async def test_a_creation_of_a_later_version_is_not_settled_into_nothing(gateways, value):
-    """A gateway of a later version died: an older one must not let its topic pass unjudged."""
+async def test_a_creation_record_of_a_later_version_is_not_settled(gateways, value):
+    """A gateway of a later version died: an older gateway must not let its topic pass unjudged."""
     gateways.kept.append(creation_key(uuid4()).encode(), value)
     topic_id = gateways.cluster.create("orders")
     gateway = await gateways.start()
@@ -701,9 +705,7 @@ async def test_no_request_names_a_topic_without_a_name(gateways, starting):
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")])
-async def test_of_a_record_that_cannot_be_understood_it_is_said_that_its_topic_has_changed(
-    gateways, value
-):
+async def test_an_unreadable_record_reports_a_change_of_its_topic(gateways, value):
     first, topic_id = await gateways.start(), gateways.cluster.create("orders")
     await first.put("orders", topic_id, OWN)
     gateways.later(5)
@@ -716,14 +718,14 @@ async def test_of_a_record_that_cannot_be_understood_it_is_said_that_its_topic_h
 
 
 @pytest.mark.parametrize("value", WITHOUT_A_NAME)
-async def test_a_record_without_a_name_is_said_to_have_changed_some_topic(gateways, value):
+async def test_a_record_without_a_name_reports_a_change_of_an_unknown_topic(gateways, value):
     gateway = await gateways.start()
     gateways.kept.append(topic_key(uuid4()).encode(), value)
     await gateway.read_to_end()
     assert gateways.changes == [""]
 
 
-async def test_a_record_that_cannot_be_understood_does_not_hold_up_those_behind_it(gateways):
+async def test_an_unreadable_record_does_not_block_later_records(gateways):
     first, topic_id = await gateways.start(), gateways.cluster.create("orders")
 
     for value in [*WITHOUT_A_NAME, *with_a_name("orders")]:

@@ -25,7 +25,7 @@ BROKEN = failed("a.P", "a secret path")
 
 
 class Worker:
-    """Answers each request with a verdict."""
+    """Returns a verdict for each request."""
 
     needs_context, pids = True, [7]
 
@@ -129,7 +129,7 @@ async def test_a_request_that_no_worker_judged_counts_as_not_observed(is_observe
     assert counts.judged == ([] if is_observed else [(CREATE, worker.verdict)])
 
 
-def test_so_many_requests_are_judged_in_the_background():
+def test_requests_that_are_judged_in_the_background_are_limited():
     counts = Counts()
     made, _ = policies("create", counts=counts)
     assert all(made.begin_observing(CREATE) for _ in range(100))

@@ -1,4 +1,4 @@
-"""The file of the audit trail: whole lines, in any trouble."""
+"""The file of the audit trail has whole lines, whatever fails."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def test_lines_are_appended_in_order(opened):
     assert settled.records == records
 
 
-def test_a_new_file_is_not_for_everybody(opened):
+def test_a_new_file_is_not_readable_by_others(opened):
     before = os.umask(0)
     try:
         _, _, path = opened()
@@ -57,7 +57,7 @@ def test_a_new_file_is_not_for_everybody(opened):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_torn_line_of_before_is_ended(opened):
+def test_an_incomplete_line_of_an_earlier_process_is_ended(opened):
     file, _, path = opened()
     path.write_bytes(b'{"a":1}\n{"b"')
     file, _, _ = opened()
@@ -68,7 +68,7 @@ def test_a_torn_line_of_before_is_ended(opened):
 
 
 @pytest.mark.parametrize("how", ["rename", "remove"])
-def test_a_file_that_is_gone_is_opened_anew(opened, how):
+def test_a_file_that_was_removed_is_created_again(opened, how):
     file, _, path = opened()
     file.take([b"one"])
     file.work()
@@ -92,7 +92,7 @@ def test_reopening_creates_the_file_at_once(opened):
 
 
 class FullDisk:
-    """A disk that takes so many bytes, and then none until there is room again."""
+    """A disk with room for so many bytes, until more room is made."""
 
     def __init__(self, monkeypatch, room):
         self.room = room
@@ -110,7 +110,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", range(12))
-def test_a_full_disk_tears_no_line(opened, monkeypatch, room):
+def test_a_full_disk_leaves_no_incomplete_line(opened, monkeypatch, room):
     file, settled, path = opened()
     disk = FullDisk(monkeypatch, room)
     file.take([b"one", b"two", b"three"])
@@ -125,7 +125,7 @@ def test_a_full_disk_tears_no_line(opened, monkeypatch, room):
     assert settled.records == [b"one", b"two", b"three", b"four"]
 
 
-def test_a_line_that_was_begun_is_whole_in_the_next_file(opened, monkeypatch):
+def test_an_incomplete_line_is_written_whole_to_the_next_file(opened, monkeypatch):
     file, _, path = opened()
     disk = FullDisk(monkeypatch, 6)
     file.take([b"one", b"two"])
@@ -138,7 +138,7 @@ def test_a_line_that_was_begun_is_whole_in_the_next_file(opened, monkeypatch):
     assert path.read_bytes() == b"two\n"
 
 
-def test_it_waits_before_it_tries_again(opened, monkeypatch):
+def test_a_failed_write_is_retried_after_a_pause(opened, monkeypatch):
     file, settled, _ = opened()
     disk = FullDisk(monkeypatch, 0)
     monkeypatch.setattr(audit_file, "_RETRY_S", 1000.0)
@@ -150,7 +150,7 @@ def test_it_waits_before_it_tries_again(opened, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["folder", "missing folder", "pipe"])
-def test_what_is_no_file_is_an_error_of_the_configuration(tmp_path, what):
+def test_a_path_that_is_not_a_file_is_a_configuration_error(tmp_path, what):
     path = tmp_path / "audit"
     if what == "folder":
         path.mkdir()
@@ -163,7 +163,7 @@ def test_what_is_no_file_is_an_error_of_the_configuration(tmp_path, what):
 
 
 class NoFolder:
-    """A folder in which no file can be made, until it allows it."""
+    """A folder in which no file can be created, until the test allows it."""
 
     def __init__(self, monkeypatch):
         self.allows = False
@@ -178,7 +178,7 @@ class NoFolder:
         monkeypatch.setattr(audit_file, "_RETRY_S", 0.0)
 
 
-def test_a_file_that_gets_its_name_back_is_written_again(opened, monkeypatch):
+def test_a_file_that_is_renamed_back_is_written_again(opened, monkeypatch):
     file, settled, path = opened()
     folder = NoFolder(monkeypatch)
     path.rename(path.with_suffix(".1"))
@@ -192,7 +192,7 @@ def test_a_file_that_gets_its_name_back_is_written_again(opened, monkeypatch):
     assert path.read_bytes() == b"one\n"
 
 
-def test_a_file_system_that_fails_to_close_takes_no_other_file_with_it(opened, monkeypatch):
+def test_an_error_while_closing_a_file_affects_no_other_file(opened, monkeypatch):
     file, settled, path = opened()
     monkeypatch.setattr(audit_file, "_RETRY_S", 0.0)
     close, closed = os.close, []

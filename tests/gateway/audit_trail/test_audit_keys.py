@@ -1,4 +1,4 @@
-"""Which keys of the audit trail fit together."""
+"""The valid combinations of keys of the audit trail."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def configuration(folder, **keys):
         ({"audit.topic": "__penstock_places"}, "the topic of redrive.places.topic"),
     ],
 )
-def test_keys_that_do_not_fit(tmp_path, keys, why):
+def test_keys_that_cannot_be_combined_are_an_error(tmp_path, keys, why):
     with pytest.raises(ConfigurationError, match=rf"penstock\.properties: audit\.topic.*{why}"):
         check_audit_keys(configuration(tmp_path, **keys))
 
@@ -36,5 +36,5 @@ def test_keys_that_do_not_fit(tmp_path, keys, why):
     "keys",
     [{}, {"audit.topic": "__penstock_audit"}, {"audit.file": "x.jsonl"}, {"audit.topic": ""}],
 )
-def test_keys_that_fit(tmp_path, keys):
+def test_keys_that_can_be_combined_are_accepted(tmp_path, keys):
     check_audit_keys(configuration(tmp_path, **keys))

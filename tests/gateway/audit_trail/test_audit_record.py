@@ -1,4 +1,4 @@
-"""Records of the audit trail: everything that the schema says, nothing of what a client sent."""
+"""Records of the audit trail have every field of the schema, and no bytes that a client sent."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def record(given):
     return checked(line)
 
 
-def test_a_batch_with_records_to_blame():
+def test_a_batch_with_refused_records():
     errors = [RecordError(n, f"no {n}", "a.V") for n in range(2, 12)]
     given = Refused("orders", 3, "shop", refused_records(errors), principal="User:alice",
                     address="10.0.0.7", records=20)  # fmt: skip
@@ -107,7 +107,7 @@ def test_texts_are_cut_and_stay_one_line(text):
     assert len(line) < 40_000
 
 
-def test_what_was_not_judged_says_whom_it_was_for():
+def test_a_record_that_was_not_judged_names_its_policy():
     found = record(Refused("t", 0, "c", not_judged("a.V, a.W", "too many wait")))
 
     assert (found["outcome"], found["code"], found["policy"]) == ("failed", 7, "a.V, a.W")

@@ -1,4 +1,4 @@
-"""What becomes of records that brokers do not take; with brokers, see the integration tests."""
+"""Records that brokers do not accept; with brokers, see the integration tests."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from penstock.gateway.audit_trail.audit_topic import AuditTopic
 
 
 class Broker:
-    """What producers of the test have sent, and how it is answered."""
+    """The records that producers of the test have sent, and the results of their deliveries."""
 
     def __init__(self):
         self.producers, self.answer = [], None
@@ -59,7 +59,7 @@ def topic(broker, tmp_path):
     return made
 
 
-def test_records_are_written_when_brokers_have_them(topic):
+def test_records_are_settled_once_brokers_have_stored_them(topic):
     topic.take([b"1", b"2"])
     assert topic.settled == []
     assert topic.work() is None
@@ -75,7 +75,7 @@ def test_records_are_written_when_brokers_have_them(topic):
         KafkaError._UNKNOWN_TOPIC,
     ],
 )
-def test_what_brokers_do_not_take_is_sent_again(topic, broker, code):
+def test_records_that_brokers_do_not_accept_are_sent_again(topic, broker, code):
     broker.answer = KafkaError(code)
     topic.take([b"1", b"2"])
     assert topic.work() is not None
@@ -88,7 +88,7 @@ def test_what_brokers_do_not_take_is_sent_again(topic, broker, code):
     assert len(broker.producers) == 1
 
 
-def test_a_record_that_no_broker_will_ever_take_is_given_up(topic, broker):
+def test_a_record_that_brokers_can_never_accept_is_dropped(topic, broker):
     broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     topic.take([b"1"])
     assert topic.work() is None
@@ -96,7 +96,7 @@ def test_a_record_that_no_broker_will_ever_take_is_given_up(topic, broker):
     assert topic.warnings
 
 
-def test_a_record_that_its_client_will_never_take_is_given_up(topic, broker, monkeypatch):
+def test_a_record_that_the_producer_can_never_accept_is_dropped(topic, broker, monkeypatch):
     def too_large(self, topic, value):
         raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
 
@@ -106,7 +106,7 @@ def test_a_record_that_its_client_will_never_take_is_given_up(topic, broker, mon
     assert topic.settled == [(b"1", False)]
 
 
-def test_records_of_a_batch_that_brokers_do_not_take_are_sent_one_by_one(topic, broker):
+def test_records_of_a_rejected_batch_are_sent_one_by_one(topic, broker):
     broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     topic.take([b"1", b"2"])
     topic._producer.poll(0)
@@ -121,7 +121,7 @@ def test_records_of_a_batch_that_brokers_do_not_take_are_sent_one_by_one(topic, 
     ]
 
 
-def test_after_a_fatal_error_the_one_that_sends_one_by_one_is_replaced_too(topic, broker):
+def test_after_a_fatal_error_the_producer_for_single_records_is_replaced_too(topic, broker):
     broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     topic.take([b"1"])
     topic._producer.poll(0)
@@ -134,7 +134,7 @@ def test_after_a_fatal_error_the_one_that_sends_one_by_one_is_replaced_too(topic
     assert topic._retired == []
 
 
-def test_after_a_fatal_error_another_producer_sends_all_of_it(topic, broker):
+def test_after_a_fatal_error_another_producer_sends_all_records(topic, broker):
     broker.answer = KafkaError(KafkaError._FATAL)
     topic.take([b"1", b"2", b"3"])
     assert topic.work() is not None
@@ -146,7 +146,7 @@ def test_after_a_fatal_error_another_producer_sends_all_of_it(topic, broker):
     assert topic._retired == []
 
 
-def test_what_is_not_delivered_at_the_end_is_not_settled(topic, broker):
+def test_records_that_are_not_delivered_at_the_end_are_not_settled(topic, broker):
     broker.answer = KafkaError(KafkaError._PURGE_QUEUE)
     topic.take([b"1"])
     topic.close()

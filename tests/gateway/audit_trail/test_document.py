@@ -1,4 +1,4 @@
-"""The example of a record and its schema for Spark are those of the published schema."""
+"""The documented record and the schema for Spark agree with the published schema."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tests.audit_records import SCHEMA, checked
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_example_is_a_record():
+def test_the_documented_record_fits_the_schema():
     (example,) = re.findall(r"```json\n(.*?)```", (DOCS / "monitoring.md").read_text(), re.DOTALL)
     record = json.loads(example.replace("0b9f…", "0" * 32))
     checked(json.dumps(record))

@@ -13,11 +13,11 @@ async def test_the_file_is_relative_to_the_configuration(tmp_path):
     assert (tmp_path / "audit.jsonl").exists()
 
 
-async def test_without_keys_there_is_none(tmp_path):
+async def test_without_keys_there_is_no_audit_trail(tmp_path):
     assert await open_audit_trail(configuration(tmp_path), "g") is None
 
 
-async def test_a_folder_that_is_not_there(tmp_path):
+async def test_a_missing_folder_is_an_error(tmp_path):
     given = configuration(tmp_path, **{"audit.file": "not/there.jsonl"})
     with pytest.raises(ConfigurationError, match=r"audit\.file: .*not/there\.jsonl: No such"):
         await open_audit_trail(given, "g")

@@ -1,4 +1,4 @@
-"""The queue of the audit trail: bounded, nothing waits for it, and what is left out is told."""
+"""The queue of the audit trail: bounded, never waited for, and records left out are logged."""
 
 import threading
 
@@ -15,7 +15,7 @@ NO = Refused("orders", 0, "shop", refused(44, "no", "a.V"), address="10.0.0.7", 
 
 
 class Sink:
-    """Writes to a list while it is allowed to."""
+    """Writes to a list while the test allows it."""
 
     name = "a list"
 
@@ -73,7 +73,7 @@ def test_every_refusal_is_written_once_in_order(sink):
     assert sink.is_closed
 
 
-def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
+def test_refusals_beyond_the_bound_are_left_out_counted_and_logged(sink):
     sink.allowed.clear()
     with structlog.testing.capture_logs() as logs:
         trail = AuditTrail(sink, "g", held_max_bytes=20 * RECORD_BYTES)
@@ -97,7 +97,7 @@ def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
     assert events.count("the audit trail is written again") == 1
 
 
-def test_a_gap_is_seen_by_its_numbers(sink):
+def test_numbers_of_refusals_show_a_gap(sink):
     sink.allowed.clear()
     trail = AuditTrail(sink, "g", held_max_bytes=1)
     trail.put(NO)
@@ -113,7 +113,7 @@ def test_a_gap_is_seen_by_its_numbers(sink):
     assert (trail.written, trail.left_out) == (2, 2)
 
 
-def test_the_end_does_not_wait_for_what_cannot_be_written(sink):
+def test_close_does_not_wait_for_refusals_that_cannot_be_written(sink):
     sink.allowed.clear()
     with structlog.testing.capture_logs() as logs:
         trail = AuditTrail(sink, "g")
@@ -127,7 +127,7 @@ def test_the_end_does_not_wait_for_what_cannot_be_written(sink):
     assert next(log["count"] for log in logs if "count" in log) == 7
 
 
-def test_an_error_in_the_thread_does_not_end_it(sink, monkeypatch):
+def test_an_error_does_not_end_the_thread(sink, monkeypatch):
     monkeypatch.setattr(trails, "_RETRY_S", 0.001)
     sink.error = RuntimeError("not expected")
     with structlog.testing.capture_logs() as logs:
@@ -150,7 +150,7 @@ def test_a_refusal_that_cannot_be_encoded_is_left_out(sink):
     assert logs[0]["event"] == "a refusal cannot be written to the audit trail"
 
 
-def test_a_file_that_was_renamed_is_looked_for_at_once(sink):
+def test_reopen_reaches_the_sink_at_once(sink):
     trail = AuditTrail(sink, "g")
     trail.reopen()
     assert sink.reopened.wait(60)

@@ -1,4 +1,4 @@
-"""The files that browsers get: nothing inline, nothing from elsewhere."""
+"""The files that browsers load: no inline code, and no other hosts."""
 
 import re
 from importlib.resources import files
@@ -11,7 +11,7 @@ NAMES = [assets.PAGE, assets.LOGIN, *assets.PUBLIC]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_there(name):
+def test_a_file_is_served(name):
     answer = assets.asset(name)
     assert answer.status == 200
     assert len(answer.body) < 32_000
@@ -20,26 +20,26 @@ def test_it_is_there(name):
     }  # fmt: skip
 
 
-def test_none_is_forgotten():
+def test_every_file_of_the_page_is_tested():
     folder = files("penstock.gateway.console") / "page"
     assert {file.name for file in folder.iterdir()} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_other_host_is_asked(name):
+def test_files_request_no_other_host(name):
     addresses = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", assets.asset(name).body.decode())
     assert set(addresses) <= {"http://www.w3.org"}
 
 
 @pytest.mark.parametrize("name", [assets.PAGE, assets.LOGIN])
-def test_nothing_is_inline(name):
+def test_pages_have_no_inline_code_or_style(name):
     text = assets.asset(name).body.decode()
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".js")])
-def test_no_text_becomes_html(name):
+def test_scripts_never_insert_text_as_html(name):
     text = assets.asset(name).body.decode()
     assert not re.search(
         r"(innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|eval\(|new Function",
@@ -47,6 +47,6 @@ def test_no_text_becomes_html(name):
     )
 
 
-def test_a_wrong_token_is_said_to_be():
+def test_the_login_page_reports_a_wrong_token():
     assert b"This is not the token" in assets.login(was_wrong=True).body
     assert b"This is not the token" not in assets.login().body

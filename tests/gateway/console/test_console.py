@@ -1,4 +1,4 @@
-"""What the console's requests are answered with, on a gateway that is made up."""
+"""Responses to the requests of the console, from a simulated gateway."""
 
 import asyncio
 import json
@@ -182,7 +182,7 @@ async def test_an_event_is_bounded(console):
     assert data["rows"][-1]["message"] == "no 199"
 
 
-async def test_as_many_watch_as_may(console):
+async def test_the_number_of_event_streams_is_limited(console):
     streams = []
     while isinstance(answer := await fetch(console, "/api/events"), EventStream):
         await anext(answer.parts)
@@ -193,7 +193,7 @@ async def test_as_many_watch_as_may(console):
     assert isinstance(await fetch(console, "/api/events"), EventStream)
 
 
-async def test_an_error_ends_nothing(console, monkeypatch):
+async def test_an_error_does_not_end_sampling(console, monkeypatch):
     monkeypatch.setattr(module, "EVERY_S", 0.001)
     monkeypatch.setattr(module, "_AFTER_ERROR_S", 0.001)
     failed = asyncio.Event()
@@ -239,8 +239,8 @@ async def test_logging_in(console):
     assert (await fetch(console, "/", access, cookie=cookie)).status == 401
 
 
-async def test_wrong_tokens_leave_connections_to_others(console):
-    """Each takes one of the listener's for a second, which probes need."""
+async def test_requests_with_wrong_tokens_leave_connections_to_others(console):
+    """Each occupies a connection of the listener for a second, and probes need connections."""
     access = Access("secret", without_token=["/", "/login"])
     login = console.posts(access)["/login"]
     console._wrong_login_s = 60.0
@@ -264,7 +264,7 @@ async def test_without_a_token_there_is_no_login(console):
     assert b'action="logout" hidden' in page.body
 
 
-async def test_each_answer_is_of_its_own_page_only(console):
+async def test_each_response_is_for_the_requested_page_only(console):
     for path, handler in console.paths(Access(None)).items():
         answer = await handler(request(path))
         if isinstance(answer, HttpResponse):

@@ -1,4 +1,4 @@
-"""Rates and latencies of some seconds."""
+"""Rates and latencies over a few seconds."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_quantile_is_estimated_within_its_bucket(counts, share, expected):
     assert quantile(counts, share) == (expected if expected is None else pytest.approx(expected))
 
 
-def test_rates_are_of_the_time_between():
+def test_rates_are_over_the_time_between_samples():
     after = NOTHING._replace(requests=20, records={"accepted": 50, "refused": 5}, client_bytes=1000,
                              produce=buckets(b3=20))  # fmt: skip
     found = figures_between(NOTHING, after, seconds=10, at=7.0)
@@ -49,5 +49,5 @@ def test_rates_are_of_the_time_between():
     assert figures_between(after, later, seconds=5, at=12.0).produce.p99 is None
 
 
-def test_no_time_has_passed():
+def test_without_elapsed_time_rates_are_zero():
     assert figures_between(NOTHING, NOTHING, seconds=0, at=0.0).requests == 0

@@ -16,7 +16,7 @@ def sampled(history, seconds, a_second=1):
     return points
 
 
-def test_a_point_every_ten_seconds():
+def test_the_history_has_a_point_for_every_ten_seconds():
     history = FigureHistory(NOTHING, 0.0, 1000.0)
     points = sampled(history, 3 * POINT_S + 5, a_second=7)
 
@@ -25,7 +25,7 @@ def test_a_point_every_ten_seconds():
     assert json.loads(history.as_text())["points"] == [point.as_json() for point in points]
 
 
-def test_no_more_than_an_hour():
+def test_the_history_is_limited_to_an_hour():
     history = FigureHistory(NOTHING, 0.0, 1000.0)
     sampled(history, (POINTS_MAX + 5) * POINT_S)
 
@@ -34,7 +34,7 @@ def test_no_more_than_an_hour():
     assert found["points"][0]["at"] == 1000 + 6 * POINT_S
 
 
-def test_now_is_the_last_ten_seconds():
+def test_the_current_point_is_over_the_last_ten_seconds():
     history = FigureHistory(NOTHING, 0.0, 1000.0)
     assert history.now.requests == 0
     sampled(history, 4, a_second=7)

@@ -1,4 +1,4 @@
-"""Rows of refusals stay bounded, whatever clients choose."""
+"""The table of recent refusals stays bounded, whatever clients send."""
 
 import pytest
 
@@ -35,13 +35,13 @@ def refusal(message="no", topic="orders", client="app", policy="a.V", *, observe
     return Refused(topic, 3, client, verdict, is_observed=observed, **{"records": 5, **more})
 
 
-def test_records_in_quarantine_say_where_they_are(recent):
+def test_rows_of_quarantined_records_have_their_dead_letter_topic(recent):
     recent.put(refusal(dead_letter_topic="orders.\u202edead"))
     (row,) = recent.rows()
     assert row.as_json()["dead_letter_topic"] == "orders.\ufffddead"
 
 
-def test_the_same_reason_is_one_row(recent, clock):
+def test_refusals_with_the_same_reason_share_a_row(recent, clock):
     recent.put(refusal(address="10.0.0.1"))
     clock.at = 1003
     recent.put(refusal(address="10.0.0.2"))
@@ -77,7 +77,7 @@ def test_another_reason_is_another_row(recent, other):
     assert [row.count for row in recent.look()] == [1, 1]
 
 
-def test_the_reason_of_records_is_that_of_the_first(recent):
+def test_the_reason_of_a_batch_is_that_of_its_first_record(recent):
     errors = [RecordError(4, "too low", "a.V"), RecordError(5, "too high", "a.V")]
     recent.put(Refused("t", 0, None, refused_records(errors)))
 
@@ -85,7 +85,7 @@ def test_the_reason_of_records_is_that_of_the_first(recent):
     assert (row.message, row.client_id) == ("too low", None)
 
 
-def test_those_that_were_seen_last_come_first(recent):
+def test_rows_are_sorted_by_the_latest_refusal(recent):
     for topic in "abc":
         recent.put(refusal(topic=topic))
     recent.look()
@@ -95,13 +95,13 @@ def test_those_that_were_seen_last_come_first(recent):
     assert [row.topic for row in recent.rows()] == ["a", "c", "b"]
 
 
-def test_nothing_changed(recent):
+def test_without_new_refusals_there_are_no_changes(recent):
     recent.put(refusal())
     assert recent.look()
     assert not recent.look()
 
 
-def test_a_flood_of_reasons_makes_some_rows_and_counts_the_others(recent):
+def test_a_flood_of_reasons_fills_the_rows_and_counts_the_rest(recent):
     for number in range(10_000):
         recent.put(refusal(f"amount {number}"))
 
@@ -111,7 +111,7 @@ def test_a_flood_of_reasons_makes_some_rows_and_counts_the_others(recent):
     assert [row.count for row in recent.look()][:3] == [1, 2, 1]
 
 
-def test_a_new_reason_takes_the_row_of_the_one_that_was_not_seen_for_longest(recent):
+def test_a_new_reason_replaces_the_least_recently_seen_reason(recent):
     for number in range(ROWS_MAX):
         recent.put(refusal(str(number)))
         recent.look()
@@ -125,7 +125,7 @@ def test_a_new_reason_takes_the_row_of_the_one_that_was_not_seen_for_longest(rec
     assert "1" not in texts
 
 
-def test_no_row_is_free_while_all_are_seen(recent):
+def test_recently_seen_rows_are_not_replaced(recent):
     for number in range(ROWS_MAX):
         recent.put(refusal(str(number)))
         recent.look()
@@ -137,13 +137,13 @@ def test_no_row_is_free_while_all_are_seen(recent):
     assert recent.others == 1
 
 
-def test_texts_are_bounded_and_do_nothing():
+def test_texts_are_bounded_and_escaped():
     assert shown("x" * 1000) == "x" * (TEXT_MAX - 3) + "..."
     assert shown("a\x1b[2J\u202eb\nc") == "a\ufffd[2J\ufffdb c"
     assert shown("<script>alert(1)</script>") == "<script>alert(1)</script>"
 
 
-def test_what_a_row_keeps_is_small(recent):
+def test_the_memory_of_a_row_is_small(recent):
     errors = [RecordError(number, "x" * 1000, "a.V") for number in range(500)]
     verdict = refused_records(errors)
     recent.put(Refused("t", 0, None, verdict))
@@ -154,8 +154,8 @@ def test_what_a_row_keeps_is_small(recent):
     assert not [referrer for referrer in gc.get_referrers(verdict) if isinstance(referrer, Refused)]
 
 
-def test_what_clients_choose_is_not_kept_whole(recent):
-    """A client id, and the topic that is to be created, may have 32,767 bytes each."""
+def test_texts_that_clients_choose_are_truncated(recent):
+    """A client id, and the name of a topic to be created, may have 32,767 bytes each."""
     long = "x" * 30_000
     recent.put(Refused(long, None, long, refused(44, "no", "a.V"), principal=long))
     recent.put(Refused(long, None, long, refused(44, "no", "a.V"), principal=long))

@@ -1,4 +1,4 @@
-"""Those who watch, and those who read too slowly."""
+"""Subscribers of events, also those that read too slowly."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ async def snapshot():
 
 
 def events(data):
-    """Return what a browser makes of a stream."""
+    """Return the events that a browser reads from a stream."""
     found = []
     for block in data.decode().split("\n\n"):
         fields = dict(
@@ -29,7 +29,7 @@ def events(data):
     return found
 
 
-async def test_the_first_event_is_what_is_so():
+async def test_the_first_event_is_the_current_state():
     subscribers = Subscribers()
     parts = subscribers.subscribe(snapshot, lambda: True)
     assert not subscribers
@@ -47,7 +47,7 @@ async def test_the_first_event_is_what_is_so():
     assert not subscribers
 
 
-async def test_what_happens_during_the_snapshot_is_not_lost():
+async def test_events_during_the_snapshot_are_not_lost():
     subscribers = Subscribers()
 
     async def slow():
@@ -59,7 +59,7 @@ async def test_what_happens_during_the_snapshot_is_not_lost():
     assert events(await anext(parts)) == [("refusals", 1)]
 
 
-async def test_a_slow_one_loses_the_oldest_and_is_told_how_many():
+async def test_a_slow_subscriber_loses_the_oldest_events_and_gets_their_count():
     subscribers = Subscribers()
     slow, fast = (subscribers.subscribe(snapshot, lambda: True) for _ in range(2))
     await anext(slow)
@@ -75,14 +75,14 @@ async def test_a_slow_one_loses_the_oldest_and_is_told_how_many():
     assert events(await anext(slow)) == [("n", 99)]
 
 
-async def test_a_heartbeat_is_no_event(monkeypatch):
+async def test_a_heartbeat_is_a_comment(monkeypatch):
     monkeypatch.setattr(module, "HEARTBEAT_S", 0.0)
     parts = Subscribers().subscribe(snapshot, lambda: True)
     await anext(parts)
     assert await anext(parts) == b": \n\n"
 
 
-async def test_one_who_may_not_watch_any_more_is_ended(monkeypatch):
+async def test_the_stream_of_a_subscriber_whose_session_has_ended_is_closed(monkeypatch):
     monkeypatch.setattr(module, "HEARTBEAT_S", 0.0)
     subscribers, allowed = Subscribers(), [True, False]
     parts = subscribers.subscribe(snapshot, lambda: allowed.pop(0))
@@ -90,7 +90,7 @@ async def test_one_who_may_not_watch_any_more_is_ended(monkeypatch):
     assert not subscribers
 
 
-async def test_there_is_room_for_some():
+async def test_the_number_of_subscribers_is_limited():
     subscribers = Subscribers()
     parts = [subscribers.subscribe(snapshot, lambda: True) for _ in range(SUBSCRIBERS_MAX)]
     await asyncio.gather(*map(anext, parts))
@@ -99,11 +99,11 @@ async def test_there_is_room_for_some():
     assert not subscribers.is_full
 
 
-async def test_nothing_is_encoded_for_nobody():
+async def test_events_are_not_encoded_without_subscribers():
     Subscribers().publish("n", object())
 
 
-async def test_what_waits_for_a_slow_one_is_bounded_in_bytes():
+async def test_the_queue_of_a_slow_subscriber_is_bounded_in_bytes():
     subscriber = Subscriber()
     for _ in range(QUEUE_MAX):
         subscriber.put(bytes(QUEUE_MAX_BYTES // 4))

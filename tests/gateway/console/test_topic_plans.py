@@ -1,4 +1,4 @@
-"""The policies of topics, and where their settings come from."""
+"""The policies of topics, and the origin of their settings."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ def planned(tmp_path):
     return make
 
 
-async def test_each_setting_says_where_it_comes_from(planned):
+async def test_each_setting_has_its_origin(planned):
     configs = Configs(orders={"penstock.mode": "observe", "records.policy.enabled": "true"})
     plans, _, _ = planned(Cluster("pii-x", "orders", "plain"), configs)
     found = json.loads(await plans.read())
@@ -121,7 +121,7 @@ async def test_each_setting_says_where_it_comes_from(planned):
     ]
 
 
-async def test_settings_that_cannot_be_read_are_said_to_be(planned):
+async def test_settings_that_cannot_be_read_are_reported(planned):
     plans, _, _ = planned(Cluster("orders"), Configs(orders=None))
     (topic,) = json.loads(await plans.read())["topics"]
     assert topic["unusable"] == "cannot be understood"
@@ -134,14 +134,14 @@ async def test_topics_without_policy_are_counted(planned):
     assert (found["topics"], found["topics_without_policy"]) == ([], 3)
 
 
-async def test_a_cluster_that_does_not_answer(planned):
+async def test_a_cluster_that_does_not_respond_is_reported(planned):
     plans, _, _ = planned(Cluster(None), Configs())
     found = json.loads(await plans.read())
     assert found["topics_not_known"] == "the topics cannot be listed"
     assert found["patterns"]
 
 
-async def test_they_are_made_anew_now_and_then(planned):
+async def test_plans_are_refreshed_periodically(planned):
     plans, clock, gateway = planned(Cluster("orders"), Configs())
     await asyncio.gather(*(plans.read() for _ in range(50)))
     assert gateway.cluster.requests == 1
@@ -153,7 +153,7 @@ async def test_they_are_made_anew_now_and_then(planned):
     assert gateway.cluster.requests == 3
 
 
-async def test_before_policies_are_loaded_there_are_none(planned):
+async def test_before_policies_are_loaded_there_are_no_plans(planned):
     plans, _, gateway = planned(Cluster("orders"), Configs())
     gateway.is_loaded = False
     assert await plans.read() == "{}"
@@ -161,7 +161,7 @@ async def test_before_policies_are_loaded_there_are_none(planned):
     assert json.loads(await plans.read())["topics"]
 
 
-async def test_many_topics_are_bounded_and_give_way_to_others(planned):
+async def test_many_topics_are_bounded_and_processed_in_slices(planned):
     plans, _, _ = planned(
         Cluster(*(f"t{number:05}" for number in range(TOPICS_MAX + 500))), Configs()
     )
@@ -181,13 +181,13 @@ async def test_many_topics_are_bounded_and_give_way_to_others(planned):
     assert turns > TOPICS_MAX / 20
 
 
-async def test_names_do_nothing(planned):
+async def test_names_of_topics_are_escaped(planned):
     plans, _, _ = planned(Cluster("a\x1b[2J"), Configs())
     assert json.loads(await plans.read())["topics"][0]["topic"] == "a\ufffd[2J"
 
 
-async def test_what_is_set_on_a_topic_is_bounded_and_does_nothing(planned):
-    """Whoever may alter a topic's configs chooses it."""
+async def test_topic_settings_are_bounded_and_escaped(planned):
+    """Any client with the right to alter a topic's configs chooses their text."""
     own = {
         "records.policy.enabled": "true",
         "records.policy.class.name": "a.\u202e" + "x" * 100_000,
@@ -201,8 +201,8 @@ async def test_what_is_set_on_a_topic_is_bounded_and_does_nothing(planned):
     assert found["topics"][0]["unusable"].startswith("records.policy.class.name: a.\ufffdxx")
 
 
-async def test_no_text_is_written_in_one_go(planned, monkeypatch):
-    """A megabyte of JSON would keep the event loop for tens of milliseconds."""
+async def test_long_texts_are_encoded_in_slices(planned, monkeypatch):
+    """Encoding a megabyte of JSON at once would block the event loop for tens of milliseconds."""
     sizes = []
 
     def as_text(data):

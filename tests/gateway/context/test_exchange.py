@@ -1,4 +1,4 @@
-"""Where a request stands: only transitions of the table are taken."""
+"""States of an exchange: only transitions of the table are taken."""
 
 import itertools
 
@@ -38,19 +38,19 @@ def test_every_state_can_be_reached_and_left():
 
 
 @pytest.mark.parametrize("state", set(ExchangeState) - FINAL)
-def test_whatever_has_no_response_can_be_abandoned(state):
+def test_every_exchange_without_a_response_can_be_abandoned(state):
     exchange = streamed(state)
     exchange.cancel()
     assert exchange.state is ExchangeState.CANCELLED
 
 
-def test_what_is_answered_stays_so():
+def test_an_exchange_with_a_response_stays_in_its_state():
     exchange = streamed(ExchangeState.COMPLETED)
     exchange.cancel()
     assert exchange.state is ExchangeState.COMPLETED
 
 
-def test_pieces_wait_until_they_are_sent():
+def test_pieces_of_a_response_wait_until_they_are_sent():
     exchange = streamed()
     exchange.pieces += [b"some", b"bytes"]
     assert exchange.waiting_bytes == 9
@@ -58,7 +58,7 @@ def test_pieces_wait_until_they_are_sent():
     assert exchange.waiting_bytes == 0
 
 
-def test_a_response_that_is_known_keeps_the_request_from_the_broker():
+def test_a_request_whose_response_is_known_is_not_forwarded():
     exchange = streamed()
     exchange.response = [b"response"]
     assert exchange.outgoing() is None

@@ -1,4 +1,4 @@
-"""What handlers ask the broker about topics."""
+"""Requests of handlers to the broker about topics."""
 
 import asyncio
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from tests.wire.test_topics import response, topic
 
 
 class Broker:
-    """A connection to a broker, which has one answer."""
+    """A connection to a broker with a single response."""
 
     authentication = SimpleNamespace(principal=None)
     address = None
@@ -38,7 +38,7 @@ class Broker:
         self.held += size
 
 
-async def test_ids_of_topics_are_read_without_their_partitions(monkeypatch):
+async def test_topic_ids_are_read_without_reading_partitions(monkeypatch):
     found = response(
         topic("a", UUID(int=1), 500),
         topic("denied", UUID(int=0), 0, TOPIC_AUTHORIZATION_FAILED),

@@ -1,4 +1,4 @@
-"""Which topics are known before records come."""
+"""The topics that are known before records arrive."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -25,7 +25,7 @@ def plan(*globs):
 
 
 class Cluster:
-    """Topics, or no answer."""
+    """Topics, or no response."""
 
     def __init__(self, *names):
         self.names = names
@@ -43,7 +43,7 @@ class Cluster:
 
 
 class Own(TopicConfigs):
-    """Topics whose names begin with `own` have keys of their own."""
+    """Topics whose names begin with `own` have their own keys."""
 
     def names(self, topic):
         return topic.startswith("own")
@@ -59,31 +59,31 @@ async def found(plan, *names):
     return [topic.topic for topic in await validated_topics(plan, Own(), Cluster(*names))]
 
 
-async def test_topics_of_the_file_then_those_with_configs_then_those_that_a_glob_matches():
+async def test_the_order_is_topics_of_the_file_then_with_configs_then_matched_by_a_glob():
     names = ("a-1", "b", "own-2", "own-1", "own-nothing", "own-unreadable", "__consumer_offsets")
     assert await found(plan("orders", "a-*", "own-unr*"), *names) == [
         "orders", "own-1", "own-2", "a-1",
     ]  # fmt: skip
 
 
-async def test_what_is_set_on_a_topic_is_in_its_plan():
+async def test_settings_of_a_topic_are_in_its_plan():
     (only,) = await validated_topics(plan(), Own(), Cluster("own-1", "b"))
     assert (only.validation_policy, only.validation_setting) == ("P", "own-1")
 
 
-async def test_their_number_is_bounded():
+async def test_the_number_of_known_topics_is_bounded():
     names = [f"t{number}" for number in range(KNOWN_MAX + 10)]
     assert await found(plan("orders", "*"), *names) == ["orders", *sorted(names)[: KNOWN_MAX - 1]]
 
 
-async def test_where_the_cluster_does_not_answer_those_of_the_file_are_known():
+async def test_if_the_cluster_does_not_respond_topics_of_the_file_are_known():
     with capture_logs() as logged:
         assert await found(plan("orders", "a-*"), "away") == ["orders"]
     assert [event["event"] for event in logged] == ["the cluster's topics are not known"]
 
 
 @pytest.mark.parametrize("names", [(), ("b",)])
-async def test_there_may_be_none(names):
+async def test_there_may_be_no_known_topics(names):
     assert await found(plan("a-*"), *names) == []
 
 
@@ -91,10 +91,10 @@ async def leaders(*names, wants=lambda topic: topic.startswith("own"), most=10):
     return await leaders_of(Cluster(*names), wants, most)
 
 
-async def test_leaders_of_the_topics_that_are_wanted():
+async def test_leaders_of_the_selected_topics_are_found():
     assert await leaders("a", "own-1", "own-2") == {("own-1", 0): 7, ("own-2", 0): 7}
     assert await leaders("away") == {}
 
 
-async def test_no_more_leaders_than_are_kept():
+async def test_the_number_of_leaders_is_bounded():
     assert await leaders("own-1", "own-2", "own-3", most=2) == {("own-1", 0): 7, ("own-2", 0): 7}

@@ -15,7 +15,7 @@ BATCH = BatchToJudge(
 
 
 class Inline:
-    """An inline judge that accepts, or not."""
+    """An inline judge that accepts every batch, or none."""
 
     def __init__(self, *, accepting):
         self.accepting, self.given = accepting, []
@@ -36,7 +36,7 @@ def test_a_batch_has_one_verdict(accepting):
     assert submitted == ([] if accepting else [(BATCH, verdicts.append)])
 
 
-def test_a_batch_that_loses_records_again_is_not_accepted_as_it_is():
+def test_a_batch_whose_records_are_dropped_again_is_not_accepted_inline():
     inline, submitted, verdicts = Inline(accepting=True), [], []
     batch = BATCH._replace(dropped_before=(1,))
 
@@ -46,7 +46,7 @@ def test_a_batch_that_loses_records_again_is_not_accepted_as_it_is():
 
 
 @pytest.mark.parametrize("policies", [("v",), ()])
-def test_what_has_no_policy_only_loses_records_again(policies):
+def test_without_a_policy_records_are_only_dropped_again(policies):
     plan, chosen = TopicPlan(topic="t", validators=policies), []
 
     def choose(name):

@@ -1,4 +1,4 @@
-"""Which changes of a topic's own keys, and which reloads, change what records it loses."""
+"""Changes of topic level keys, and reloads, that change which records a topic loses."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ FILE = plan_of(VALIDATED)
 
 
 class Stored:
-    """The topic configs of a gateway, and what it is to keep of producers."""
+    """The topic configs of a gateway, and its state of producers."""
 
     def __init__(self, file, plan):
         self.now = 1.0
@@ -91,14 +91,14 @@ def stored(tmp_path):
     return lambda plan: Stored(write_configuration(tmp_path, "127.0.0.1:9092", 0, {}), plan)
 
 
-def test_a_topic_that_is_created_again_with_the_same_keys_and_loses_them(stored):
+def test_creating_a_topic_again_and_deleting_its_keys_change_its_losses(stored):
     found = stored(FILE)
     assert found.put(OLD, QUARANTINE)
     assert found.put(NEW, QUARANTINE)
     assert found.put(NEW, None)
 
 
-def test_keys_that_lose_nothing_are_no_change(stored):
+def test_keys_that_lose_no_records_are_not_a_change(stored):
     found = stored(FILE)
     assert not found.put(OLD, MARK)
     assert not found.put(NEW, MARK)
@@ -106,13 +106,13 @@ def test_keys_that_lose_nothing_are_no_change(stored):
     assert not found.doubts()
 
 
-def test_keys_that_keep_what_the_file_puts_in_quarantine_count():
+def test_keys_that_disable_the_quarantine_of_the_file_change_the_losses():
     plan = plan_of({**VALIDATED, **QUARANTINE})
     assert losses("orders", plan, [MARK]) != losses("orders", plan, [])
     assert losses("orders", plan, [MARK]) != losses("orders", plan, [MARK, MARK])
 
 
-async def test_a_key_that_named_what_a_reload_took_away(stored):
+async def test_deleting_a_key_that_named_a_removed_policy_is_in_doubt_from_the_deletion(stored):
     named = {
         "policies": "mask",
         "policies.mask.type": "penstock.policies.RedactJsonFields",
@@ -134,7 +134,7 @@ async def test_a_key_that_named_what_a_reload_took_away(stored):
     assert not found.doubts()
 
 
-async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quarantine(stored):
+async def test_a_reload_affects_topics_that_are_in_quarantine_only_by_topic_level_keys(stored):
     found = stored(FILE)
     found.put(OLD, QUARANTINE)
     found.put(NEW, MARK, "payments")
@@ -153,8 +153,8 @@ async def test_a_reload_counts_for_topics_that_only_their_own_keys_put_in_quaran
     assert found.requested == [("orders", 0), ("orders", 1)]
 
 
-async def test_a_gateway_that_shares_no_state_learns_who_leads_too(stored):
-    """A former leader may have what it sent before the change."""
+async def test_a_gateway_without_shared_state_looks_up_leaders_too(stored):
+    """A former leader may have batches that were sent before the change."""
     found = stored(FILE)
     found.gateway.producers = Producers(now=lambda: found.now)
     found.gateway.shared_producers = None
@@ -175,7 +175,7 @@ async def test_a_reload_without_losses_is_not_announced(stored):
     assert not found.doubts(), "its configs are compared: no interceptor has changed"
 
 
-async def test_thousands_of_topics_are_announced_as_every_topic_and_in_slices():
+async def test_thousands_of_topics_are_announced_in_slices_as_a_pattern_for_every_topic():
     index = TopicConfigIndex()
     for number in range(NAMES_MAX + 1):
         record = TopicConfigRecord(f"t-{number}", QUARANTINE, "g")
@@ -195,7 +195,7 @@ async def started(found, plan):
         await seeing
 
 
-async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_topics(stored):
+async def test_a_start_without_the_earlier_interceptors_is_a_change_for_their_topics(stored):
     found = stored(FILE)
     plan = plan_of({})
     await started(found, plan)
@@ -207,7 +207,7 @@ async def test_a_start_without_the_interceptors_of_before_is_a_change_for_their_
     assert not found.doubts("payments")
 
 
-async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
+async def test_a_start_fails_if_its_change_cannot_be_announced(stored):
     found = stored(FILE)
     found.failure = "not written"
     found.before = Announcement(None, 0, "", Change("1", ["orders"]))
@@ -221,7 +221,7 @@ async def test_a_start_ends_if_others_take_the_gateway_for_what_it_was(stored):
         seeing.close()
 
 
-async def test_other_interceptors_are_in_doubt_as_soon_as_they_are_known(stored):
+async def test_changed_interceptors_are_in_doubt_as_soon_as_they_are_known(stored):
     found = stored(FILE)
     for number in range(1, 4 * NAMES_MAX):
         found.put(UUID(int=number), MARK, f"topic{number}")
@@ -241,8 +241,8 @@ async def test_other_interceptors_are_in_doubt_as_soon_as_they_are_known(stored)
         await seeing
 
 
-async def test_a_start_with_the_interceptors_of_before_knows_who_leads(stored, monkeypatch):
-    """Another gateway may change its own at any time: batches then need not wait for 45 s."""
+async def test_a_start_with_unchanged_interceptors_looks_up_leaders(stored, monkeypatch):
+    """If another gateway changes its interceptors later, batches need not wait for 45 s."""
 
     class AsBefore(OpenedProducers):
         async def begin(self, *_, **__):

@@ -1,4 +1,4 @@
-"""Names and ids of topics: how long they are believed."""
+"""Names and ids of topics, and how long they are cached."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ def test_an_id_keeps_its_name_and_a_name_its_id_for_ten_seconds():
     assert names.name(ID) == "t"
 
 
-def test_until_when_a_name_is_known_is_said():
+def test_the_expiry_of_a_name_is_returned():
     now = [100.0]
     names = TopicNames(lambda: now[0])
     assert names.known_until("t") == 0
@@ -32,7 +32,7 @@ def test_until_when_a_name_is_known_is_said():
     assert names.topic_id("t") is None
 
 
-def test_a_topic_that_is_created_anew_has_another_id():
+def test_a_topic_that_is_created_again_has_another_id():
     names = TopicNames(lambda: 1.0)
     names.put("t", ID)
     names.put("t", ANOTHER)
@@ -40,7 +40,7 @@ def test_a_topic_that_is_created_anew_has_another_id():
     assert names.name(ID) == names.name(ANOTHER) == "t"
 
 
-def test_an_id_from_before_a_change_counts_for_nothing():
+def test_an_id_from_before_a_change_is_not_used():
     now = [100.0]
     names = TopicNames(lambda: now[0])
     names.put("t", ID)
@@ -48,7 +48,7 @@ def test_an_id_from_before_a_change_counts_for_nothing():
     assert names.topic_id("t", since=100.0) is None
 
 
-def test_what_is_remembered_counts_until_it_is_forgotten():
+def test_cached_names_count_as_held_memory_until_they_are_forgotten():
     names = TopicNames(lambda: 1.0)
     for number in range(10_500):
         names.put(f"topic-{number}", UUID(int=number + 1))

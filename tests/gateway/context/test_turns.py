@@ -1,4 +1,4 @@
-"""Work in slices: one in a turn, by turns."""
+"""Long work is done in slices, a slice in each turn of the event loop."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ from penstock.wire.slices import finish
 
 
 class Loop:
-    """What is called in the next turns."""
+    """The callbacks of the next turns."""
 
     def __init__(self):
         self.calls = deque()
@@ -36,7 +36,7 @@ def never(error):
     raise AssertionError(error)
 
 
-def test_one_slice_of_one_at_a_time(loop):
+def test_each_turn_runs_a_single_slice_of_alternating_work(loop):
     turns, log, done = Turns(loop.calls.append), [], []
     for name, count in (("a", 3), ("b", 2)):
         turns.begin(work(name, count, log), done.append, never)
@@ -51,7 +51,7 @@ def test_one_slice_of_one_at_a_time(loop):
     assert done == ["b", "a"]
 
 
-def test_work_that_begins_when_other_work_ends_has_one_slice_in_a_turn(loop):
+def test_work_that_begins_when_other_work_ends_runs_a_slice_in_each_turn(loop):
     turns, log, done = Turns(loop.calls.append), [], []
 
     def begin_another(name):
@@ -72,7 +72,7 @@ def test_short_work_is_done_at_once(loop):
     assert (done, loop.calls) == (["a"], deque())
 
 
-def test_what_is_cancelled_does_not_go_on(loop):
+def test_cancelled_work_does_not_continue(loop):
     turns, log = Turns(loop.calls.append), []
     first = turns.begin(work("a", 9, log), never, never)
     turns.begin(work("b", 2, log), [].append, never)
@@ -88,7 +88,7 @@ def failing(after):
     raise ValueError
 
 
-def test_errors(loop):
+def test_an_error_ends_only_its_own_work(loop):
     turns, errors, done = Turns(loop.calls.append), [], []
     with pytest.raises(ValueError):
         turns.begin(failing(0), never, never)
@@ -100,7 +100,7 @@ def test_errors(loop):
     assert done == ["a"]
 
 
-def test_as_a_coroutine():
+def test_run_returns_results_raises_errors_and_can_be_cancelled():
     async def run():
         turns = Turns(asyncio.get_running_loop().call_soon)
         results = await asyncio.gather(
@@ -120,7 +120,7 @@ def test_as_a_coroutine():
 
 @pytest.mark.parametrize("slices", [lambda: work("a", 3, []), lambda: failing(3)])
 @pytest.mark.parametrize("after", range(6))
-def test_what_ends_before_its_cancelled_task_has_its_turn_disturbs_nobody(slices, after):
+def test_work_that_ends_before_its_cancelled_task_runs_affects_no_other_work(slices, after):
     async def run():
         errors = []
         asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
@@ -136,5 +136,5 @@ def test_what_ends_before_its_cancelled_task_has_its_turn_disturbs_nobody(slices
     asyncio.run(run())
 
 
-def test_all_at_once():
+def test_finish_runs_all_slices_at_once():
     assert finish(work("a", 3, [])) == "a"

@@ -1,4 +1,4 @@
-"""Batches that are judged by JSON Schemas, and what judges them inline and natively."""
+"""Batches that are judged by JSON Schemas, and their inline and native judges."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.records.encoding import encode_batch
 
 CLASS = "penstock.policies.JsonSchema"
 SCHEMAS = ("first.json", "key=key.json,value=second.json")
-"""What a topic's `record.validation.policy` says."""
+"""Values of a topic's `record.validation.policy`."""
 _FILES = {
     "first.json": {
         "type": "object",
@@ -34,7 +34,7 @@ _POOLS = (
 
 
 def inline_judge(folder, clock=lambda: 0.0):
-    """Return what accepts batches inline, at any speed."""
+    """Return a judge that accepts batches inline, at any speed."""
     for name, schema in _FILES.items():
         (folder / name).write_text(json.dumps(schema))
     properties = {"record.validation.policy.class.name": CLASS}
@@ -48,7 +48,7 @@ def inline_judge(folder, clock=lambda: 0.0):
 
 
 def some_records(chance, most=4):
-    """Return records, of which none may be accepted, or all."""
+    """Return random records, of which none or all may be accepted."""
     ((values, keys),) = chance.choices(_POOLS, (6, 2, 2, 1))
     headers = (Header("h", b"1"),) if chance.random() < 0.2 else ()
     return [

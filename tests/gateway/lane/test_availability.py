@@ -1,4 +1,4 @@
-"""Whether connections are forwarded natively: by a variable, and what is installed."""
+"""Whether connections are forwarded natively: by a variable, and by the installed extension."""
 
 import pytest
 
@@ -17,7 +17,7 @@ class WithoutLane:
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Have an extension installed, or none, and a value of the variable."""
+    """Install an extension, or none, and set the variable."""
 
     def given(module, wanted, why_not=""):
         monkeypatch.setattr(availability, "find_native", lambda: (module, why_not))
@@ -41,7 +41,9 @@ def installed(monkeypatch):
         (WithLane, None, "native"),
     ],
 )
-def test_who_forwards(installed, module, wanted, message):
+def test_native_threads_or_python_forward_by_variable_and_extension(
+    installed, module, wanted, message
+):
     installed(module, wanted)
     assert describe_lane() == message
 
@@ -54,13 +56,13 @@ def test_who_forwards(installed, module, wanted, message):
         (None, "penstock_native is of version 9", "but penstock_native is of version 9"),
     ],
 )
-def test_what_is_required_and_missing(installed, module, why_not, message):
+def test_a_required_extension_that_is_missing_is_an_error(installed, module, why_not, message):
     installed(module, "1", why_not)
     with pytest.raises(NativeMissingError, match=message):
         find_lane()
 
 
-def test_other_values(installed):
+def test_other_values_of_the_variable_are_an_error(installed):
     installed(WithLane, "yes")
     with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
         find_lane()

@@ -1,4 +1,4 @@
-"""Compressed batches in native threads: what comes out there comes out in Python, too.
+"""Native threads decompress batches to the same bytes as Python.
 
 Bounded in `make test`; `make fuzz` for more.
 """
@@ -54,11 +54,11 @@ WAYS = [
     (3, lambda data: lz4(data, content_checksum=True)),
     (3, lambda data: lz4(data, level=9)),
 ]
-"""Codecs, and what compresses for them as some client does."""
+"""Codecs, and functions that compress as clients do."""
 
 
 def some_data(chance):
-    """Return records' bytes: like text, like noise, of one byte, or nothing."""
+    """Return random bytes of records: like text, like noise, of one byte, or empty."""
     size = chance.choice((0, 1, 20, 200, 2_000, 20_000, LIMIT - 1, LIMIT))
     kind = chance.randrange(4)
     if kind == 0:
@@ -71,7 +71,7 @@ def some_data(chance):
 
 
 def damaged(data, chance):
-    """Change, leave out or add bytes, most of them where a format has its fields."""
+    """Change, remove or insert bytes, most of them in the fields of a format."""
     data = bytearray(data)
     for _ in range(chance.randrange(1, 3)):
         at = chance.randrange(len(data) + 1)
@@ -91,7 +91,7 @@ def damaged(data, chance):
     return bytes(data)
 
 
-def test_what_comes_out_natively_comes_out_in_python(pytestconfig):
+def test_native_and_python_decompression_agree(pytestconfig):
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(2**32) if given is None else given
     print(f"--fuzz-seed={seed}")
@@ -110,7 +110,7 @@ def test_what_comes_out_natively_comes_out_in_python(pytestconfig):
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
-def test_what_clients_send_is_decompressed_up_to_the_limit(way):
+def test_compressed_data_of_clients_is_decompressed_up_to_the_limit(way):
     codec, compressed = WAYS[way]
     chance = random.Random(way)
     for _ in range(40):
@@ -124,19 +124,19 @@ def test_what_clients_send_is_decompressed_up_to_the_limit(way):
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_bomb_is_stopped_at_the_limit(codec):
+def test_a_decompression_bomb_is_stopped_at_the_limit(codec):
     data = compress(codec, memoryview(bytes(50_000_000)))
     assert native.decompressed(codec, data, LIMIT) is None
 
 
 @pytest.mark.parametrize("codec", [0, ZSTD, 5, 6, 7])
-def test_zstd_and_what_is_no_codec_are_left_to_python(codec):
+def test_zstd_and_unknown_codecs_are_left_to_python(codec):
     data = compress(ZSTD, memoryview(b"records"))
     assert native.decompressed(codec, data, LIMIT) is None
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_second_stream_behind_the_first_is_left_to_python(codec):
+def test_a_second_stream_after_the_first_is_left_to_python(codec):
     data = compress(codec, memoryview(b"records"))
     assert native.decompressed(codec, data, LIMIT) == b"records"
     assert native.decompressed(codec, data + data, LIMIT) is None

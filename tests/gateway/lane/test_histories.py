@@ -1,4 +1,4 @@
-"""Random histories of a connection that changes its owner at random: nobody can tell.
+"""Random histories of a connection that changes its owner at random, without a visible difference.
 
 The same events happen to a session alone, and to one that is given to the native relay and taken
 back at random moments. After each event both have sent the same bytes, and are closed or not; and
@@ -26,7 +26,7 @@ from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
-from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_answer
+from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_response
 from tests.gateway.test_answers import Loop, numbered
 from tests.raw import produce_request, request_frame
 from tests.wire.test_addresses import coordinators
@@ -60,7 +60,7 @@ def find_coordinators(number):
 
 
 class CountedRecords:
-    """Takes the place of a gateway's counts: those of accepted records."""
+    """Replaces a gateway's counts: counts accepted records."""
 
     def __init__(self):
         self.client_bytes = self.broker_bytes = 0
@@ -74,23 +74,23 @@ class CountedRecords:
         self.add(plan.topic, plan.policy_names, count)
 
     def refused(self, topic, data, verdict):
-        """What is refused is never decided natively."""
+        """Refused batches are never decided natively."""
 
     def add(self, topic, policies, records):
         self.records[topic, policies] = self.records.get((topic, policies), 0) + records
 
 
 class SharedProducers:
-    """What all gateways have written about producers is always read to its end."""
+    """The records of all gateways about producers are always read to the end."""
 
     topic = "state"
 
     async def read_to_end(self):
-        """Nothing has to be waited for."""
+        """Never waits."""
 
 
 class Conversation(Loop):
-    """A conversation with a topic that is judged by a schema, which may change."""
+    """A session with a topic that is judged by a schema, which may change."""
 
     schema = SCHEMAS[0]
     shared_producers = SharedProducers()
@@ -134,7 +134,7 @@ class Alone:
             session.closed()
 
     def take_back(self):
-        """It was never given away."""
+        """Does nothing: it was never given away."""
 
     def configs_change(self):
         """The settings of a topic change: it is judged by the other schema."""
@@ -142,16 +142,16 @@ class Alone:
         talk.schema = SCHEMAS[talk.schema == SCHEMAS[0]]
 
     def learn(self, key, record):
-        """The record of another gateway is read, which has dropped records of a producer."""
+        """Read the record of another gateway, which has dropped records of a producer."""
         self.talk.producers.restore(key, record, self.now)
 
     def expire(self):
-        """State of producers is forgotten: none was used for long."""
+        """Forget the state of producers, as if it was not used for long."""
         self.now += 10**6
         self.talk.producers.expire()
 
     def reload(self, judged):
-        """Other policies are in force."""
+        """Use other policies."""
         self.configs_change()
         self.talk.judged = judged
         if not self.failed and self.talk.session.policies_changed():
@@ -162,7 +162,7 @@ class Alone:
         return self.talk.counts.records
 
     def turns(self):
-        """Do what waits for a turn of the event loop, as connections do."""
+        """Run callbacks that wait for a turn of the event loop, as connections do."""
         while self.talk.calls:
             self.talk.turn()
         self.receive("client", b"")
@@ -260,7 +260,7 @@ TOPICS = ("free", "judged", "other", "checked")
 
 
 def responses(frames, chance):
-    """Return a broker's responses to requests, and what is left of them."""
+    """Return a broker's responses to requests, and the remaining bytes of requests."""
     found = b""
     while len(frames) >= 4 and len(frames) >= 4 + (size := int.from_bytes(frames[:4], "big")):
         frame, frames = frames[: 4 + size], frames[4 + size :]
@@ -273,7 +273,7 @@ def response(frame, chance):
     number = int.from_bytes(frame[8:12], "big")
     if api_key == 0:
         topics = [name for name in TOPICS if name.encode() in frame]
-        whole = produce_answer(number, *topics)
+        whole = produce_response(number, *topics)
         # acks is where the client id of these requests ends
         return b"" if b"\0\0\0\0" in frame[18:28] and _acks(frame) == 0 else whole
     if api_key == 3:  # of the gateway itself: it asks for the id of a topic
@@ -350,7 +350,7 @@ def broken(frame, chance):
 
 
 class History:
-    """What happens to both sessions."""
+    """A random history of events, which happen to both sessions."""
 
     def __init__(self, seed, inline):
         self.chance = random.Random(seed)
@@ -446,7 +446,7 @@ class History:
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 7))]
 )
-def test_nobody_can_tell_who_has_the_connection(part, inline):
+def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part, inline):
     count = HISTORIES // 7
     given = forwarded = stopped = accepted = translated = 0
     for seed in range(part * count, (part + 1) * count):
@@ -467,14 +467,14 @@ def test_nobody_can_tell_who_has_the_connection(part, inline):
     assert accepted > count // 4
 
 
-def test_what_nobody_judges_is_forwarded_once_it_is_known():
+def test_batches_of_topics_without_policies_are_forwarded_natively_once_the_topics_are_known():
     handed = HandedOver(frozenset({"judged"}), None, random.Random(1))
     rows = {key: (first, actions) for key, first, actions in compiled(handed.talk)}
     first, actions = rows[0]
     assert actions[9 - first] == Action.KNOWN
     session = handed.talk.session
     session.client_data(produce(1, "free"))
-    session.upstream_data(produce_answer(1, "free"))
+    session.upstream_data(produce_response(1, "free"))
     between, *_ = session.leave()
     relay = native.Relay(handed.talk.lane.table, between, REQUEST_MAX_BYTES, ())
     free, judged = produce(2, "free"), produce(3, "judged")

@@ -1,4 +1,4 @@
-"""Connections that native threads forward: what Python has to do with them is done as ever."""
+"""Connections that native threads forward: Python's duties towards them are fulfilled as before."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ WARM_UP = 20
 
 
 class Client:
-    """A raw client, which awaits each response."""
+    """A raw client, which waits for each response."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
@@ -63,7 +63,7 @@ class Client:
         return await self.response()
 
     async def list_groups(self, count=WARM_UP):
-        """Send requests that nobody looks at."""
+        """Send requests that the gateway does not read."""
         for _ in range(count):
             self.number += 1
             answer = await self.exchange(other(self.number))
@@ -79,7 +79,7 @@ class Client:
 
 
 async def forwarded(gateway, send):
-    """Send until a native thread has the connection; on a busy machine it may come back soon."""
+    """Send until a native thread has the connection; on a busy machine it may return soon."""
     for _ in range(2000):
         await send()
         if gateway.lane.count == 1:
@@ -95,7 +95,7 @@ async def until(condition):
 
 @pytest.fixture
 def run(kafka, tmp_path, monkeypatch):
-    """Runs a test with a gateway and a client of it."""
+    """Runs a test with a gateway and its client."""
 
     monkeypatch.delenv("PENSTOCK_NATIVE_LANE", raising=False)
     # Where gateways of other tests have left state of producers, every batch is Python's.
@@ -126,7 +126,7 @@ def run(kafka, tmp_path, monkeypatch):
     return run
 
 
-def test_a_connection_is_given_away_and_taken_back(run, topic):
+def test_a_connection_is_handed_to_a_native_thread_and_taken_back(run, topic):
     name = topic()
 
     async def test(gateway, client):
@@ -142,7 +142,7 @@ def test_a_connection_is_given_away_and_taken_back(run, topic):
     run(test)
 
 
-def test_counts_are_those_of_python(run, topic, monkeypatch):
+def test_native_and_python_counts_agree(run, topic, monkeypatch):
     name = topic()
     found = []
 
@@ -171,7 +171,7 @@ def test_counts_are_those_of_python(run, topic, monkeypatch):
     assert found[0][2] == 63
 
 
-def test_a_reload_takes_effect_on_a_connection_that_is_forwarded(run, topic, tmp_path, kafka):
+def test_a_reload_takes_effect_on_a_natively_forwarded_connection(run, topic, tmp_path, kafka):
     name = topic("judged")
 
     async def test(gateway, client):
@@ -184,7 +184,7 @@ def test_a_reload_takes_effect_on_a_connection_that_is_forwarded(run, topic, tmp
     run(test)
 
 
-def test_a_request_that_is_half_forwarded_when_policies_begin_closes_its_connection(
+def test_a_half_forwarded_request_closes_its_connection_when_the_first_policy_is_loaded(
     run, topic, tmp_path, kafka
 ):
     name = topic("judged")
@@ -214,7 +214,9 @@ def with_schema(folder, required="id"):
     }
 
 
-def test_what_is_judged_natively_is_counted_as_in_python(run, topic, tmp_path, monkeypatch):
+def test_accepted_batches_are_counted_when_the_native_thread_judges_them(
+    run, topic, tmp_path, monkeypatch
+):
     name = topic("judged")
     found = []
 
@@ -244,7 +246,7 @@ def test_what_is_judged_natively_is_counted_as_in_python(run, topic, tmp_path, m
     assert found[0] == (120, 60, {"penstock.policies.JsonSchema"})
 
 
-def test_a_reload_changes_what_judges_natively(run, topic, tmp_path, kafka):
+def test_a_reload_changes_the_native_judge(run, topic, tmp_path, kafka):
     name = topic("judged")
 
     async def test(gateway, client):
@@ -260,7 +262,7 @@ def test_a_reload_changes_what_judges_natively(run, topic, tmp_path, kafka):
     run(test, with_schema(tmp_path))
 
 
-def test_what_no_policy_judges_is_forwarded_beside_a_topic_that_is_judged(run, topic):
+def test_batches_without_a_policy_are_forwarded_natively_next_to_a_judged_topic(run, topic):
     judged, free = topic("judged"), topic("free")
 
     async def test(gateway, client):
@@ -289,7 +291,7 @@ class NoDrop(ProduceRequestInterceptor):
 
 
 def idempotent():
-    """Return what produces as the next idempotent producer: its first sequence number first."""
+    """Return a function that produces as the next idempotent producer."""
     producer_id = uuid.uuid4().int % 2**40
 
     def produce(client, topic, first, *payloads):
@@ -300,7 +302,9 @@ def idempotent():
     return produce
 
 
-def test_while_one_topic_loses_records_others_are_forwarded_natively(run, topic, tmp_path, stored):
+def test_other_topics_are_forwarded_natively_while_a_topic_loses_records(
+    run, topic, tmp_path, stored
+):
     dropping, free, judged = topic("dropping"), topic("free"), topic("judged")
     produce = idempotent()
 
@@ -318,7 +322,7 @@ def test_while_one_topic_loses_records_others_are_forwarded_natively(run, topic,
     assert [value for _, _, value, _ in stored(dropping)] == [b"a", b"b", b"c"]
 
 
-def test_what_another_gateway_has_dropped_is_known_natively(
+def test_records_that_another_gateway_dropped_are_known_natively(
     run, topic, tmp_path, kafka, stored, monkeypatch
 ):
     monkeypatch.setattr("penstock.gateway.produce.producer_state.doubts.DOUBTED_S", 0.0)
@@ -356,7 +360,7 @@ def test_what_another_gateway_has_dropped_is_known_natively(
 
 
 def waiting_fetch(name, number):
-    """Return a Fetch request that is answered when there is a record."""
+    """Return a Fetch request that gets its response once there is a record."""
     fetch = load_request_schema(1, 4)
     inside = sys.modules[fetch.__module__]
     partition = inside.FetchPartition(
@@ -367,7 +371,7 @@ def waiting_fetch(name, number):
     return request_frame(fetch(max_wait=wait, min_bytes=i32(1), topics=topics), number)
 
 
-def test_requests_in_flight_are_answered_at_the_end(run, topic, kafka):
+def test_requests_in_flight_get_their_responses_when_the_gateway_stops(run, topic, kafka):
     awaited, name = topic(), topic()
     host, _, port = kafka.bootstrap_servers.rpartition(":")
 
@@ -393,7 +397,7 @@ def test_requests_in_flight_are_answered_at_the_end(run, topic, kafka):
 
 
 @pytest.mark.parametrize("how", ["reset", "half-closed"])
-def test_a_client_that_goes_away_leaves_nothing(run, how):
+def test_a_client_that_disconnects_leaves_no_connection(run, how):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
         if how == "reset":
@@ -421,7 +425,7 @@ def test_bytes_that_violate_the_protocol_close_the_connection(run):
     run(test)
 
 
-def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
+def test_a_connection_that_is_paused_for_lack_of_memory_returns_to_python(run):
     async def test(gateway, client):
         await client.list_groups()
         (connection,) = gateway.connections
@@ -434,7 +438,7 @@ def test_a_connection_that_is_paused_for_lack_of_memory_is_pythons_again(run):
 
 
 class Greedy:
-    """Holds memory, and does nothing else."""
+    """Holds memory without a client."""
 
     held_bytes = 0
 
@@ -442,13 +446,13 @@ class Greedy:
         self.missing_bytes = missing_bytes
 
     def pause(self, reason):
-        """It has no client."""
+        """Does nothing."""
 
     def resume(self, reason):
-        """It has no client."""
+        """Does nothing."""
 
 
-def test_a_request_of_which_a_thread_has_much_goes_ahead_when_memory_is_short(run, topic):
+def test_a_request_that_a_thread_has_mostly_received_continues_when_memory_is_short(run, topic):
     name = topic()
 
     async def test(gateway, client):
@@ -464,7 +468,7 @@ def test_a_request_of_which_a_thread_has_much_goes_ahead_when_memory_is_short(ru
     run(test, POLICY)
 
 
-def test_a_request_that_holds_less_in_python_than_in_a_thread_is_read_on_when_memory_is_short(
+def test_a_request_that_holds_less_in_python_than_in_a_thread_is_read_when_memory_is_short(
     run, topic
 ):
     name = topic()
@@ -499,7 +503,7 @@ def long_request(name, number):
     return request_frame(request, number)
 
 
-def test_a_connection_that_cannot_be_taken_back_is_closed_and_no_other(run):
+def test_only_the_connection_that_cannot_be_taken_back_is_closed(run):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
         (broken,) = gateway.connections
@@ -535,7 +539,7 @@ def test_an_error_of_a_thread_closes_its_connection_and_is_counted_and_logged(ru
     run(test, {"metrics.listener": ":0"})
 
 
-def test_without_descriptors_connections_are_forwarded_by_python_and_the_log_says_it_once(run):
+def test_without_file_descriptors_python_forwards_connections_and_logs_it_once(run):
     async def test(gateway, client):
         gateway.lane._lane = WithoutDescriptors(gateway.lane._lane)
         with structlog.testing.capture_logs() as events:
@@ -548,7 +552,7 @@ def test_without_descriptors_connections_are_forwarded_by_python_and_the_log_say
 
 
 class WithoutDescriptors:
-    """Threads that can take no connection."""
+    """Threads that cannot take a connection."""
 
     def __init__(self, threads):
         self._threads = threads
@@ -562,7 +566,7 @@ class WithoutDescriptors:
         return getattr(self._threads, name)
 
 
-def test_a_connection_of_which_every_request_is_judged_stays_pythons(run, topic, monkeypatch):
+def test_a_connection_whose_every_request_is_judged_stays_in_python(run, topic, monkeypatch):
     name = topic("judged")
     monkeypatch.setattr(Lane, "take", None)  # it would have to be taken back
 
@@ -574,7 +578,7 @@ def test_a_connection_of_which_every_request_is_judged_stays_pythons(run, topic,
     run(test, POLICY)
 
 
-def test_a_connection_of_which_a_side_does_not_read_is_paused(run):
+def test_a_connection_is_paused_if_its_client_or_broker_does_not_read(run):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
         (connection,) = gateway.connections
@@ -593,7 +597,9 @@ def test_a_connection_of_which_a_side_does_not_read_is_paused(run):
     run(test)
 
 
-def test_where_descriptors_get_few_connections_stay_with_python_or_go_back_to_it(run, monkeypatch):
+def test_connections_stay_in_python_or_return_to_it_when_file_descriptors_run_short(
+    run, monkeypatch
+):
     # 3/8 of them: six, those natively twice
     monkeypatch.setattr("penstock.gateway.lane.lane.most_descriptors", lambda: 16)
     others = []
@@ -618,7 +624,7 @@ def test_where_descriptors_get_few_connections_stay_with_python_or_go_back_to_it
 
 
 @pytest.mark.parametrize("demanded", ["", "1"])
-def test_where_no_thread_can_be_started_python_forwards_unless_threads_are_demanded(
+def test_if_no_thread_can_be_started_python_forwards_unless_threads_are_required(
     run, monkeypatch, demanded
 ):
     def no_thread(*_, **__):
@@ -639,7 +645,7 @@ def test_where_no_thread_can_be_started_python_forwards_unless_threads_are_deman
     assert ("[Errno 11] no threads" in warned) is not bool(demanded)
 
 
-def test_a_gateway_without_the_lane_has_none(run, monkeypatch):
+def test_a_gateway_without_native_forwarding_has_no_lane(run, monkeypatch):
     monkeypatch.setenv("PENSTOCK_NATIVE_LANE", "0")
 
     async def test(gateway, client):

@@ -1,4 +1,4 @@
-"""The line of the log about topics that native threads leave to Python."""
+"""The log line about topics that native threads leave to Python."""
 
 from structlog.testing import capture_logs
 

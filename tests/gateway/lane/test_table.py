@@ -1,4 +1,4 @@
-"""What the lane does with each API, as the routing table has it."""
+"""The lane's action for each API, from the routing table."""
 
 import pytest
 
@@ -20,14 +20,14 @@ def actions(**attributes):
     }
 
 
-def test_every_row_is_there_with_all_its_versions():
+def test_every_api_has_a_row_with_all_its_versions():
     found = actions()
     assert set(found) == {row.api_key for row in ROUTES}
     for api_key, (first, last) in VERSIONS.items():
         assert list(found[api_key]) == list(range(first, last + 1))
 
 
-def test_what_is_streamed_is_forwarded_and_what_is_changed_is_not():
+def test_streamed_apis_are_forwarded_natively_and_changed_apis_are_not():
     found = actions()
     by_key = {api_key: set(each.values()) for api_key, each in found.items()}
     forwarded = {key for key, each in by_key.items() if each == {Action.FORWARD}}
@@ -36,7 +36,7 @@ def test_what_is_streamed_is_forwarded_and_what_is_changed_is_not():
     assert by_key[3] == by_key[17] == by_key[18] == by_key[36] == by_key[78] == {Action.PYTHON}
 
 
-def test_where_topics_have_policies_produce_requests_are_read():
+def test_if_topics_have_policies_produce_requests_are_read():
     found = actions(judged=frozenset({"judged"}))
     assert {found[0][version] for version in range(3, 14)} == {Action.KNOWN}
     assert {found[0][version] for version in range(3)} == {Action.PYTHON}
@@ -53,19 +53,19 @@ def test_where_topics_have_policies_produce_requests_are_read():
         {"shared_producers": object(), "judged": NONE},
     ],
 )
-def test_where_records_of_some_topics_may_be_dropped_produce_requests_are_read(attribute):
+def test_if_records_of_some_topics_may_be_dropped_produce_requests_are_read(attribute):
     found = actions(**{"judged": frozenset({"judged"}), **attribute})
     assert {found[0][version] for version in range(3, 14)} == {Action.KNOWN}
     assert {found[0][version] for version in range(3)} == {Action.PYTHON}
 
 
-def test_where_a_request_is_refused_as_a_whole_none_is_forwarded():
+def test_if_requests_are_refused_as_a_whole_no_produce_request_is_forwarded():
     talk = Talk(judged=frozenset({"judged"}))
     talk.policies = talk.policies._replace(whole_request=True)
     (produce,) = (each for api_key, _, each in compiled(talk) if api_key == 0)
     assert set(produce) == {Action.PYTHON}
 
 
-def test_the_end_of_a_transaction_is_held_where_a_record_may_be_dropped_in_the_next_moment():
+def test_end_txn_is_held_if_a_record_may_be_dropped_at_the_next_moment():
     assert actions(judged=frozenset({"judged"}))[26][5] is Action.PYTHON
     assert actions(judged=frozenset({"judged"}))[26][4] is Action.FORWARD

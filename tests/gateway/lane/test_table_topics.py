@@ -1,4 +1,4 @@
-"""Batches that are accepted natively: those that Python accepts inline, and no other.
+"""Batches are accepted natively if Python accepts them inline, and no others.
 
 Bounded in `make test`; `make fuzz` for more.
 """
@@ -47,7 +47,7 @@ READ_NATIVELY = (1, 2, 3)
 
 
 class Checked(Talk):
-    """A conversation whose topics are judged by one schema each."""
+    """A session whose topics are judged by a schema each."""
 
     plans: dict = {}
 
@@ -78,7 +78,7 @@ def loaded(tmp_path_factory):
 
 @pytest.fixture
 def talk(loaded):
-    """A gateway whose table knows all topics: other tests may have it forget some."""
+    """A gateway whose table knows all topics: other tests may have removed some."""
     good = encode_batch([Record(0, b'"k"', b'{"id": 1, "name": "n"}')])
     learn(loaded, request_frame(produce_request([(topic, [(0, good)]) for topic in TOPICS]), 1))
     learn(loaded, request_frame(produce_request([(ID, [(0, good)])], version=13), 1))
@@ -130,7 +130,7 @@ def partitions(chance):
 
 
 def resealed(frame, at):
-    """Make the checksum of a batch right again, if there is one at a place."""
+    """Correct the checksum of a batch, if there is a batch at the position."""
     (length,) = struct.unpack_from(">i", frame, at + 8)
     end = at + 12 + length
     if at + 61 <= end <= len(frame):
@@ -138,7 +138,7 @@ def resealed(frame, at):
 
 
 def changed(frame, chance):
-    """Change bytes of a request behind its head: of the structure, of headers, of records."""
+    """Change bytes of a request after its header: of its structure, of headers, of records."""
     at = frame.find(b"\x02", 40)  # magic 2, often
     for _ in range(chance.randrange(1, 4)):
         place = chance.randrange(12, len(frame))
@@ -162,7 +162,7 @@ def changed(frame, chance):
     return frame
 
 
-def test_inputs_by_chance_pass_natively_only_if_python_forwards_them(talk, pytestconfig):
+def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestconfig):
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(2**32) if given is None else given
     print(f"--fuzz-seed={seed}")
@@ -183,7 +183,7 @@ def test_inputs_by_chance_pass_natively_only_if_python_forwards_them(talk, pytes
 
 @pytest.mark.parametrize("codec", [0, *READ_NATIVELY])
 @pytest.mark.parametrize("version", range(3, 14))
-def test_what_python_forwards_passes(talk, version, codec):
+def test_requests_that_python_forwards_pass_natively(talk, version, codec):
     chance = random.Random(version)
     seen = set()
     for _ in range(100):
@@ -204,7 +204,7 @@ def test_a_batch_in_zstd_is_left_to_python(talk):
 
 
 @pytest.mark.parametrize("codec", READ_NATIVELY)
-def test_a_batch_that_grows_past_the_limit_is_left_to_python(talk, codec):
+def test_a_batch_that_is_larger_than_the_limit_when_decompressed_is_left_to_python(talk, codec):
     value = b'{"id": 1, "name": "' + b"n" * 40_000 + b'"}'
     batch = encode_batch([Record(0, b'"k"', value)], codec=codec)
     assert len(batch) < 3_000
@@ -213,7 +213,7 @@ def test_a_batch_that_grows_past_the_limit_is_left_to_python(talk, codec):
     assert not native_forwards(talk, frame)
 
 
-def test_what_is_accepted_is_counted_as_in_python(talk):
+def test_native_and_python_counts_of_accepted_batches_agree(talk):
     batch = encode_batch([Record(0, b'"k"', b'{"id": 1}'), Record(1, None, b'{"id": 2}')])
     frame = request_frame(produce_request([("first", [(0, batch), (1, batch)])]), 1)
     judging = relay(talk)
@@ -244,7 +244,7 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("chosen", [*((policy,) for policy in NAMED), ("KeyRequired", "MaxBytes")])
-def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen):
+def test_named_policies_accept_the_same_batches_natively_and_inline(tmp_path, chosen):
     inline_judge(tmp_path)  # writes the schemas
     names = [f"p{number}" for number, _ in enumerate(chosen)]
     properties = {"policies": ",".join(names), "topics.t.penstock.policies": ",".join(names)}
@@ -276,7 +276,7 @@ def test_named_policies_accept_natively_what_they_accept_inline(tmp_path, chosen
         {"policies.p.type": "keys_of_a_user.Mine"},
     ],
 )  # fmt: skip
-def test_what_is_not_bounded_or_of_a_user_is_not_judged_natively(tmp_path, properties):
+def test_unbounded_schemas_and_policies_of_users_are_not_judged_natively(tmp_path, properties):
     inline_judge(tmp_path)
     (tmp_path / "back.json").write_text('{"pattern": "^(?!a)"}')
     users = "from penstock.policies import KeyRequired\nclass Mine(KeyRequired): pass\n"
@@ -289,7 +289,7 @@ def test_what_is_not_bounded_or_of_a_user_is_not_judged_natively(tmp_path, prope
 
 
 @pytest.mark.parametrize("mode", [MARK, OBSERVE, QUARANTINE])
-def test_topics_of_which_records_may_be_stored_otherwise_are_not_judged_natively(tmp_path, mode):
+def test_topics_whose_records_may_be_changed_are_not_judged_natively(tmp_path, mode):
     properties = {"policies": "p", "topics.t.penstock.policies": "p", "penstock.mode": mode,
                   "policies.p.type": "penstock.policies.KeyRequired"}  # fmt: skip
     of = configuration(tmp_path, properties)
@@ -302,7 +302,7 @@ def test_topics_of_which_records_may_be_stored_otherwise_are_not_judged_natively
     assert not native_forwards(talk, request.frame)
 
 
-def test_while_a_batch_has_to_come_again_its_topic_is_not_judged_natively_and_others_are(talk):
+def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively(talk):
     batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
     frames = {topic: request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS}
     key, producer = ProducerKey("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
@@ -318,7 +318,7 @@ def test_while_a_batch_has_to_come_again_its_topic_is_not_judged_natively_and_ot
 
 
 def shared_state(talk, monkeypatch):
-    """Return the state of producers of a gateway that shares it, as the lane hears of it."""
+    """Return the shared state of producers of a gateway, connected to the lane."""
     producers = Producers(now=lambda: 5.0, is_shared=True)
     producers.on_topic = talk.lane.forget
     monkeypatch.setattr(talk, "producers", producers, raising=False)
@@ -337,7 +337,7 @@ def record_of(topic):
 
 
 def all_frames():
-    """Return a request for each topic by its name, and for the first by its id."""
+    """Return a request for each topic by its name, and for the first topic by its id."""
     batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
     return [
         *(request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS),
@@ -346,7 +346,7 @@ def all_frames():
 
 
 @pytest.mark.parametrize("topic", ["first", "free"])
-def test_once_there_is_state_of_a_topic_it_is_pythons_and_others_are_not(talk, monkeypatch, topic):
+def test_only_a_topic_with_producer_state_is_left_to_python(talk, monkeypatch, topic):
     frames = all_frames()
     for frame in frames:
         learn(talk, frame)
@@ -359,9 +359,7 @@ def test_once_there_is_state_of_a_topic_it_is_pythons_and_others_are_not(talk, m
     assert [native_forwards(talk, frame) for frame in frames] == expected
 
 
-def test_when_interceptors_change_only_topics_that_they_do_not_concern_are_known_again(
-    talk, monkeypatch
-):
+def test_after_a_change_of_interceptors_only_unaffected_topics_are_known_again(talk, monkeypatch):
     frames = all_frames()
     for frame in frames:
         learn(talk, frame)
@@ -371,9 +369,7 @@ def test_when_interceptors_change_only_topics_that_they_do_not_concern_are_known
     assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
 
 
-def test_a_topic_without_policies_is_forgotten_by_its_name_where_requests_have_its_id(
-    talk, monkeypatch
-):
+def test_a_topic_without_policies_is_forgotten_by_name_if_requests_have_its_id(talk, monkeypatch):
     free = uuid.UUID(int=8)
     talk.session.topics.put("free", free)
     batch = encode_batch([Record(0, None, b"x")])
@@ -384,7 +380,7 @@ def test_a_topic_without_policies_is_forgotten_by_its_name_where_requests_have_i
     assert not native_forwards(talk, frame)
 
 
-def test_a_batch_that_records_may_be_dropped_of_has_its_topic_forgotten_after_a_reload(talk):
+def test_a_topic_whose_records_may_be_dropped_is_forgotten_after_a_reload(talk):
     for frame in all_frames():
         learn(talk, frame)
     batch = encode_batch([Record(0, None, b"x")], producer_id=7, producer_epoch=0, base_sequence=0)
@@ -398,7 +394,7 @@ def test_a_batch_that_records_may_be_dropped_of_has_its_topic_forgotten_after_a_
     intercepted.cancel()
 
 
-def test_schemas_that_topics_name_are_read_once(talk, monkeypatch):
+def test_schemas_of_topics_are_read_once(talk, monkeypatch):
     made = []
     inline, plan = talk.policies.inline, talk.plans["first"]
     judge = inline.natively(plan, lambda *given: made.append(given))

@@ -1,4 +1,4 @@
-"""The addresses that clients get in place of those of brokers."""
+"""The addresses that clients get instead of those of brokers."""
 
 import structlog
 
@@ -12,7 +12,7 @@ def table(places):
     return Addresses(bootstrap=[BOOTSTRAP], advertised_host="gw.example", places=places)
 
 
-def test_a_port_for_each_broker():
+def test_each_broker_has_its_own_port():
     opened = []
     addresses = table(
         BrokerPorts("gw.example", range(9193, 9196), 1, lambda *found: opened.append(found))
@@ -28,7 +28,7 @@ def test_a_port_for_each_broker():
     assert opened == [(1, 9193), (3, 9195)]
 
 
-def test_a_name_for_each_broker_and_one_port():
+def test_each_broker_has_its_own_name_and_all_share_a_port():
     seen = []
     addresses = table(BrokerNames(lambda node: f"broker-{node}.gw.example", 443, seen.append))
     assert addresses.learn_for_clients(1, "kafka-1", 9092) == ("broker-1.gw.example", 443)

@@ -1,4 +1,4 @@
-"""The names that a certificate covers, as clients decide it."""
+"""The names that a certificate covers, by the rules of clients."""
 
 import datetime
 
@@ -24,17 +24,17 @@ def test_a_wildcard_covers_one_label(tmp_path):
     ]
 
 
-def test_single_names(tmp_path):
+def test_exact_names_are_covered(tmp_path):
     assert names_of(tmp_path, *NAMES[:2]).uncovered(NAMES) == NAMES[2:]
 
 
-def test_an_expired_certificate_is_another_matter(tmp_path):
+def test_an_expired_certificate_still_covers_its_names(tmp_path):
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     found = names_of(tmp_path, *NAMES[:2], not_before=past, not_after=past)
     assert found.uncovered(NAMES) == NAMES[2:]
 
 
-def test_when_it_expires(tmp_path):
+def test_the_expiry_of_a_certificate(tmp_path):
     for expires in (datetime.datetime(year, 1, 2, tzinfo=datetime.UTC) for year in (2020, 2040)):
         before = expires - datetime.timedelta(days=9)
         found = names_of(tmp_path, "gw.example.com", not_before=before, not_after=expires)

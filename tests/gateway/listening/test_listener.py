@@ -1,4 +1,4 @@
-"""Connections: how many, from where, how fast, and when the machine takes no more."""
+"""Connections: their number, their addresses, their rate, and a lack of file descriptors."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ def listening(make, tls=None, *, proxied=False, max_connections=ANY, per_ip=ANY,
 
 @pytest.fixture
 async def listen():
-    """Start a listener; give its limits, and what connects to it."""
+    """Start a listener; return its limits, and a function that connects to it."""
     running, connected = [], []
 
     def start(**most):
@@ -86,7 +86,7 @@ async def is_served(reader, writer, within_s=30.0):
         return False
 
 
-async def test_no_more_than_the_most_are_accepted_until_one_closes(listen):
+async def test_connections_beyond_the_limit_wait_until_a_connection_closes(listen):
     limits, connect = listen(max_connections=2)
     first, second, third = [await connect() for _ in range(3)]
     assert await is_served(*first)
@@ -97,7 +97,7 @@ async def test_no_more_than_the_most_are_accepted_until_one_closes(listen):
     assert await third[0].read(1) == b"x"  # it waited
 
 
-async def test_one_more_from_an_address_is_closed(listen):
+async def test_a_connection_beyond_the_limit_of_its_address_is_closed(listen):
     limits, connect = listen(per_ip=2)
     first, second, third = [await connect() for _ in range(3)]
     assert await is_served(*first)
@@ -111,7 +111,7 @@ async def test_one_more_from_an_address_is_closed(listen):
     assert await is_served(*await connect())
 
 
-async def test_they_come_so_fast_and_no_faster(listen):
+async def test_the_creation_rate_of_connections_is_limited(listen):
     limits, connect = listen(creation_rate=20)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -121,7 +121,7 @@ async def test_they_come_so_fast_and_no_faster(listen):
     assert limits.count == 30
 
 
-async def test_without_descriptors_it_goes_on_and_recovers(listen, monkeypatch):
+async def test_a_listener_recovers_from_a_lack_of_file_descriptors(listen, monkeypatch):
     _, connect = listen()
     served = await connect()
     assert await is_served(*served)
@@ -157,10 +157,10 @@ def certified(tmp_path):
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("proxied", [False, True])
 @pytest.mark.parametrize("with_tls", [False, True])
-def test_a_connection_that_is_made_while_the_listener_closes(
+def test_a_connection_made_while_the_listener_closes_stays_open_or_is_lost(
     new_loop, proxied, with_tls, certified
 ):
-    """It stays open, or its protocol is told that it is lost: no session writes to nobody."""
+    """Otherwise a session would write to a closed connection."""
     server, client = certified if with_tls else (None, None)
     made, lost = [], []
 
@@ -206,8 +206,8 @@ def test_a_connection_that_is_made_while_the_listener_closes(
 @pytest.mark.parametrize("proxied", [False, True])
 # Python closes a socket that the event loop has accepted and not handed over, and warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
-    """Who was accepted is served, or sees the connection closed."""
+def test_a_listener_can_close_at_any_step_of_a_new_connection(new_loop, proxied):
+    """An accepted client is served, or sees the connection closed."""
     served = []
 
     async def use(steps):
@@ -240,7 +240,7 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
     assert served[-1]
 
 
-async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
+async def test_a_silent_connection_does_not_keep_the_listener_from_closing(certified):
     for tls, proxied in ((certified[0], False), (None, True), (certified[0], True)):
         listener, limits, port = listening(Echo, tls, proxied=proxied)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -256,8 +256,8 @@ async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("most", [{}, {"per_ip": 3}])
-def test_others_have_their_turn_while_connections_are_accepted(run, most):
-    """With 40,000 a second /livez did not answer."""
+def test_other_work_has_its_turn_while_connections_are_accepted(run, most):
+    """With 40,000 connections a second, /livez did not respond."""
     waiting = 20 * ACCEPTED_AT_ONCE
 
     async def flood():
@@ -297,7 +297,7 @@ def test_others_have_their_turn_while_connections_are_accepted(run, most):
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_is_told_that_there_is_no_such_name(run, version, tmp_path):
+def test_a_client_gets_an_alert_for_an_unrecognized_name(run, version, tmp_path):
     file = tmp_path / "listener.pem"
     trustme.CA().issue_cert("gw.example.com").private_key_and_cert_chain_pem.write_to_path(file)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,4 @@
-"""The PROXY protocol, version 2: what is read of it, and what is not believed."""
+"""The PROXY protocol, version 2: headers that are read, and headers that are rejected."""
 
 import asyncio
 import contextlib
@@ -48,12 +48,12 @@ def read(data: bytes):
     ],
 )
 @pytest.mark.parametrize("tlvs", [b"", TLVS])
-def test_the_address_of_a_client(source, expected, tlvs):
+def test_the_address_of_a_client_is_read(source, expected, tlvs):
     assert read(header(source, 54321, tlvs=tlvs)) == (1, Address(expected, 54321))
 
 
 @pytest.mark.parametrize("family", [0x00, 0x12, 0x22, 0x31, 0x32])
-def test_families_without_an_address_for_us(family):
+def test_address_families_without_a_usable_address_are_read(family):
     data = SIGNATURE + struct.pack(">BBH", 0x21, family, 5) + b"12345"
     assert read(data) == (1, None)
 
@@ -74,14 +74,14 @@ def test_families_without_an_address_for_us(family):
         (b"\0\0\0\x20\0\x12\0\x03" + bytes(16), "it is missing"),
     ],
 )
-def test_what_is_no_header(data, complaint):
+def test_invalid_headers_are_rejected(data, complaint):
     with pytest.raises(ProxyHeaderError, match=complaint):
         read(data)
 
 
 @contextlib.asynccontextmanager
 async def connected():
-    """A client's socket, and the accepted one."""
+    """A client's socket, and the accepted socket."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     with ours, theirs:
@@ -97,7 +97,7 @@ async def written(client: socket.socket, data: bytes, size: int) -> None:
 @system
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("size", [1, 3, 16, 17, 10_000])
-def test_a_header_in_pieces_and_not_a_byte_more(new_loop, size):
+def test_a_header_in_pieces_is_read_without_a_byte_after_it(new_loop, size):
     async def both():
         async with connected() as (client, accepted):
             data = header("203.0.113.7", 5, tlvs=TLVS) + b"\x16\x03\x01 the client's first bytes"
@@ -112,7 +112,7 @@ def test_a_header_in_pieces_and_not_a_byte_more(new_loop, size):
 
 
 @system
-async def test_the_load_balancers_own_connections_have_its_own_address():
+async def test_a_connection_of_the_load_balancer_itself_has_its_address():
     async with connected() as (client, accepted):
         local = SIGNATURE + struct.pack(">BBH", 0x20, 0xFF, 7) + b"ignored" + b"rest"
         client.sendall(local)
@@ -122,7 +122,7 @@ async def test_the_load_balancers_own_connections_have_its_own_address():
 
 @system
 @pytest.mark.parametrize("end", range(1, 16 + 12 + len(TLVS)))
-async def test_a_header_that_ends_early(end):
+async def test_a_truncated_header_is_an_error(end):
     async with connected() as (client, accepted):
         client.sendall(header("203.0.113.7", 5, tlvs=TLVS)[:end])
         client.shutdown(socket.SHUT_WR)
@@ -131,7 +131,7 @@ async def test_a_header_that_ends_early(end):
 
 
 @system
-async def test_a_check_that_only_connects_says_nothing():
+async def test_a_health_check_that_only_connects_is_not_logged():
     async with connected() as (client, accepted):
         client.shutdown(socket.SHUT_WR)
         with pytest.raises(EndedError):
@@ -139,7 +139,7 @@ async def test_a_check_that_only_connects_says_nothing():
 
 
 @system
-async def test_no_more_is_read_than_a_header_may_have():
+async def test_no_more_bytes_are_read_than_a_header_may_have():
     async with connected() as (client, accepted):
         client.sendall(SIGNATURE + struct.pack(">BBH", 0x21, 0x11, HEADER_MAX_BYTES - 15))
         with pytest.raises(ProxyHeaderError, match=f"more than {HEADER_MAX_BYTES}"):
@@ -151,7 +151,7 @@ async def test_no_more_is_read_than_a_header_may_have():
 
 @system
 @pytest.mark.parametrize("data", [b"PROX", b"\r\n\r\n\0x", b"GET /", b"\x16"])
-async def test_it_is_told_as_soon_as_it_is_certain(data):
+async def test_an_invalid_header_is_rejected_at_its_first_wrong_byte(data):
     async with connected() as (client, accepted):
         client.sendall(data)  # and nothing more: nobody waits for sixteen bytes
         with pytest.raises(ProxyHeaderError):
@@ -176,7 +176,7 @@ class Served(asyncio.Protocol):
 
 
 class Running:
-    """A listener behind a load balancer, and what connects to it as one."""
+    """A listener behind a load balancer, and connections from that load balancer."""
 
     def __init__(self, make=Served, tls=None, **limits):
         loop = asyncio.get_running_loop()
@@ -206,7 +206,7 @@ class Running:
         return reader, writer
 
     async def answer(self, data):
-        """Say something; return what comes back, or nothing where the connection is closed."""
+        """Send bytes; return the response, or nothing if the connection is closed."""
         reader, _ = await self.connect(data)
         with contextlib.suppress(ConnectionError):
             return (await asyncio.wait_for(reader.read(100), 60)).decode()
@@ -214,7 +214,7 @@ class Running:
 
 
 @system
-async def test_the_listener_believes_the_header():
+async def test_the_listener_uses_the_address_of_the_header():
     async with Running() as running:
         assert await running.answer(header("203.0.113.7", 5) + b"hello") == "203.0.113.7:5 hello"
         assert await running.answer(header("2001:db8::7", 5) + b"hello") == "[2001:db8::7]:5 hello"
@@ -238,7 +238,7 @@ async def test_connections_are_counted_by_the_address_of_the_header():
 
 
 @system
-async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch):
+async def test_a_connection_without_a_header_is_counted_closed_and_logged(monkeypatch):
     monkeypatch.setattr(listener, "HEADER_S", 0.2)
     async with Running(max_connections=3) as running:
         with structlog.testing.capture_logs() as logged:
@@ -262,8 +262,10 @@ async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch
 
 @system
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypatch):
-    """A header in time and one that is late, then TLS with the name of a broker."""
+def test_the_gateways_event_loop_reads_the_header_and_then_the_tls_handshake(
+    new_loop, tmp_path, monkeypatch
+):
+    """A header in time and a late header, then TLS with the name of a broker."""
     monkeypatch.setattr(listener, "HEADER_S", 0.5)
     authority, file = trustme.CA(), tmp_path / "listener.pem"
     issued = authority.issue_cert("gw.example.com", "*.gw.example.com")
@@ -304,8 +306,8 @@ def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypat
         runner.run(use())
 
 
-def test_headers_of_these_tests_are_those_of_the_standard():
-    """One that was written down from another implementation's output, byte by byte."""
+def test_the_header_of_these_tests_is_that_of_the_standard():
+    """The expected bytes are from another implementation."""
     known = bytes.fromhex("0d0a0d0a000d0a515549540a2111000c") + bytes(
         [203, 0, 113, 7, 198, 51, 100, 1]
     )

@@ -1,4 +1,4 @@
-"""Which broker a client wants, by the name in its TLS handshake."""
+"""The broker that a client connects to, by the server name of its TLS handshake."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ def authority():
 
 @pytest.fixture
 def issue(authority, tmp_path):
-    """Write a key with a certificate for some names; return the listener's properties."""
+    """Write a key with a certificate for the given names; return the listener's properties."""
 
     def write(*names):
         file = tmp_path / "listener.pem"
@@ -39,7 +39,7 @@ def issue(authority, tmp_path):
 
 
 class Handshakes:
-    """Handshakes in memory with a listener that knows names."""
+    """Handshakes in memory with a listener that knows server names."""
 
     def __init__(self, properties, file):
         self.names = ServerNames(HOST)
@@ -47,7 +47,7 @@ class Handshakes:
         self.names.attach(self.context)
 
     def server(self, name, *, version=None, session=None, client=None):
-        """Shake hands with a server name (None for none); return both ends."""
+        """Shake hands with a server name (None for no name); return both ends."""
         if client is None:
             client = self.client(version)
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -103,7 +103,7 @@ def handshakes(issue, tmp_path):
         (f"broker-2147483647.{HOST}", 2147483647),
     ],
 )  # fmt: skip
-def test_names(handshakes, name, node, version):
+def test_a_server_name_selects_a_broker(handshakes, name, node, version):
     assert handshakes.node(name, version=version) == node
 
 
@@ -124,7 +124,7 @@ def test_names(handshakes, name, node, version):
         f"x.broker-1.{HOST}",
     ],
 )
-def test_another_name_ends_the_handshake_and_is_told(handshakes, name):
+def test_an_unknown_server_name_ends_the_handshake_with_an_alert(handshakes, name):
     with (
         structlog.testing.capture_logs() as logged,
         pytest.raises(ssl.SSLError, match=r"(?i)unrec"),
@@ -136,7 +136,7 @@ def test_another_name_ends_the_handshake_and_is_told(handshakes, name):
     ]  # fmt: skip
 
 
-def test_a_resumed_session_goes_where_its_own_name_says(handshakes):
+def test_a_resumed_session_goes_to_the_broker_of_its_own_server_name(handshakes):
     client = handshakes.client(ssl.TLSVersion.TLSv1_3)
     first, _ = handshakes.server(f"broker-1.{HOST}", client=client)
     again, server = handshakes.server(f"broker-2.{HOST}", client=client, session=first.session)
@@ -147,8 +147,8 @@ def test_a_resumed_session_goes_where_its_own_name_says(handshakes):
 
 
 @pytest.mark.parametrize("node", [1, 2])
-def test_a_resumed_session_of_tls_1_2_goes_where_the_first_one_went(handshakes, node):
-    """Under another name, too, which RFC 6066 forbids clients: OpenSSL tells the first one's."""
+def test_a_resumed_session_of_tls_1_2_goes_to_the_broker_of_the_first_session(handshakes, node):
+    """Even under another name, which RFC 6066 forbids: OpenSSL returns the first name."""
     client = handshakes.client(ssl.TLSVersion.TLSv1_2)
     first, _ = handshakes.server(f"broker-1.{HOST}", client=client)
     again, server = handshakes.server(f"broker-{node}.{HOST}", client=client, session=first.session)
@@ -156,7 +156,7 @@ def test_a_resumed_session_of_tls_1_2_goes_where_the_first_one_went(handshakes, 
     assert handshakes.node_of(server) == 1
 
 
-def test_nothing_is_kept_of_a_connection_that_has_ended(handshakes):
+def test_no_state_is_kept_of_a_connection_that_has_ended(handshakes):
     for number in range(50):
         handshakes.node(f"broker-{number}.{HOST}")
     with contextlib.suppress(ssl.SSLError):
@@ -165,8 +165,8 @@ def test_nothing_is_kept_of_a_connection_that_has_ended(handshakes):
     assert len(handshakes.names._nodes) == 0
 
 
-def test_a_name_that_is_not_ascii_is_a_line_of_the_log(handshakes, capsys):
-    """Python tells its own hook of it alone, which would write a traceback for each."""
+def test_a_server_name_that_is_not_ascii_is_logged_in_a_line(handshakes, capsys):
+    """Python calls only its own hook for this error, which would log a traceback for each name."""
     ours_out, ours_in = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = handshakes.client()
     end = client.wrap_bio(ours_in, ours_out, server_hostname="a" * 20 + ".example.com")
@@ -183,7 +183,9 @@ def test_a_name_that_is_not_ascii_is_a_line_of_the_log(handshakes, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_hook_for_such_names_is_set_once_and_leaves_others_alone(handshakes, capsys):
+def test_the_hook_for_names_that_are_not_ascii_is_set_once_and_passes_other_errors_on(
+    handshakes, capsys
+):
     hook = sys.unraisablehook
     ServerNames(HOST).attach(handshakes.context)
     assert sys.unraisablehook is hook
@@ -220,7 +222,7 @@ def configuration(tmp_path, **properties):
         ({"broker_addresses": "ports", "advertised_port": "443"}, "advertised.port needs"),
     ],
 )
-def test_what_does_not_fit_together(issue, tmp_path, properties, complaint):
+def test_keys_that_cannot_be_combined_are_an_error(issue, tmp_path, properties, complaint):
     given = {**issue(HOST), **properties}
     with pytest.raises(ConfigurationError, match=complaint):
         endpoints_of(configuration(tmp_path, **given))
@@ -236,7 +238,7 @@ def test_what_does_not_fit_together(issue, tmp_path, properties, complaint):
         (["other.example.com"], [f"does not cover {HOST} (", f"does not cover *.{HOST}"]),
     ],
 )
-def test_a_certificate_that_does_not_cover_the_names(issue, tmp_path, names, warned):
+def test_a_certificate_that_does_not_cover_the_names_is_reported(issue, tmp_path, names, warned):
     found = endpoints_of(configuration(tmp_path, **issue(*names))).warnings
     assert len(found) == len(warned)
     for text, expected in zip(found, warned, strict=True):
@@ -252,7 +254,7 @@ def test_a_certificate_that_does_not_cover_the_names(issue, tmp_path, names, war
         (["other.example.com"], [f"does not cover {HOST} (", f"does not cover *.{HOST}"], [1, 2]),
     ],
 )
-def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
+def test_a_renewed_certificate_is_checked_like_the_first_certificate(
     issue, tmp_path, names, warned, brokers
 ):
     of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
@@ -267,8 +269,10 @@ def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
     assert [item["node"] for item in logged if "out of reach" in item["event"]] == brokers
 
 
-def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, monkeypatch):
-    """The policies are in force by then; the next reload looks at the file again."""
+def test_a_certificate_file_that_is_being_replaced_does_not_undo_a_reload(
+    issue, tmp_path, monkeypatch
+):
+    """The policies are already in force; the next reload reads the file again."""
     of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
     listening = Listening(of, endpoints_of(of), None, None)
 
@@ -279,7 +283,7 @@ def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, m
     listening.renew({1: Address("kafka", 9092)})
 
 
-def test_a_certificate_that_stands_in_the_file(issue, tmp_path):
+def test_a_certificate_in_the_configuration_file_is_used(issue, tmp_path):
     """`ssl.keystore.certificate.chain` and `ssl.keystore.key` (KIP-651)."""
     pem = Path(issue(HOST, f"*.{HOST}")["ssl.keystore.location"]).read_text()
     key, _, chain = pem.partition("-----BEGIN CERTIFICATE-----")
@@ -290,7 +294,7 @@ def test_a_certificate_that_stands_in_the_file(issue, tmp_path):
     assert CertificateNames(inline, tmp_path / "file").uncovered([HOST, "other"]) == ["other"]
 
 
-def test_a_host_with_a_dot_behind_it(issue, tmp_path):
+def test_a_host_with_a_trailing_dot_is_accepted(issue, tmp_path):
     found = endpoints_of(
         configuration(tmp_path, advertised_host=f"{HOST}.", **issue(HOST, f"*.{HOST}"))
     )
@@ -298,7 +302,9 @@ def test_a_host_with_a_dot_behind_it(issue, tmp_path):
     assert found.server_names.name(1) == f"broker-1.{HOST}"
 
 
-def test_whatever_the_listener_demands_the_certificate_is_looked_at(issue, tmp_path, authority):
+def test_the_certificate_is_checked_with_client_authentication_and_old_tls(
+    issue, tmp_path, authority
+):
     trust = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(trust)
     demands = {

@@ -1,4 +1,4 @@
-"""Which TLS a listener speaks, and with which certificate."""
+"""The TLS versions, suites and certificates of a listener."""
 
 import ssl
 
@@ -79,7 +79,7 @@ def only(version):
         ("", None),
     ],
 )
-def test_protocols(files, allowed, refused):
+def test_enabled_protocols_are_spoken(files, allowed, refused):
     server = files.context(enabled_protocols=allowed)
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         if version is refused:
@@ -92,14 +92,14 @@ def test_protocols(files, allowed, refused):
 
 
 @pytest.mark.parametrize(("named", "spoken"), JAVA_SUITES)
-def test_a_suite_in_either_name(files, named, spoken):
+def test_a_cipher_suite_may_have_its_java_or_openssl_name(files, named, spoken):
     server = files.context(cipher_suites=named)
     assert files.handshake(server).cipher()[:2] == (spoken, "TLSv1.2")
     with pytest.raises(ssl.SSLError):
         files.handshake(server, only(ssl.TLSVersion.TLSv1_3))
 
 
-def test_suites_of_both_versions(files):
+def test_cipher_suites_of_both_tls_versions_can_be_combined(files):
     server = files.context(cipher_suites=f"{NEWEST},{JAVA_SUITES[0][0]}")
     assert files.handshake(server).version() == "TLSv1.3"
     older = files.handshake(server, only(ssl.TLSVersion.TLSv1_2))
@@ -118,7 +118,7 @@ def test_suites_of_both_versions(files):
         ({"cipher_suites": NEWEST, "enabled_protocols": "TLSv1.2"}, "has no suite for any"),
     ],
 )
-def test_what_cannot_be_is_told_at_start(files, properties, text):
+def test_invalid_tls_keys_are_an_error_at_start(files, properties, text):
     with pytest.raises(ConfigurationError, match=text):
         files.context(**properties)
 
@@ -142,7 +142,7 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path):
     )
 
 
-def test_a_renewed_listener_trusts_added_authorities_of_clients(tmp_path):
+def test_a_renewed_listener_trusts_added_certificate_authorities(tmp_path):
     files = Files(tmp_path)
     trusted = tmp_path / "clients.pem"
     first, second = trustme.CA(), trustme.CA()

@@ -1,4 +1,4 @@
-"""Who is served: tokens, sessions, names of hosts, pages of others."""
+"""Access to the metrics listener: tokens, sessions, host names, pages of other origins."""
 
 import pytest
 
@@ -52,11 +52,11 @@ def status(access, request):
         ("", 421),
     ],
 )
-def test_without_a_token_the_host_is_of_this_machine(host, expected):
+def test_without_a_token_only_host_names_of_this_machine_are_served(host, expected):
     assert status(Access(None, host="metrics.internal"), get(host=host)) == expected
 
 
-def test_http_1_0_has_no_host():
+def test_http_1_0_requests_need_no_host():
     assert Access(None).refuse(Request("GET", "/metrics")) is None
 
 
@@ -78,12 +78,12 @@ def test_with_a_token_other_names_are_served():
         ({"cookie": "penstock="}, 401),
     ],
 )
-def test_a_token(headers, expected):
+def test_a_token_is_required_and_compared(headers, expected):
     assert status(Access(TOKEN, without_token=["/livez"]), get(**headers)) == expected
     assert status(Access(TOKEN, without_token=["/livez"]), get("/livez", **headers)) == 200
 
 
-def test_two_tokens_are_none():
+def test_two_tokens_are_rejected():
     twice = get()._replace(headers=((b"authorization", f"Bearer {TOKEN}".encode()),) * 2)
     assert status(Access(TOKEN), twice) == 401
 
@@ -103,18 +103,18 @@ def test_two_tokens_are_none():
         ({"origin": "null"}, 403),
     ],
 )
-def test_pages_of_another_origin_get_nothing(headers, expected):
+def test_pages_of_another_origin_are_rejected(headers, expected):
     assert status(Access(None), get("/api/events", **headers)) == expected
 
 
-def test_no_page_of_another_origin_logs_in():
+def test_pages_of_another_origin_cannot_log_in():
     access = Access(TOKEN, without_token=["/login"])
     navigation = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
     assert status(access, post(b"", **navigation)) == 403
     assert status(access, post(b"", origin="http://127.0.0.1:9100")) == 200
 
 
-def test_a_session():
+def test_a_session_is_served_until_it_expires():
     clock = Clock()
     access = Access(TOKEN, cookie="penstock_9100", clock=clock)
     assert access.open_session(post(b"token=other")) is None
@@ -145,7 +145,7 @@ def test_logging_out_ends_the_session():
     assert status(access, get(cookie=other)) == 200
 
 
-def test_sessions_are_bounded():
+def test_the_number_of_sessions_is_bounded():
     clock = Clock()
     access = Access(TOKEN, clock=clock)
     opened = []
@@ -158,7 +158,7 @@ def test_sessions_are_bounded():
     assert len(access._sessions) == SESSIONS_MAX
 
 
-def test_no_token_no_session():
+def test_without_a_token_there_is_no_session():
     access = Access(None)
     assert not access.needs_token
     assert access.open_session(post(b"token=")) is None

@@ -1,4 +1,4 @@
-"""Whether brokers can be reached."""
+"""Checks of whether brokers can be reached."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ async def until(condition):
 
 
 def all_of(known):
-    """A cluster that names all the brokers that are known."""
+    """A cluster that returns all known brokers."""
 
     async def named():
         return known.keys()
@@ -38,7 +38,7 @@ async def running(checks):
         await task
 
 
-async def test_brokers_come_go_and_come_back(monkeypatch):
+async def test_brokers_that_stop_and_start_are_reported(monkeypatch):
     monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
     listening = socket.create_server(("127.0.0.1", free_ports()[0]))
     known = {7: Address(*listening.getsockname())}
@@ -58,7 +58,7 @@ async def test_brokers_come_go_and_come_back(monkeypatch):
     listening.close()
 
 
-async def test_clients_connections_count_by_address():
+async def test_connections_of_clients_count_as_checks_of_an_address():
     known = {1: Address("a", 1), 2: Address("b", 2)}
     checks = BrokerChecks(lambda: known, all_of(known), None)
     checks.connected(Address("b", 2), "No route to host")
@@ -72,8 +72,8 @@ async def test_clients_connections_count_by_address():
     assert not checks.brokers[2].why_not
 
 
-async def test_a_broker_that_clients_reach_is_not_tried():
-    """The address leads nowhere: an attempt would fail."""
+async def test_a_broker_that_clients_reach_is_not_checked():
+    """An attempt would fail: nothing listens at the address."""
     known = {1: Address("127.0.0.1", 1), 2: Address("127.0.0.1", 1)}
     checks = BrokerChecks(lambda: {1: known[1]}, all_of(known), None)
     checks.connected(known[1])
@@ -85,7 +85,7 @@ async def test_a_broker_that_clients_reach_is_not_tried():
     assert not checks.brokers[1].why_not
 
 
-async def test_a_broker_that_was_removed_is_left_out_until_it_is_back(monkeypatch):
+async def test_a_removed_broker_is_left_out_until_it_returns(monkeypatch):
     monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
     monkeypatch.setattr(broker_checks, "NAMED_EVERY_S", 0.01)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -119,8 +119,8 @@ async def test_a_broker_that_was_removed_is_left_out_until_it_is_back(monkeypatc
     listening.close()
 
 
-async def test_an_error_of_the_cluster_ends_no_checks(monkeypatch):
-    """Such as a file of certificates that is being replaced."""
+async def test_an_error_of_the_cluster_does_not_end_the_checks(monkeypatch):
+    """For example, a file of certificates is being replaced."""
     monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
     monkeypatch.setattr(broker_checks, "NAMED_EVERY_S", 0.0)
     calls = []

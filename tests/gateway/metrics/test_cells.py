@@ -1,4 +1,4 @@
-"""Counters and histograms: exact numbers, and no more series than they may have."""
+"""Counters and histograms: exact numbers, and a bounded number of series."""
 
 import pytest
 import structlog
@@ -17,7 +17,7 @@ def records(series_max):
     )
 
 
-def test_what_is_counted_is_there_by_its_labels():
+def test_counts_are_exposed_by_their_labels():
     counter = records(10)
     counter.add(("a", "accepted"))
     counter.add(("a", "accepted"), 41)
@@ -26,11 +26,11 @@ def test_what_is_counted_is_there_by_its_labels():
     assert read(counter).of("records_total") == {("a", "accepted"): 42, ("b", "refused"): 2}
 
 
-def test_a_counter_without_labels_is_there_before_anything_is_counted():
+def test_a_counter_without_labels_is_exposed_before_it_counts():
     assert read(MetricCounter("x_total", "X.")).of("x_total") == {(): 0}
 
 
-def test_what_is_over_the_bound_is_counted_together_and_told():
+def test_labels_beyond_the_bound_share_a_series_and_are_logged():
     counter = records(2)
     with structlog.testing.capture_logs() as logs:
         for topic in ("a", "b", "c", "d", "a"):
@@ -61,7 +61,7 @@ def test_a_time_is_in_the_first_bucket_that_holds_it():
     assert found("x_seconds_sum", api="a") == pytest.approx(sum(times))
 
 
-def test_a_histogram_has_no_more_series_either():
+def test_the_number_of_series_of_a_histogram_is_bounded_too():
     histogram = Histogram("x_seconds", "X.", "policy", series_max=2)
     with structlog.testing.capture_logs() as logs:
         for policy in ("a", "b", "c", "d"):

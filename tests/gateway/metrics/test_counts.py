@@ -1,4 +1,4 @@
-"""What a gateway counts, without one."""
+"""The counts of a gateway, without a gateway."""
 
 import time
 from dataclasses import replace
@@ -45,7 +45,7 @@ class Refusal(Held):
     error_code = 87
 
 
-async def test_requests_by_api_and_own_error(counts):
+async def test_requests_are_counted_by_api_and_error_code(counts):
     for api_key in (0, 0, 3, 22, 30_000, 30_001):
         exchange = Streamed(api_key, 9, 1)
         exchange.received_at = time.monotonic() - 0.2
@@ -70,7 +70,7 @@ async def test_requests_by_api_and_own_error(counts):
     assert found.of("penstock_broker_seconds_count") == {("Produce",): 1}
 
 
-async def test_records_by_topic_policy_and_outcome(counts):
+async def test_records_are_counted_by_topic_policy_and_outcome(counts):
     counts.accepted(PLAN, batch(5))
     counts.accepted(PLAN, batch(5), replaced(b"", (0, 3)))
     counts.refused("orders", batch(3), refused(87, "no", "a.V"))
@@ -89,7 +89,7 @@ async def test_records_by_topic_policy_and_outcome(counts):
 @pytest.mark.parametrize(
     ("count", "counted"), [(2**31 - 1, 1000), (-1, 0), (-(2**31), 0), (1000, 1000)]
 )
-async def test_a_header_that_lies_is_not_believed(counts, count, counted):
+async def test_a_wrong_record_count_in_a_header_is_not_counted(counts, count, counted):
     data = bytearray(batch(1))
     data[57:61] = count.to_bytes(4, "big", signed=True)
     counts.refused("orders", bytes(data), refused(2, "not readable", ""))
@@ -98,7 +98,7 @@ async def test_a_header_that_lies_is_not_believed(counts, count, counted):
     assert (await read(counts)).of("penstock_records_total") == {("orders", "", "refused"): counted}
 
 
-async def test_waiting_and_judging(counts):
+async def test_waiting_and_judging_times_are_measured(counts):
     counts.judged("a.V", None, 0.2, 3.0)
     counts.judged("a.V", FailureCause.NOT_JUDGED, 7.0, 0.0)
     counts.judged("a.V", FailureCause.ABANDONED, 1.0, 0.0)
@@ -110,7 +110,7 @@ async def test_waiting_and_judging(counts):
     assert found("penstock_judging_seconds_count", policy="a.V") == 2
 
 
-async def test_what_is_rare_is_there_from_the_beginning(counts):
+async def test_rare_series_are_exposed_from_the_start(counts):
     causes = {(end.value,): 0 for end in WorkerEnd}
     assert (await read(counts)).of("penstock_worker_restarts_total") == causes
 
@@ -124,7 +124,7 @@ async def test_what_is_rare_is_there_from_the_beginning(counts):
     assert found.of("penstock_topic_verdicts_total") == {("a.Topics", "accepted"): 1}
 
 
-async def test_what_policies_count(counts):
+async def test_counts_of_policies_are_exposed(counts):
     counts.policy_event("lookup", "found", 3)
     counts.policy_event("lookup", "found", 1)
 
@@ -132,7 +132,7 @@ async def test_what_policies_count(counts):
     assert found("penstock_policy_events_total", event="lookup", result="found") == 4
 
 
-async def test_clients_cannot_make_series_without_end(counts):
+async def test_clients_cannot_create_unbounded_series(counts):
     for number in range(3000):
         plan = TopicPlan(topic=f"t{number}", validators=("a.V",))
         counts.accepted(plan, batch(1))
@@ -158,7 +158,7 @@ async def test_names_follow_prometheus(counts):
             assert family.name.endswith("_seconds")
 
 
-async def test_what_the_console_asks_for(counts):
+async def test_totals_for_the_console(counts):
     before = counts.totals()
     exchange = Streamed(0, 9, 1)
     exchange.received_at = time.monotonic() - 0.2
@@ -183,13 +183,13 @@ async def test_what_the_console_asks_for(counts):
     assert counts.restarts()["memory"] == 1
 
 
-async def test_asking_makes_no_series(counts):
+async def test_reading_totals_creates_no_series(counts):
     before = (await read(counts)).text
     counts.totals()
     assert (await read(counts)).text == before
 
 
-def test_bad_records_that_are_stored_count_for_their_policy(counts):
+def test_stored_bad_records_are_counted_for_their_policy(counts):
     bad = refused(87, "no", "a.W")
     diverted = (
         Diverted(replace(bad, outcome=Outcome.QUARANTINED), 2),

@@ -1,4 +1,4 @@
-"""Prometheus' text format, read back by Prometheus' own library."""
+"""Prometheus' text format, parsed by Prometheus' own library."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ from tests.metrics import Metrics
 
 
 @pytest.mark.parametrize("value", ['"', "\\", "\n", '\\n"', "ä€𝄞", " a,b=} ", ""])
-async def test_any_value_of_a_label_comes_back(value):
+async def test_any_label_value_can_be_parsed_again(value):
     text = (await render([Gauge("x", "X.", ("a", "b"), {(value, "1"): 7})])).decode()
 
     assert Metrics(text).of("x") == {(value, "1"): 7}
 
 
 @pytest.mark.parametrize("value", [0, 1, 2**63, 0.1, 1e-9, 1e21, float("inf"), -1.5])
-async def test_any_number_comes_back(value):
+async def test_any_number_can_be_parsed_again(value):
     text = (await render([Gauge("x", "X.", (), {(): value})])).decode()
 
     assert Metrics(text)("x") == value
@@ -33,8 +33,8 @@ async def test_each_metric_has_its_type_and_meaning():
     )
 
 
-async def test_others_go_on_while_many_series_are_written(monkeypatch):
-    """The loop is left after each slice, and counting meanwhile does no harm."""
+async def test_other_work_continues_while_many_series_are_written(monkeypatch):
+    """The event loop runs after each slice, and counting meanwhile is safe."""
     clock = iter(range(10**9))
     monkeypatch.setattr(exposition.time, "perf_counter", lambda: next(clock) * exposition.SLICE_S)
     counter = MetricCounter("x_total", "Of x.", ("topic",), series_max=2000)

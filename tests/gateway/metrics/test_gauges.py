@@ -1,4 +1,4 @@
-"""What is so at the moment; and docs/monitoring.md, which has all of it."""
+"""Gauges; and docs/monitoring.md, which lists all metrics."""
 
 import re
 from pathlib import Path
@@ -70,7 +70,7 @@ async def test_workers_of_all_policies_are_counted_together():
     assert found.of("penstock_batches") == {("waiting",): 5, ("sent",): 5}
 
 
-async def test_connections_by_state():
+async def test_connections_are_exposed_by_state():
     states = [ConnectionState.OPEN] * 1200 + [ConnectionState.PAUSED] * 2
     found = await read(gateway(connections=[SimpleNamespace(state=state) for state in states]))
 
@@ -78,7 +78,7 @@ async def test_connections_by_state():
     assert counted == {"connecting": 0, "open": 1200, "paused": 2, "ending": 0, "closing": 0}
 
 
-async def test_brokers_by_node():
+async def test_brokers_are_exposed_by_node():
     here = Address("kafka", 9092)
     brokers = {1: Reached(here, "", 0.0), 2: Reached(here, "refused", 0.0)}
     found = await read(gateway(), brokers)
@@ -86,14 +86,14 @@ async def test_brokers_by_node():
     assert found.of("penstock_broker_reachable") == {("1",): 1, ("2",): 0}
 
 
-async def test_the_certificate_of_the_listener():
+async def test_the_expiry_of_the_listeners_certificate_is_exposed():
     name = "penstock_listener_certificate_expiry_timestamp_seconds"
 
     assert (await read(gateway())).of(name) == {}
     assert (await read(gateway(certificate_expires_at=2e9)))(name) == 2e9
 
 
-async def test_held_memory_and_sequence_numbers():
+async def test_held_memory_and_producers_are_exposed():
     found = await read(gateway())
 
     assert found("penstock_held_bytes") == 7
@@ -116,7 +116,7 @@ async def all_families():
     ]
 
 
-async def test_all_of_it_is_valid_openmetrics():
+async def test_all_metrics_are_valid_openmetrics():
     text = (await render(await all_families(), is_openmetrics=True)).decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     [cpu] = found["penstock_workers_cpu_seconds"].samples
@@ -158,7 +158,7 @@ def test_the_document_explains_each_value(name):
         assert f"`{value}`" in text
 
 
-async def test_writes_of_state_by_result():
+async def test_writes_of_state_are_counted_by_result():
     writes = StateWrites("t")
     writes.ended(None)
     writes.ended("no leader")

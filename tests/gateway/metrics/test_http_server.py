@@ -1,4 +1,4 @@
-"""A small HTTP server, by clients that do what they should not."""
+"""The small HTTP server, with clients that misbehave."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ class Server:
                 await asyncio.sleep(0.01)
 
     async def fetch(self, request):
-        """Send bytes; return the answer up to the end of the connection."""
+        """Send bytes; return the response up to the end of the connection."""
         async with asyncio.timeout(60):
             reader, writer = await asyncio.open_connection(*self.address)
             try:
@@ -88,7 +88,7 @@ def get(path="/x", version="1.1", headers="Host: h\r\n", method="GET"):
     return f"{method} {path} HTTP/{version}\r\n{headers}\r\n".encode()
 
 
-async def test_what_is_not_to_be_served():
+async def test_a_refused_request_is_not_served():
     def refuse(request):
         assert request.header(b"host") == b"h"
         return HttpResponse(401, b"no\n") if request.path == "/x" else None
@@ -98,7 +98,7 @@ async def test_what_is_not_to_be_served():
         assert (await server.fetch(get("/large"))).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_an_answer():
+async def test_a_response_has_its_headers_and_body():
     async with Server() as server:
         head, _, body = (await server.fetch(get())).partition(b"\r\n\r\n")
 
@@ -148,7 +148,7 @@ async def test_an_answer():
         (get(headers="Host: h\r\n X: folded\r\nA: b\r\n"), 200),
     ],
 )
-async def test_what_is_answered(request_bytes, status):
+async def test_requests_get_their_status(request_bytes, status):
     async with Server() as server:
         answer = await server.fetch(request_bytes)
         again = await server.fetch(get())
@@ -186,7 +186,7 @@ async def test_a_client_that_reads_nothing_is_disconnected():
     assert received < LARGE
 
 
-async def test_connections_too_many_are_closed_at_once():
+async def test_connections_beyond_the_limit_are_closed_at_once():
     async with Server() as server, asyncio.timeout(60):
         held = [await asyncio.open_connection(*server.address) for _ in range(CONNECTIONS_MAX)]
         for _, writer in held:
@@ -203,8 +203,8 @@ async def test_connections_too_many_are_closed_at_once():
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])
-async def test_who_asks_for_nothing_keeps_no_one_out(sent):
-    """Else a few idle connections would fail the probes, which restart the gateway."""
+async def test_idle_connections_do_not_keep_others_out(sent):
+    """Otherwise a few idle connections would fail the probes, which restart the gateway."""
     async with Server(request_s=60) as server, asyncio.timeout(60):
         watching = await asyncio.open_connection(*server.address, limit=LARGE)
         watching[1].write(get("/stream"))
@@ -224,7 +224,7 @@ async def test_who_asks_for_nothing_keeps_no_one_out(sent):
             writer.transport.abort()
 
 
-async def test_the_end_disconnects():
+async def test_close_disconnects_clients():
     async with asyncio.timeout(60):
         async with Server() as server:
             reader, writer = await asyncio.open_connection(*server.address)
@@ -235,8 +235,8 @@ async def test_the_end_disconnects():
         writer.close()
 
 
-async def test_what_follows_a_request_is_no_request():
-    """A proxy in front may think otherwise of where a request ends."""
+async def test_bytes_after_a_request_are_not_read_as_a_request():
+    """A proxy in front may have another view of where a request ends."""
     both = "Host: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n"
     smuggled = get("/posted", method="POST", headers=both) + b"0\r\n\r\n" + get()
     async with Server() as server:
@@ -244,7 +244,7 @@ async def test_what_follows_a_request_is_no_request():
         assert (await server.fetch(get() + get())).count(b"HTTP/1.1 ") == 1
 
 
-async def test_a_stream_that_ends():
+async def test_a_stream_that_ends_closes_the_connection():
     async with Server() as server:
         answer = await server.fetch(get("/three"))
         old = await server.fetch(get("/three", "1.0", ""))
@@ -281,7 +281,7 @@ async def test_a_client_that_does_not_read_its_stream_is_disconnected():
         writer.close()
 
 
-async def test_the_end_ends_streams():
+async def test_close_ends_streams():
     async with asyncio.timeout(60):
         async with Server() as server:
             reader, writer = await asyncio.open_connection(*server.address, limit=LARGE)
@@ -291,7 +291,7 @@ async def test_the_end_ends_streams():
         writer.close()
 
 
-async def test_a_thousand_connections():
+async def test_a_thousand_connections_are_served():
     async with Server() as server, asyncio.timeout(120):
         opened = [await asyncio.open_connection(*server.address) for _ in range(1000)]
         for _, writer in opened:

@@ -1,4 +1,4 @@
-"""How late the event loop is: measured by a timer."""
+"""The lag of the event loop: measured by a timer."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from penstock.gateway.metrics import loop_lag
 from penstock.gateway.metrics.loop_lag import LoopLag
 
 
-async def test_a_loop_that_is_held_up_shows_and_the_longest_counts(monkeypatch):
+async def test_the_longest_block_of_the_loop_is_reported(monkeypatch):
     monkeypatch.setattr(loop_lag, "EVERY_S", 0.01)
     lag = LoopLag()
     assert lag.longest_s == 0.0
@@ -24,7 +24,7 @@ async def test_a_loop_that_is_held_up_shows_and_the_longest_counts(monkeypatch):
     assert lag.longest_s >= 0.25
 
 
-async def test_a_clock_that_goes_back_is_no_lag(monkeypatch):
+async def test_a_clock_that_goes_back_is_not_a_lag(monkeypatch):
     monkeypatch.setattr(loop_lag, "EVERY_S", 0.0)
     times = iter([10.0, 5.0, 5.0, 5.0])
     lag = LoopLag()

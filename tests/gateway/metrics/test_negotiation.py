@@ -1,4 +1,4 @@
-"""What clients of /metrics accept, and get."""
+"""The formats and encodings that clients of /metrics accept and get."""
 
 import gzip
 
@@ -30,11 +30,11 @@ PROMETHEUS_2 = (
         (b"identity;q=1, gzip;q=0", "gzip", False),
     ],
 )
-def test_what_a_header_names(header, wanted, expected):
+def test_the_accept_header_selects_the_format(header, wanted, expected):
     assert accepts(header, wanted) == expected
 
 
-async def test_a_body_is_compressed_for_those_who_take_it():
+async def test_a_body_is_compressed_for_clients_that_accept_gzip():
     answer = HttpResponse(200, b"a" * 5000)
     plain = await compressed(answer, Request("GET", "/metrics"))
     assert plain.body == answer.body
@@ -48,6 +48,6 @@ async def test_a_body_is_compressed_for_those_who_take_it():
     assert ("Vary", "Accept, Accept-Encoding") in packed.headers
 
 
-async def test_a_small_body_is_not():
+async def test_a_small_body_is_not_compressed():
     request = Request("GET", "/metrics", ((b"accept-encoding", b"gzip"),))
     assert (await compressed(HttpResponse(200, b"a"), request)).body == b"a"

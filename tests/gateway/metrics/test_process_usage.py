@@ -1,4 +1,4 @@
-"""What processes use, of those that run and of those that have ended."""
+"""The resource usage of processes that run and of processes that have ended."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def test_a_process_of_any_name_is_measured(tmp_path):
     assert usage_of(running.pid) is None
 
 
-def test_this_process():
+def test_the_usage_of_this_process_is_measured():
     assert usage_of("self").resident_bytes > 2**20
     before = open_descriptors()
     reading, writing = os.pipe()
@@ -41,7 +41,7 @@ def test_this_process():
     assert most_descriptors() >= before
 
 
-def test_the_time_of_workers_never_goes_back(monkeypatch):
+def test_the_cpu_time_of_workers_never_decreases(monkeypatch):
     now = {1: Usage(5.0, 10), 2: Usage(1.0, 20)}
     monkeypatch.setattr(process_usage, "usage_of", now.get)
     workers = WorkerUsage()

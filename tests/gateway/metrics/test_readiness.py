@@ -1,4 +1,4 @@
-"""What a gateway misses, in words."""
+"""The conditions that a gateway lacks to be ready, as text."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ class Gateway:
     is_ending: bool = False
 
 
-def test_ready():
+def test_a_gateway_that_lacks_nothing_is_ready():
     found = inspect(Gateway(), {0: UP})
     assert not found.missing
     assert found.text == "ready\n"
@@ -58,7 +58,7 @@ def test_ready():
         (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_told(gateway, brokers, message):
+def test_missing_conditions_are_reported(gateway, brokers, message):
     found = inspect(gateway, brokers)
     assert len(found.missing) == 1
     assert message in found.missing[0]
@@ -66,24 +66,24 @@ def test_what_is_missing_is_told(gateway, brokers, message):
     assert message in found.text
 
 
-def test_one_broker_of_several_may_be_away_and_is_told():
+def test_a_gateway_is_ready_while_one_of_several_brokers_is_unavailable():
     found = inspect(Gateway(), {0: UP, 1: DOWN})
     assert not found.missing
     assert found.text == "ready\nbroker 1 at kafka:9092 cannot be reached: Connection refused\n"
 
 
-def test_a_topic_that_no_gateway_can_write_leaves_all_of_them_ready():
-    """Or a load balancer would take all of them away, and with them topics that need no state."""
+def test_gateways_stay_ready_if_none_of_them_can_write_the_state_topic():
+    """Otherwise a load balancer would remove all, and with them topics that need no state."""
     writes = {"producers": failing("a-topic", is_shared=True)}
     found = inspect(Gateway(state_writes=writes), {0: UP})
     assert found.text == "ready\nstate cannot be written to a-topic: no leader\n"
 
 
-def test_all_brokers_may_not():
+def test_a_gateway_is_not_ready_while_all_brokers_are_unavailable():
     found = inspect(Gateway(), {0: DOWN, 1: DOWN})
     assert len(found.missing) == 2
 
 
-def test_everything_that_is_missing_is_told_at_once():
+def test_all_missing_conditions_are_reported_at_once():
     gateway = Gateway(is_loaded=False, settings_are_missing=True, is_listening=False)
     assert len(inspect(gateway, {}).missing) == 3

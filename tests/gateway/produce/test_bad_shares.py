@@ -1,9 +1,9 @@
-"""The share of bad records of the last minute."""
+"""The share of bad records over the last minute."""
 
 from penstock.gateway.produce.bad_shares import RECORDS_MIN, WINDOW_S, BadShares
 
 
-def test_a_share_is_that_of_the_last_minute():
+def test_a_share_is_over_the_last_minute():
     now = [1000.0]
     shares = BadShares(lambda: now[0])
     assert shares.add("t", 50, RECORDS_MIN) == 0.5

@@ -1,4 +1,4 @@
-"""The commit of a transaction of which nothing was stored, with a coordinator's answers by hand."""
+"""The commit of a transaction without stored records; the test responds for the coordinator."""
 
 import asyncio
 import struct
@@ -37,7 +37,7 @@ class Ending(Talk):
         self.session.client_data(request_frame(request, 1))
 
     async def forwarded(self) -> int:
-        """The API of the request that the broker has got now; 0 for none."""
+        """Return the API key of the request that the broker has received; 0 for no request."""
         for _ in range(10):
             await asyncio.sleep(0)
         self._frame = self.broker.take()
@@ -57,7 +57,7 @@ class Ending(Talk):
         return int(found.error_code), (found.producer_id, found.producer_epoch)
 
 
-async def test_a_commit_of_nothing_succeeds_with_the_next_epoch():
+async def test_a_commit_without_records_succeeds_with_the_next_epoch():
     talk = Ending()
     talk.end()
     assert await talk.forwarded() == END
@@ -84,7 +84,7 @@ async def test_a_commit_that_is_retried_succeeds_again():
 @pytest.mark.parametrize(
     ("committed", "code"), [(True, 0), (True, 51), (True, 49), (True, 16), (False, 48), (False, 90)]
 )
-async def test_other_answers_are_the_coordinators(committed, code):
+async def test_other_responses_are_those_of_the_coordinator(committed, code):
     talk = Ending()
     talk.end(committed=committed)
     assert await talk.forwarded() == END
@@ -107,7 +107,7 @@ async def test_other_answers_are_the_coordinators(committed, code):
         {"code": 105, "state": ""},
     ],
 )
-async def test_a_transaction_that_may_have_had_records_fails_as_at_the_coordinator(first, state):
+async def test_a_transaction_that_may_have_records_fails_as_at_the_coordinator(first, state):
     talk = Ending()
     talk.end()
     assert await talk.forwarded() == END
@@ -130,7 +130,7 @@ async def test_only_success_is_success_and_other_errors_are_retriable(later, cod
     assert await talk.response() == (code, NO_PRODUCER)
 
 
-async def test_a_coordinator_that_has_moved_is_looked_for_again():
+async def test_a_coordinator_that_has_moved_is_looked_up_again():
     talk = Ending()
     talk.end()
     assert await talk.forwarded() == END
@@ -145,7 +145,7 @@ STATES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("ahead", [-1, 0, 1, 2])
-def test_which_states_are_those_of_an_empty_transaction(state, ahead):
+def test_states_of_an_empty_transaction(state, ahead):
     found = TransactionState(0, state, ProducerIdAndEpoch(17, 3 + ahead), 60_000)
     expected = (ahead == 0 and state in {"Empty", "CompleteCommit", "CompleteAbort"}) or (
         ahead == 1 and state == "Empty"

@@ -1,4 +1,4 @@
-"""Requests of which no worker has to judge a batch are forwarded at once; others are judged."""
+"""Requests are forwarded at once if no worker has to judge their batches; others are judged."""
 
 import uuid
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.records.header import BatchProducer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID
-from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_answer
+from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
@@ -23,7 +23,7 @@ ID = uuid.UUID(int=5)
 
 
 class Inline:
-    """Accepts every batch but some."""
+    """Accepts every batch except the given batches."""
 
     def __init__(self, *refused):
         self.refused, self.seen = refused, []
@@ -37,7 +37,7 @@ class Inline:
 
 
 class Stored(TopicConfigs):
-    """Topic configs of a cluster where topics have some of their own."""
+    """Topic configs of a cluster in which some topics have their own configs."""
 
     are_stored = True
     topic = "settings"
@@ -68,7 +68,7 @@ def records(number):
     return b"records of %d" % number
 
 
-def test_a_request_is_forwarded_at_once_and_its_response_as_it_is():
+def test_a_request_is_forwarded_at_once_and_its_response_unchanged():
     inline = Inline()
     talk = talk_with(inline)
     request = produce(1, "judged", "free", "other")
@@ -78,13 +78,13 @@ def test_a_request_is_forwarded_at_once_and_its_response_as_it_is():
     assert talk.broker.take() == request
     assert talk.verdicts == []
     assert inline.seen == [("judged", 9, records(1)), ("other", 9, records(1))]
-    talk.session.upstream_data(produce_answer(1, "judged", "free", "other"))
-    assert talk.client.take() == produce_answer(1, "judged", "free", "other")
+    talk.session.upstream_data(produce_response(1, "judged", "free", "other"))
+    assert talk.client.take() == produce_response(1, "judged", "free", "other")
     assert talk.session.held_bytes == 0
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_bytes_may_come_in_any_pieces(size):
+def test_requests_may_arrive_in_any_pieces(size):
     talk = talk_with(Inline())
     sent = other(1) + produce(2, "judged") + produce(3, "free") + other(4)
     for start in range(0, len(sent), size):
@@ -109,7 +109,7 @@ def test_topics_without_policies_need_no_inline_judge():
     assert talk.broker.take() == produce(2, "free", "judged")
 
 
-def test_requests_keep_their_order():
+def test_requests_stay_in_order():
     talk = talk_with(Inline(records(1)))
     first, second, third = produce(1, "judged"), produce(2, "judged"), other(3)
     talk.session.client_data(first + second + third)
@@ -119,18 +119,18 @@ def test_requests_keep_their_order():
     assert talk.session.waiting_bytes == 0
 
 
-def test_a_response_waits_for_that_of_a_refused_request_before_it():
+def test_a_response_waits_for_the_response_to_an_earlier_refused_request():
     talk = talk_with(Inline(records(1)))
     talk.session.client_data(produce(1, "judged") + produce(2, "judged"))
     talk.decide(NO)
     assert talk.broker.take() == produce(2, "judged")
     refusal = talk.client.take()
-    talk.session.upstream_data(produce_answer(2, "judged"))
+    talk.session.upstream_data(produce_response(2, "judged"))
     assert refusal
-    assert talk.client.take() == produce_answer(2, "judged")
+    assert talk.client.take() == produce_response(2, "judged")
 
 
-def test_without_a_response_nothing_is_awaited():
+def test_requests_with_acks_0_wait_for_no_response():
     talk = talk_with(Inline())
     request = produce(1, "judged", acks=0)
     talk.session.client_data(request + other(2))
@@ -150,7 +150,7 @@ def one_partition(number, *, topic="judged", partition=0, acks=1):
     [one_partition(1, acks=2), one_partition(1, partition=-1), one_partition(1, topic="a b")],
     ids=["acks", "partition", "topic name"],
 )
-def test_batches_that_a_broker_would_not_store_get_the_error_of_a_broker(request_):
+def test_invalid_batches_get_the_error_code_of_a_broker(request_):
     talk = talk_with(Inline())
     talk.session.client_data(request_)
     assert talk.broker.take() == b""
@@ -263,7 +263,7 @@ def talk_with_producers(inline):
 
 
 @pytest.mark.parametrize("begin", MAY_CHANGE)
-def test_where_records_of_a_topic_may_be_dropped_its_requests_are_not_forwarded_at_once(begin):
+def test_requests_of_a_topic_whose_records_may_be_dropped_are_not_forwarded_at_once(begin):
     inline = Inline()
     talk = talk_with_producers(inline)
     begin(talk)
@@ -273,7 +273,7 @@ def test_where_records_of_a_topic_may_be_dropped_its_requests_are_not_forwarded_
 
 
 @pytest.mark.parametrize("begin", [*MAY_CHANGE, receive_a_batch_by_id])
-def test_where_records_of_a_topic_may_be_dropped_requests_of_other_topics_are_forwarded_at_once(
+def test_requests_of_other_topics_are_forwarded_at_once_if_a_topics_records_may_be_dropped(
     begin,
 ):
     talk = talk_with_producers(Inline())
@@ -285,7 +285,7 @@ def test_where_records_of_a_topic_may_be_dropped_requests_of_other_topics_are_fo
 
 
 @pytest.mark.parametrize("begin", [*MAY_CHANGE, receive_a_batch_by_id])
-def test_where_records_of_a_topic_may_be_dropped_its_id_is_not_forwarded_at_once(begin):
+def test_requests_by_id_of_a_topic_whose_records_may_be_dropped_are_not_forwarded_at_once(begin):
     talk = talk_with_producers(Inline())
     begin(talk)
     frame = request_frame(produce_request([(ID, [(0, records(1))])], version=13, acks=1), 1)
@@ -293,7 +293,7 @@ def test_where_records_of_a_topic_may_be_dropped_its_id_is_not_forwarded_at_once
     assert talk.broker.take() == b""
 
 
-def test_a_topic_without_policies_waits_too_while_a_batch_has_to_be_retried_first():
+def test_a_batch_without_policies_waits_while_an_earlier_batch_has_to_be_retried():
     talk = talk_with(Inline())
     batch = encode_batch(values(b"x"), producer_id=7, producer_epoch=0, base_sequence=5)
     key, before = ProducerKey("free", 0, 7, ""), BatchProducer(7, 0, 4, 1, False)
@@ -304,7 +304,7 @@ def test_a_topic_without_policies_waits_too_while_a_batch_has_to_be_retried_firs
     assert answers["free", 0].error_code == 7
 
 
-def test_with_the_scope_of_a_request_nothing_overtakes_the_decision_about_another_request():
+def test_with_rejection_scope_request_no_request_overtakes_the_decision_about_another():
     talk = talk_with_producers(Inline(records(1)))
     talk.policies = talk.policies._replace(whole_request=True)
     talk.session.client_data(produce(1, "judged"))
@@ -312,7 +312,7 @@ def test_with_the_scope_of_a_request_nothing_overtakes_the_decision_about_anothe
     assert [topic for topic, *_ in talk.verdicts] == ["judged", "other"]
 
 
-def test_a_request_behind_one_that_may_change_policies_waits_for_it():
+def test_a_request_waits_for_an_earlier_request_that_may_change_policies():
     inline, tasks = Inline(), []
     talk = talk_with(inline, topic_configs=Stored(), run=tasks.append)
     talk.session.topics.put("judged", ID)
@@ -324,7 +324,7 @@ def test_a_request_behind_one_that_may_change_policies_waits_for_it():
         task.close()
 
 
-def test_nothing_is_looked_at_if_a_topic_has_a_policy_of_a_user():
+def test_no_batch_is_judged_inline_if_a_topic_has_a_policy_of_a_user():
     inline = Inline()
     talk = talk_with(inline, judged=frozenset({"judged", "of a user"}))
     talk.session.client_data(produce(1, "judged", "of a user"))
@@ -332,7 +332,7 @@ def test_nothing_is_looked_at_if_a_topic_has_a_policy_of_a_user():
 
 
 @pytest.mark.parametrize("judged", [frozenset(), frozenset({"judged"})])
-def test_the_topic_of_the_producers_state_is_for_gateways_only(judged):
+def test_clients_cannot_produce_to_the_state_topic(judged):
     talk = talk_with(Inline(), shared_producers=SimpleNamespace(topic="free"))
     talk.judged = judged
     talk.session.client_data(produce(1, "free"))
@@ -340,14 +340,14 @@ def test_the_topic_of_the_producers_state_is_for_gateways_only(judged):
     assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
 
 
-def test_the_audit_trail_is_for_gateways_only():
+def test_clients_cannot_produce_to_the_audit_topic():
     talk = talk_with(Inline(), audit_topic="free")
     talk.session.client_data(produce(1, "free"))
     answers = produced(parse_response(talk.client.take(), 0, 9))
     assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
 
 
-def test_with_the_scope_of_a_request_topics_have_to_be_known():
+def test_with_rejection_scope_request_topics_have_to_be_known():
     inline = Inline()
     talk = talk_with(inline)
     talk.policies = talk.policies._replace(whole_request=True)
@@ -355,7 +355,7 @@ def test_with_the_scope_of_a_request_topics_have_to_be_known():
     assert inline.seen == []
 
 
-def test_the_end_comes_after_a_request_that_was_half_received():
+def test_a_half_received_request_is_forwarded_before_the_session_ends():
     talk = talk_with(Inline())
     request = produce(1, "judged", acks=0)
     talk.session.client_data(request[:20])
@@ -368,16 +368,16 @@ def test_the_end_comes_after_a_request_that_was_half_received():
     assert talk.done
 
 
-def test_a_request_is_sent_even_if_its_client_is_gone():
+def test_a_request_is_forwarded_even_if_its_client_has_disconnected():
     talk = talk_with(Inline())
     talk.session.client_data(produce(1, "judged"))
     talk.session.client_disconnected()
     assert not talk.session.serves_client_only
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     assert talk.done
 
 
-def test_the_id_of_a_topic_is_not_needed_where_no_configs_are_stored():
+def test_topic_ids_are_not_needed_without_stored_configs():
     talk = talk_with(Inline())
     assert talk.topic_configs.of("judged", NO_ID) == {}
     talk.session.client_data(produce(1, "judged"))
@@ -385,7 +385,7 @@ def test_the_id_of_a_topic_is_not_needed_where_no_configs_are_stored():
 
 
 class Observed:
-    """Takes what is to be judged beside."""
+    """Receives the batches that are judged in the background."""
 
     def __init__(self):
         self.taken = []
@@ -395,7 +395,7 @@ class Observed:
 
 
 def observing(inline, *topics, **attributes):
-    """A gateway where some topics are only observed."""
+    """A gateway whose policies only observe some topics."""
     talk = talk_with(inline, **attributes)
     observed, for_topic = Observed(), talk.for_topic
 
@@ -410,7 +410,7 @@ def observing(inline, *topics, **attributes):
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_an_observed_topic_is_forwarded_at_once_and_judged_beside(acks):
+def test_a_batch_of_an_observed_topic_is_forwarded_at_once_and_judged_in_the_background(acks):
     talk, observed = observing(None, "watched")
     request = produce(1, "watched", "free", acks=acks)
     talk.session.client_data(request)
@@ -449,7 +449,7 @@ def test_an_observed_topic_keeps_the_order_of_requests():
     assert talk.broker.take() == produce(1, "judged") + produce(2, "watched")
 
 
-def test_an_observed_policy_that_needs_the_topics_id_gets_it():
+def test_an_observing_policy_that_needs_the_topic_id_gets_it():
     talk, observed = observing(None)
     plan = TopicPlan(topic="watched", validation_policy="v", mode="observe")
     talk.for_topic = lambda topic, own=None: plan

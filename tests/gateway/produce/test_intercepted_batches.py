@@ -1,4 +1,4 @@
-"""What an intercepted batch may do to its producer, without sockets."""
+"""Effects of intercepted batches on their producers, without sockets."""
 
 import time
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
 from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
-from tests.gateway.sessions.test_session import Talk, produce_answer
+from tests.gateway.sessions.test_session import Talk, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
@@ -70,7 +70,7 @@ def code(talk, number=1):
 
 
 def codes(talk):
-    """The error codes of all answers that the client was sent since the last call."""
+    """The error codes of all responses that the client got since the last call."""
     frames, found = talk.client.take(), []
     while frames:
         end = 4 + int.from_bytes(frames[:4], "big")
@@ -82,9 +82,9 @@ def codes(talk):
     return found
 
 
-def refused_answer(number, error_code):
+def refused_response(number, error_code):
     """A broker's response that refuses partition 0 of the judged topic."""
-    answer = produce_answer(number, "judged")
+    answer = produce_response(number, "judged")
     at = answer.index(b"judged") + len(b"judged") + 5
     return answer[:at] + error_code.to_bytes(2, "big", signed=True) + answer[at + 2 :]
 
@@ -93,7 +93,7 @@ DROPPED = replaced(b"", [0])
 
 
 def pipelined(*verdicts, talk=None, first=0):
-    """Batches of one record each, sent at once; None for a verdict that agrees."""
+    """Batches of a record each, sent at once; None for a verdict that accepts."""
     talk = talk or Intercepted()
     frames = [request(first + i + 1, batch(b"v", first=first + i)) for i in range(len(verdicts))]
     talk.session.client_data(b"".join(frames))
@@ -107,45 +107,45 @@ def pipelined(*verdicts, talk=None, first=0):
     ("error_code", "behind"),
     [(0, 0), (6, 7), (7, 7), (19, 7), (10, 45), (87, 45), (-1, 45), (45, 7)],
 )
-def test_a_dropped_batch_gets_its_response_behind_earlier_batches(error_code, behind):
+def test_a_dropped_batch_gets_its_response_after_earlier_batches(error_code, behind):
     talk = pipelined(None, None, DROPPED)
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     assert codes(talk) == [0], "nothing is said of what comes behind"
-    talk.session.upstream_data(refused_answer(2, error_code))
+    talk.session.upstream_data(refused_response(2, error_code))
     assert codes(talk) == [error_code, behind]
 
 
 @pytest.mark.parametrize(("error_code", "behind"), [(6, 7), (19, 7), (10, 45), (87, 45)])
-def test_nothing_is_sent_into_a_gap(error_code, behind):
+def test_no_batch_is_sent_into_a_gap(error_code, behind):
     talk = pipelined(None, None)
-    talk.session.upstream_data(produce_answer(1, "judged"))
-    talk.session.upstream_data(refused_answer(2, error_code))
+    talk.session.upstream_data(produce_response(1, "judged"))
+    talk.session.upstream_data(refused_response(2, error_code))
     codes(talk), talk.broker.take()
     pipelined(None, None, talk=talk, first=2)
     assert codes(talk) == [behind, behind]
     assert talk.broker.take() == b""
 
 
-def test_batches_held_back_are_sent_behind_the_retry_of_earlier_batches():
+def test_delayed_batches_are_sent_after_the_retry_of_earlier_batches():
     talk = pipelined(None, None)
-    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     pipelined(None, DROPPED, talk=talk, first=2)
     assert codes(talk) == [0, 6, 7, 7]
     talk.broker.take()
     again = Intercepted(talk.producers)
     again.session.client_data(b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4)))
     assert again.verdicts == [], "all of them are known"
-    again.session.upstream_data(produce_answer(2, "judged") + produce_answer(3, "judged"))
+    again.session.upstream_data(produce_response(2, "judged") + produce_response(3, "judged"))
     assert codes(again) == [0, 0, 0]
 
 
 def test_a_batch_of_an_old_epoch_is_an_error():
     talk = pipelined(None)
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     talk.session.client_data(request(2, batch(b"v", epoch=1)) + request(3, batch(b"v", first=1)))
     talk.decide()
     talk.decide(DROPPED)
-    talk.session.upstream_data(produce_answer(2, "judged"))
+    talk.session.upstream_data(produce_response(2, "judged"))
     assert codes(talk) == [0, 0, 47]
 
 
@@ -160,7 +160,7 @@ def two_partitions(number, first, second):
         (refused(7, "too late", "v"), {0: 7, 1: 7}),
     ],
 )
-def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expected):
+def test_a_whole_request_fails_permanently_only_if_a_batch_was_refused(verdict, expected):
     talk = Intercepted()
     talk.policies = talk.policies._replace(whole_request=True)
     talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
@@ -171,10 +171,10 @@ def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expe
     assert talk.broker.take() == b""
 
 
-def test_of_a_whole_request_nothing_is_sent_where_a_batch_has_to_wait():
+def test_with_rejection_scope_request_no_batch_is_sent_while_another_has_to_wait():
     talk = pipelined(None, None)
     talk.policies = talk.policies._replace(whole_request=True)
-    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     codes(talk), talk.broker.take()
     talk.session.client_data(two_partitions(3, batch(b"c", first=2), batch(b"d")))
     talk.decide()
@@ -202,7 +202,7 @@ def test_a_retry_is_sent_as_before_and_not_judged_again():
     again.session.client_data(request(1, batch(b"a", b"b")))
     assert again.verdicts == []
     assert again.broker.data == talk.broker.data
-    again.session.upstream_data(produce_answer(1, "judged"))
+    again.session.upstream_data(produce_response(1, "judged"))
     last = Intercepted(talk.producers)
     last.session.client_data(request(1, batch(b"a", b"b")))
     assert last.broker.data == b"", "the broker has it"
@@ -219,7 +219,7 @@ def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
         request(1, encode_batch(values(b"other"))) + request(2, batch(b"a", b"b"))
     )
     assert len(again.verdicts) == 1, "the second is known"
-    refused = produce_answer(1, "judged")
+    refused = produce_response(1, "judged")
     at = refused.index(b"judged") + len(b"judged") + 5
     talk.session.upstream_data(refused[:at] + b"\x00\x57" + refused[at + 2 :])
     assert code(talk) == 87
@@ -228,7 +228,7 @@ def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
     assert b"other" in again.broker.data
     assert again.broker.data.count(b"judged") == 1, "only the first went"
     again.client.take()
-    again.session.upstream_data(produce_answer(1, "judged"))
+    again.session.upstream_data(produce_response(1, "judged"))
     frames = again.client.take()
     length = 4 + int.from_bytes(frames[:4], "big")
     [answer] = produced(parse_response(frames[length:], 0, 9)).values()
@@ -236,12 +236,12 @@ def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_topics_without_policies_now_keep_their_numbers(damaged):
+def test_topics_without_policies_now_keep_their_lowered_sequence_numbers(damaged):
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
     talk.broker.take()
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     later = Intercepted(talk.producers)
     later.judged = frozenset()
     data = bytearray(batch(b"c", first=2))
@@ -256,7 +256,7 @@ def test_topics_without_policies_now_keep_their_numbers(damaged):
 
 
 class Forgetful(Intercepted):
-    """A session of a gateway that holds no batch for a retry, with what is to be dropped again."""
+    """A session of a gateway that stores no batches for retries, only positions to drop again."""
 
     def __init__(self, producers=None):
         super().__init__(producers or Producers(now=time.time, held_max_bytes=0))
@@ -269,11 +269,11 @@ class Forgetful(Intercepted):
 
 @pytest.fixture
 def retried():
-    """A session with a batch whose second record was dropped, and that has to be sent again."""
+    """A session with a batch whose second record was dropped, and which has to be retried."""
     talk = Forgetful()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
-    talk.session.upstream_data(refused_answer(1, 6))
+    talk.session.upstream_data(refused_response(1, 6))
     assert codes(talk) == [6]
     return talk
 
@@ -285,7 +285,7 @@ def test_dropped_records_are_dropped_again_without_interceptors(retried):
     assert again.dropped_before == [((), (1,))]
     again.decide(replaced(batch(b"a"), [1]))
     assert [*sent(again).records.values] == [b"a"]
-    again.session.upstream_data(produce_answer(1, "judged"))
+    again.session.upstream_data(produce_response(1, "judged"))
     assert codes(again) == [0]
 
 
@@ -321,7 +321,7 @@ def test_with_refuse_a_batch_of_an_idempotent_producer_may_lose_no_record():
     assert [*sent(talk).records.values] == [b"x", b"y"]
 
 
-def test_with_refuse_a_dead_letter_refuses_the_batch_in_the_words_of_its_policy():
+def test_with_refuse_a_dead_letter_refuses_the_batch_with_the_message_of_its_policy():
     talk = Configured(Idempotence.REFUSE)
     talk.session.client_data(request(1, batch(b"a", b"b")))
     bad = PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
@@ -346,7 +346,7 @@ def test_a_producer_without_an_id_may_lose_records(idempotence, expected):
     ("idempotence", "numbers"),
     [(Idempotence.STRIP, (-1, -1, -1)), (Idempotence.TRANSLATE, (5, 0, 2))],
 )
-def test_with_strip_a_producer_loses_its_numbers(idempotence, numbers):
+def test_with_strip_batches_lose_their_producer_id_and_sequence_numbers(idempotence, numbers):
     talk = Configured(idempotence)
     talk.session.client_data(request(1, batch(b"a", b"b", b"c")) + request(2, batch(b"d", first=3)))
     talk.decide(replaced(batch(b"a", b"b"), [2]))
@@ -358,7 +358,7 @@ def test_with_strip_a_producer_loses_its_numbers(idempotence, numbers):
 
 
 def batches_of(data):
-    """The batches of requests with one batch each."""
+    """The batches of requests with a single batch each."""
     for frame in frames_of(data):
         at = frame.index(b"\x00\x00\x00\x00\x00\x00\x00\x00", 20)
         yield frame[at : at + int.from_bytes(frame[at + 8 : at + 12], "big") + 12]
@@ -368,14 +368,14 @@ HIGH_WATERMARK = 20
 
 
 class WithLastSequences(Intercepted):
-    """A session whose broker says how far a producer has come."""
+    """A session whose broker returns the producer's last sequence."""
 
     def __init__(self, producers=None):
         super().__init__(producers)
         self.session._supports_describe_producers = True
 
-    def answer_questions(self, *, error_code=0, last_sequence=None, epoch=0):
-        """Answer whether the broker leads since when, and how far the producer has come."""
+    def respond_with_last_sequence(self, *, error_code=0, last_sequence=None, epoch=0):
+        """Respond since when the broker leads, and with the producer's last sequence."""
         requests = self.broker.take()
         assert [frame[5] for frame in frames_of(requests)] == [2, 61], "ListOffsets comes first"
         own = frames_of(requests)[0][8:12]
@@ -391,16 +391,16 @@ class WithLastSequences(Intercepted):
         body += bytes([1 + bool(producers)]) + producers + bytes(3)
         self.session.upstream_data(framed(body))
 
-    def answer_about_epoch(self, *, begins=0, error_code=0):
-        """Answer where the epoch of the leader begins."""
+    def respond_with_epoch(self, *, begins=0, error_code=0):
+        """Respond with the offset at which the leader's epoch begins."""
         [frame] = frames_of(self.broker.take())
         assert frame[5] == 23, "OffsetForLeaderEpoch"
         partition = word(error_code) + bytes(8) + begins.to_bytes(8, "big")
         body = array(b"\0\6judged" + array(partition))
         self.session.upstream_data(framed(frame[8:12] + bytes(4) + body))
 
-    def answer_about_replicas(self, replicas=(1, 2, 3), *, epoch=7):
-        """Answer which replicas there are, those in sync included."""
+    def respond_with_replicas(self, replicas=(1, 2, 3), *, epoch=7):
+        """Respond with the replicas, including the in-sync replicas."""
         [frame] = frames_of(self.broker.take())
         assert frame[5] == 3, "Metadata"
         nodes = array(*(number.to_bytes(4, "big") for number in replicas))
@@ -432,7 +432,7 @@ def array(*items):
 
 
 def losing(talk, number=1, first=4):
-    """A batch of two that loses its first record, of a producer that is not known."""
+    """A batch of two records that loses the first record, of an unknown producer."""
     talk.session.client_data(request(number, batch(b"a", b"b", first=first)))
     talk.decide(replaced(batch(b"b", first=first), [0]))
 
@@ -440,35 +440,35 @@ def losing(talk, number=1, first=4):
 def test_before_a_record_of_an_unknown_producer_is_dropped_its_last_sequence_is_requested():
     talk = WithLastSequences()
     losing(talk)
-    talk.answer_questions(last_sequence=3)
+    talk.respond_with_last_sequence(last_sequence=3)
     assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
 
 
 def test_a_batch_that_was_stored_unchanged_is_sent_again_unchanged():
     talk = WithLastSequences()
     losing(talk)
-    talk.answer_questions(last_sequence=5)
+    talk.respond_with_last_sequence(last_sequence=5)
     again = sent(talk)
     assert (again.base_sequence, len(again.records)) == (4, 2), "the leader may lose it yet"
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     assert code(talk) == 0
 
 
 @pytest.mark.parametrize("first", ["is forgotten", "is stored, as the leader says"])
-def test_what_interceptors_changed_never_goes_as_it_came(first):
+def test_a_batch_that_interceptors_changed_is_never_sent_unchanged(first):
     clock = SimpleNamespace(now=1000.0)
     talk = WithLastSequences(Producers(now=lambda: clock.now, held_max_bytes=0))
     talk.session.client_data(request(1, batch(b"secret", b"old")))
     talk.decide(replaced(batch(b"******", b"old"), []))
     sent(talk)
-    talk.session.upstream_data(refused_answer(1, 6))
+    talk.session.upstream_data(refused_response(1, 6))
     assert codes(talk) == [6]
 
     def retry(**answer):
         again = WithLastSequences(talk.producers)
         again.session.client_data(request(1, batch(b"secret", b"old")))
         again.decide(replaced(batch(b"******"), [1]))
-        again.answer_questions(**answer)
+        again.respond_with_last_sequence(**answer)
         return again
 
     if first == "is forgotten":
@@ -491,62 +491,62 @@ class TestAfterAChangeOfInterceptors:
         talk.time = clock
         talk.producers.interceptors_changed(lambda _: True)
         losing(talk)
-        talk.answer_questions(last_sequence=3, epoch=7)
+        talk.respond_with_last_sequence(last_sequence=3, epoch=7)
         return talk
 
     def test_a_batch_loses_records_once_its_leader_has_committed_something(self, talk):
-        talk.answer_about_epoch(begins=HIGH_WATERMARK - 1)
+        talk.respond_with_epoch(begins=HIGH_WATERMARK - 1)
         assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
 
-    def test_before_that_it_has_to_come_again(self, talk):
-        talk.answer_about_epoch(begins=HIGH_WATERMARK)
-        talk.answer_about_replicas()
+    def test_before_a_commit_of_its_leader_a_batch_has_to_be_retried(self, talk):
+        talk.respond_with_epoch(begins=HIGH_WATERMARK)
+        talk.respond_with_replicas()
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
         losing(talk, number=2)
-        talk.answer_questions(last_sequence=3, epoch=7)
-        talk.answer_about_epoch(begins=HIGH_WATERMARK - 1)
+        talk.respond_with_last_sequence(last_sequence=3, epoch=7)
+        talk.respond_with_epoch(begins=HIGH_WATERMARK - 1)
         assert sent(talk).base_sequence == 4
 
-    def test_it_loses_them_at_once_where_nobody_else_can_lead(self, talk):
-        talk.answer_about_epoch(begins=HIGH_WATERMARK)
-        talk.answer_about_replicas([1])
+    def test_a_batch_loses_records_at_once_if_no_other_broker_can_lead(self, talk):
+        talk.respond_with_epoch(begins=HIGH_WATERMARK)
+        talk.respond_with_replicas([1])
         assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
 
-    def test_a_replica_that_was_alone_under_another_leader_may_not_be_alone_now(self, talk):
-        talk.answer_about_epoch(begins=HIGH_WATERMARK)
-        talk.answer_about_replicas([1], epoch=6)
+    def test_a_batch_has_to_be_retried_if_replicas_are_of_another_leader_epoch(self, talk):
+        talk.respond_with_epoch(begins=HIGH_WATERMARK)
+        talk.respond_with_replicas([1], epoch=6)
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
 
-    def test_it_waits_no_longer_for_a_broker_that_does_not_say_where_epochs_begin(self, talk):
-        talk.answer_about_epoch(error_code=29)
-        talk.answer_about_replicas()
+    def test_a_batch_waits_only_for_the_replica_lag_if_a_broker_returns_no_epoch_start(self, talk):
+        talk.respond_with_epoch(error_code=29)
+        talk.respond_with_replicas()
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
         talk.time.now += SETTLED_AFTER_S
         losing(talk, number=2)
-        talk.answer_questions(last_sequence=3, epoch=7)
-        talk.answer_about_epoch(error_code=29)
-        talk.answer_about_replicas()
+        talk.respond_with_last_sequence(last_sequence=3, epoch=7)
+        talk.respond_with_epoch(error_code=29)
+        talk.respond_with_replicas()
         assert sent(talk).base_sequence == 4
 
     def test_a_broker_gets_no_request_that_it_does_not_support(self, talk):
-        talk.answer_about_epoch(begins=HIGH_WATERMARK)
-        talk.answer_about_replicas()
+        talk.respond_with_epoch(begins=HIGH_WATERMARK)
+        talk.respond_with_replicas()
         assert codes(talk) == [7]
         talk.session._supports_leader_epochs = False
         losing(talk, number=2)
-        talk.answer_questions(last_sequence=3, epoch=7)
-        talk.answer_about_replicas()
+        talk.respond_with_last_sequence(last_sequence=3, epoch=7)
+        talk.respond_with_replicas()
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
 
-    def test_it_has_to_come_again_where_another_broker_leads_by_now(self, talk):
-        talk.answer_about_epoch(error_code=74)
+    def test_a_batch_has_to_be_retried_if_another_broker_leads_now(self, talk):
+        talk.respond_with_epoch(error_code=74)
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
 
 
-def test_only_the_leader_is_believed():
+def test_only_the_last_sequence_of_the_leader_is_used():
     talk = WithLastSequences()
     losing(talk)
-    talk.answer_questions(error_code=6, last_sequence=3)
+    talk.respond_with_last_sequence(error_code=6, last_sequence=3)
     assert talk.broker.take() == b""
     assert code(talk) == 6
 
@@ -554,12 +554,12 @@ def test_only_the_leader_is_believed():
 def test_without_the_right_to_request_last_sequences_the_broker_decides():
     talk = WithLastSequences()
     losing(talk)
-    talk.answer_questions(error_code=29)
+    talk.respond_with_last_sequence(error_code=29)
     assert sent(talk).base_sequence == 4
 
 
 class TestPrincipals:
-    """Nobody speaks for another client's producer, whatever its numbers say."""
+    """Batches of another principal never affect a producer, whatever their numbers."""
 
     @pytest.fixture
     def evil(self):
@@ -573,7 +573,7 @@ class TestPrincipals:
         talk.session.authentication._certificate_principal = "User:victim"
         return talk
 
-    def test_a_batch_that_another_client_lost_is_judged(self, evil, victim):
+    def test_a_batch_whose_records_another_client_lost_is_judged(self, evil, victim):
         evil.session.client_data(request(1, batch(b"drop me")))
         evil.decide(DROPPED)
         assert codes(evil) == [0]
@@ -589,10 +589,10 @@ class TestPrincipals:
         victim.decide(ACCEPTED)
         assert list(sent(victim).records.values) == [b"important"]
 
-    def test_sequence_numbers_that_another_client_took_are_free(self, evil, victim):
+    def test_sequence_numbers_that_another_client_used_are_free(self, evil, victim):
         victim.session.client_data(request(1, batch(b"v")))
         victim.decide(ACCEPTED)
-        victim.session.upstream_data(produce_answer(1, "judged"))
+        victim.session.upstream_data(produce_response(1, "judged"))
         codes(victim), victim.broker.take()
         evil.session.client_data(request(1, batch(*[b"d"] * 9, first=1)))
         evil.decide(replaced(b"", list(range(9))))
@@ -602,7 +602,7 @@ class TestPrincipals:
 
     def test_the_same_client_continues_on_another_connection(self, victim):
         losing(victim, first=0)
-        victim.session.upstream_data(produce_answer(1, "judged"))
+        victim.session.upstream_data(produce_response(1, "judged"))
         again = Intercepted(victim.producers)
         again.session.authentication._certificate_principal = "User:victim"
         again.session.client_data(request(1, batch(b"c", first=2)))
@@ -610,31 +610,31 @@ class TestPrincipals:
         assert sent(again).base_sequence == 1
 
 
-def test_other_records_under_numbers_that_are_free_again_are_judged():
-    """The application got an error for the first records, and takes their numbers again."""
+def test_other_records_with_reused_sequence_numbers_are_judged():
+    """The application got an error for the first records, and uses their numbers again."""
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"given up")))
     talk.decide(ACCEPTED)
     talk.broker.take()
-    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.upstream_data(refused_response(1, 19))
     talk.session.client_data(request(2, batch(b"new")))
     talk.decide(ACCEPTED)
     assert list(sent(talk).records.values) == [b"new"]
 
 
-def test_the_same_records_under_their_numbers_are_not_judged_again():
+def test_the_same_records_with_the_same_sequence_numbers_are_not_judged_again():
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"same")))
     talk.decide(replaced(batch(b"else"), []))
     talk.broker.take()
-    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.upstream_data(refused_response(1, 19))
     talk.session.client_data(request(2, batch(b"same")))
     assert talk.verdicts == []
     assert list(sent(talk).records.values) == [b"else"]
 
 
-def test_a_late_retriable_error_holds_up_nothing():
-    """A slow attempt, whose client went on with the same batch on another connection."""
+def test_a_late_retriable_error_delays_no_batch():
+    """A slow attempt, whose client continued with the same batch on another connection."""
     slow = Intercepted()
     slow.session.client_data(request(1, batch(b"v")))
     slow.session.client_disconnected()
@@ -642,11 +642,11 @@ def test_a_late_retriable_error_holds_up_nothing():
     for first in range(12):
         talk.session.client_data(request(first + 1, batch(b"v", first=first)))
         talk.decide(ACCEPTED)
-        talk.session.upstream_data(produce_answer(first + 1, "judged"))
+        talk.session.upstream_data(produce_response(first + 1, "judged"))
     slow.decide(refused(7, "did not decide within 5000 ms", "i"))
     talk.session.client_data(request(13, batch(b"v", first=12)))
     talk.decide(ACCEPTED)
-    talk.session.upstream_data(produce_answer(13, "judged"))
+    talk.session.upstream_data(produce_response(13, "judged"))
     assert codes(talk) == [0] * 13
 
 
@@ -662,7 +662,7 @@ def test_many_batches_without_known_last_sequences_are_decided_one_by_one():
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_nobody_writes_to_what_gateways_know_of_producers(version):
+def test_clients_cannot_produce_to_the_state_topic(version):
     talk = Intercepted()
     talk.shared_producers = SimpleNamespace(topic="judged")
     topic = "judged"
@@ -697,7 +697,7 @@ def with_validators_from_now_on(talk):
 )
 @pytest.mark.parametrize("is_by_id", [False, True])
 def test_batches_received_during_a_decision_are_sent_without_a_gap(change, is_by_id):
-    """A reload, or another mode of the topic, between two batches that are on their way."""
+    """A reload, or another mode of the topic, between two batches in flight."""
     topic_id = UUID("11" * 16)
 
     def framed(number, data):

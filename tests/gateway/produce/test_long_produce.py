@@ -1,4 +1,4 @@
-"""Whatever is done for a long Produce request is done in slices, and in order all the same."""
+"""Long Produce requests are processed in slices, and still in order."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest, ProduceR
 from penstock.wire.requests.topics import NamedTopic
 from tests.gateway.produce.test_forwarded_at_once import ID, Stored
 from tests.gateway.produce.test_intercepted_batches import Intercepted
-from tests.gateway.sessions.test_session import Answering, answer, produce_answer, turns_until
+from tests.gateway.sessions.test_session import Answering, answer, produce_response, turns_until
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
@@ -51,16 +51,16 @@ def request(number, topics=TOPICS, first=0):
     return request_frame(produce_request([(topic, [(0, batch)]) for topic in topics]), number)
 
 
-def long_answer(topics):
-    """A broker's response about many topics: what is about one is put together."""
+def long_response(topics):
+    """A broker's response about many topics, from a repeated part."""
     head, tail = len(answer(1, b"")) + 2, 5
-    bodies = [produce_answer(1, topic)[head:-tail] for topic in topics]
+    bodies = [produce_response(1, topic)[head:-tail] for topic in topics]
     return answer(1, b"\x00" + varint(len(topics) + 1) + b"".join(bodies) + bytes(tail))
 
 
 @pytest.fixture
 def most_in_a_turn(monkeypatch):
-    """Counts calls in each turn of the event loop; returns the most of each."""
+    """Counts calls in each turn of the event loop; returns the largest count of each."""
     calls: Counter = Counter()
     turn = 0
 
@@ -118,7 +118,7 @@ async def test_an_accepted_request(make, most_in_a_turn):
         await judged(talk, request(1), ACCEPTED)
         await turns_until(lambda: talk.broker.data)
         assert len(ProduceRequest(talk.broker.take()).topics) == len(TOPICS)
-        talk.session.upstream_data(long_answer(TOPICS))
+        talk.session.upstream_data(long_response(TOPICS))
         await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))
     assert [batch.base_offset for batch in found.values()] == [5] * len(TOPICS)
@@ -173,7 +173,7 @@ async def test_50_000_partitions_in_0_3_megabytes_are_refused_in_slices():
     assert talk.session.held_bytes == 0
 
 
-async def test_half_of_it_is_refused():
+async def test_half_of_a_request_is_refused_in_slices():
     talk = Judged()
     talk.session.client_data(request(1))
     await turns_until(lambda: len(talk.verdicts) == len(TOPICS))
@@ -181,14 +181,14 @@ async def test_half_of_it_is_refused():
         done(NO if number % 2 else ACCEPTED)
     await turns_until(lambda: talk.broker.data)
     assert [topic.name for topic in ProduceRequest(talk.broker.take()).topics] == [*TOPICS[::2]]
-    talk.session.upstream_data(long_answer(TOPICS[::2]))
+    talk.session.upstream_data(long_response(TOPICS[::2]))
     await turns_until(lambda: talk.client.data)
     found = produced(parse_response(talk.client.take(), 0, 9))
     assert [result.error_code for result in found.values()] == [0, 44] * (len(TOPICS) // 2)
 
 
 @pytest.mark.parametrize("make", [Judged, LongIntercepted])
-async def test_a_later_request_is_decided_behind_it(make):
+async def test_a_later_request_is_decided_after_a_long_request(make):
     talk = make()
     behind = request(2, TOPICS[-1:], first=1)
     talk.session.client_data(request(1) + behind)
@@ -204,8 +204,8 @@ async def test_a_later_request_is_decided_behind_it(make):
     assert talk.broker.take() == request(1) + behind
 
 
-async def test_an_earlier_request_does_not_wait_for_it():
-    """The topic of the first request has to be looked up: its batch is submitted all the same."""
+async def test_an_earlier_request_does_not_wait_for_a_long_request():
+    """The topic of the first request has to be looked up: its batch is still submitted."""
     talk = Judged()
     talk.topic_configs = Stored()
     talk.session.client_data(request(1, TOPICS[:1]) + request(2))
@@ -215,7 +215,7 @@ async def test_an_earlier_request_does_not_wait_for_it():
     assert [topic for topic, *_ in talk.verdicts] == [TOPICS[0]]
 
 
-async def test_of_a_connection_that_closes_at_any_time_nothing_stays():
+async def test_a_connection_that_closes_at_any_time_leaves_no_state():
     for turns in range(0, 150, 11):
         talk = LongIntercepted()
         talk.session.client_data(request(1))

@@ -1,4 +1,4 @@
-"""Batches that are judged beside their way to the broker, with verdicts given by hand."""
+"""Batches that are judged in the background while they are forwarded, with verdicts of the test."""
 
 import asyncio
 import uuid
@@ -34,7 +34,7 @@ DATA = encode_batch([Record(0, None, b"x")] * 4)
 
 
 class Pool:
-    """A supervisor that starts when it is told to."""
+    """A supervisor that starts when the test says so."""
 
     def __init__(self):
         self.opened, self.error = asyncio.Event(), None
@@ -54,7 +54,7 @@ class Pool:
 
 
 class Observing:
-    """Observed batches with pools, a clock and what was reported."""
+    """Observed batches with pools, a clock and the reported outcomes."""
 
     def __init__(self, max_bytes=10_000):
         self.pools, self.refusals, self.tasks, self.now = [], [], [], 1000.0
@@ -95,14 +95,14 @@ def log():
         yield events
 
 
-async def test_nothing_starts_before_there_is_something_to_observe(observing):
+async def test_workers_start_with_the_first_batch_to_observe(observing):
     assert observing.pools == []
     observing.batches.submit(BATCH, DATA)
     observing.batches.submit(BATCH, DATA)
     assert len(observing.pools) == 1
 
 
-async def test_what_comes_before_the_workers_are_there_is_judged_when_they_are(observing):
+async def test_batches_before_the_start_of_workers_are_judged_after_it(observing):
     observing.batches.submit(BATCH, memoryview(DATA))
     assert observing.pools[0].jobs == []
     await observing.opened()
@@ -135,7 +135,7 @@ async def test_refusals_are_counted_and_reported(observing, verdict, counted):
     assert refusal.is_observed
 
 
-async def test_of_an_unknown_client_nothing_more_is_reported(observing):
+async def test_an_unknown_client_is_not_reported(observing):
     observing.batches.submit(BATCH._replace(sender=None), DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
@@ -174,14 +174,14 @@ async def test_batches_without_room_are_counted_and_not_judged():
     assert len(jobs) == 3
 
 
-async def test_no_more_than_so_many_batches_wait(observing, monkeypatch):
+async def test_the_number_of_waiting_batches_is_limited(observing, monkeypatch):
     monkeypatch.setattr(observed_batches, "BATCHES_MAX", 1)
     observing.batches.submit(BATCH, DATA)
     observing.batches.submit(BATCH, DATA)
     assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
 
 
-async def test_what_no_worker_has_begun_is_not_observed_and_nobody_is_to_blame(observing):
+async def test_a_batch_that_no_worker_has_begun_counts_as_not_observed_by_any_policy(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.opened()
     observing.pools[0].jobs[0][1](not_judged("a.V", "no worker was free for it in time"))
@@ -189,7 +189,7 @@ async def test_what_no_worker_has_begun_is_not_observed_and_nobody_is_to_blame(o
     assert observing.refusals == []
 
 
-async def test_a_topic_that_nothing_can_judge_would_fail(observing):
+async def test_a_batch_of_a_topic_that_cannot_be_judged_would_fail(observing):
     unusable = BATCH._replace(plan=TopicPlan(topic="orders", validators=("a.V",), unusable="why"))
     observing.batches.submit(unusable, DATA)
     assert observing.pools == []
@@ -197,7 +197,7 @@ async def test_a_topic_that_nothing_can_judge_would_fail(observing):
     assert "why" in observing.refusals[0].verdict.message
 
 
-async def test_policies_that_cannot_be_loaded_are_tried_again_later(observing):
+async def test_loading_of_policies_is_retried_later(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.opened(ConfigurationError("no"))
     assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
@@ -211,7 +211,7 @@ async def test_policies_that_cannot_be_loaded_are_tried_again_later(observing):
     assert observing.batches.batches == 1
 
 
-async def test_an_error_of_the_gateway_costs_the_client_nothing(observing):
+async def test_an_error_of_the_gateway_does_not_affect_the_client(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.opened()
     observing.pools[0].submit = None  # not callable
@@ -219,7 +219,7 @@ async def test_an_error_of_the_gateway_costs_the_client_nothing(observing):
     assert (observing.batches.batches, observing.batches.held_bytes) == (1, len(DATA))
 
 
-async def test_times_are_those_of_policies_and_not_of_waiting():
+async def test_judging_times_do_not_include_waiting():
     counts = GatewayCounts(records_max=1000)
     times = TimesBeside(counts)
     times.judged("a.V", None, 9.0, 0.5)
@@ -232,7 +232,7 @@ async def test_times_are_those_of_policies_and_not_of_waiting():
     assert found("penstock_worker_restarts_total", cause="deadline") == 1
 
 
-async def test_at_the_end_what_waits_is_judged_for_a_time(observing):
+async def test_close_judges_waiting_batches_for_a_limited_time(observing):
     await observing.batches.close(drain_s=60.0)
     assert observing.pools == []
     other = Observing()
@@ -242,7 +242,7 @@ async def test_at_the_end_what_waits_is_judged_for_a_time(observing):
     assert other.pools[0].closed == [pytest.approx(60.0, abs=30.0)]
 
 
-async def test_workers_that_are_not_there_at_the_end_are_not_waited_for(observing):
+async def test_close_does_not_wait_for_workers_that_have_not_started(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.batches.close()
     await observing.opened(ConfigurationError("closed"))
@@ -252,7 +252,7 @@ async def test_workers_that_are_not_there_at_the_end_are_not_waited_for(observin
     assert len(observing.pools) == 1
 
 
-async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(observing, log):
+async def test_workers_that_cannot_be_created_are_retried_later_and_logged_once(observing, log):
     def broken():
         observing.pools.append(None)
         raise OSError("no descriptors")
@@ -266,7 +266,7 @@ async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(o
     assert [batch["log_level"] for batch in log].count("error") == 1
 
 
-async def test_workers_that_end_their_start_with_any_error_are_tried_again_later(observing):
+async def test_a_start_of_workers_that_fails_with_any_error_is_retried_later(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.opened(OSError("no processes"))
     assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
@@ -276,7 +276,7 @@ async def test_workers_that_end_their_start_with_any_error_are_tried_again_later
     assert len(observing.pools[1].jobs) == 1
 
 
-async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, log):
+async def test_batches_that_were_not_observed_in_the_end_are_logged_at_close(observing, log):
     observing.batches.submit(BATCH, DATA)
     await observing.opened(ConfigurationError("no"))
     for _ in range(3):
@@ -286,7 +286,7 @@ async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, 
     assert sum(item["count"] for item in warnings) == 4
 
 
-async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observing):
+async def test_after_a_reload_batches_that_wait_for_starting_workers_are_judged(observing):
     observing.batches.submit(BATCH, DATA)
     closing = asyncio.create_task(observing.batches.close(drain_s=60.0))
     await asyncio.sleep(0)
@@ -299,7 +299,7 @@ async def test_after_a_reload_what_waits_for_workers_that_start_is_judged(observ
     assert await observing.counted() == {("a.I, a.V", "accepted"): 4}
 
 
-async def test_workers_that_do_not_start_are_not_waited_for_for_ever(observing):
+async def test_the_wait_for_workers_that_do_not_start_is_limited(observing):
     observing.batches.submit(BATCH, DATA)
     await observing.batches.close(drain_s=0.01)
     await observing.opened(ConfigurationError("closed"))

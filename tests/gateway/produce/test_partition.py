@@ -1,4 +1,4 @@
-"""What is known of a partition of a Produce request, and how long it is kept."""
+"""The attributes of a partition of a Produce request, and how long they are kept."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.wire.requests.produce import ProduceRequest
 from tests import raw
 from tests.gateway.produce.test_intercepted_batches import DROPPED, Intercepted, batch, request
-from tests.gateway.sessions.test_session import Talk, produce_answer
+from tests.gateway.sessions.test_session import Talk, produce_response
 from tests.records.encoding import encode_batch, values
 
 NO = refused(44, "no", "v")
@@ -35,7 +35,7 @@ def test_a_partition_has_its_place_and_its_batch():
     assert bytes(second.data) == b""
 
 
-def test_its_producer_is_read_once_and_named_with_the_principal():
+def test_the_producer_of_a_partition_is_read_once_and_named_with_the_principal():
     (partition,) = parts(batch(b"x", b"y", first=3, epoch=2))
     assert partition.producer is partition.producer
     partition.identify("User:a")
@@ -44,14 +44,14 @@ def test_its_producer_is_read_once_and_named_with_the_principal():
 
 
 @pytest.mark.parametrize("data", [b"", b"short", encode_batch(values(b"x"))])
-def test_a_batch_without_a_producer_id_is_of_no_idempotent_producer(data):
+def test_a_batch_without_a_producer_id_has_no_idempotent_producer(data):
     (partition,) = parts(data)
     assert partition.idempotent_producer is None
 
 
 @pytest.fixture
 def alive(monkeypatch):
-    """The partitions of requests that nobody has let go of yet, without the garbage collector."""
+    """The partitions of requests that are still referenced, without the garbage collector."""
 
     class Watched(ProducePartition):
         __slots__ = ("__weakref__",)
@@ -69,19 +69,19 @@ def alive(monkeypatch):
 
 @pytest.mark.parametrize("make", [Talk, Intercepted])
 @pytest.mark.parametrize("verdict", [ACCEPTED, NO, DROPPED])
-def test_nothing_of_a_request_is_kept_when_it_is_answered(make, verdict, alive):
-    """Its bytes must not wait for the garbage collector: that may take long, and they are many."""
+def test_no_partition_of_a_request_is_kept_after_its_response(make, verdict, alive):
+    """Its many bytes must not wait for the garbage collector, which may take long."""
     talk = make()
     talk.session.client_data(request(1, batch(b"v")))
     assert len(alive) == 1
     talk.decide(verdict)
     if talk.broker.data:
-        talk.session.upstream_data(produce_answer(1, "judged"))
+        talk.session.upstream_data(produce_response(1, "judged"))
     assert talk.client.take()
     assert not alive
 
 
-def test_nothing_of_a_request_is_kept_when_its_connection_closes(alive):
+def test_no_partition_of_a_request_is_kept_when_its_connection_closes(alive):
     talk = Talk()
     talk.session.client_data(request(1, batch(b"v")))
     assert len(alive) == 1

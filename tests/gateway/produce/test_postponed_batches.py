@@ -1,4 +1,4 @@
-"""What an idempotent producer sent after a batch that has to come again does not overtake it."""
+"""Batches of an idempotent producer do not overtake an earlier batch that has to be retried."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests.producers import LastSequence
 from tests.gateway.produce.test_forwarded_at_once import Inline, talk_with
 from tests.gateway.produce.test_intercepted_batches import array, framed, frames_of, word
-from tests.gateway.sessions.test_session import Talk, answer, produce_answer
+from tests.gateway.sessions.test_session import Talk, answer, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
@@ -39,14 +39,14 @@ class Clock:
         return self.now
 
 
-def kept(*answers, clock=None):
+def kept(*responses, clock=None):
     batches = PostponedBatches(clock or Clock())
-    for batch, is_retriable in answers:
+    for batch, is_retriable in responses:
         batches.answered(KEY, batch, connection=1, is_retriable=is_retriable)
     return batches
 
 
-def test_later_batches_wait_and_others_do_not():
+def test_only_later_batches_of_the_producer_wait():
     batches = kept((by(4), True))
     assert batches
     assert batches.overtakes(KEY, by(6), connection=1)
@@ -57,7 +57,7 @@ def test_later_batches_wait_and_others_do_not():
         assert not batches.overtakes(KEY._replace(**other), by(6), connection=1)
 
 
-def test_the_first_batch_counts_until_it_gets_another_response():
+def test_a_postponed_batch_counts_until_it_gets_another_response():
     batches = kept((by(4), True), (by(6), True), (by(4), True))
     assert batches.overtakes(KEY, by(6), connection=1)
     batches.answered(KEY, by(4), connection=1, is_retriable=False)
@@ -76,17 +76,17 @@ def test_the_first_batch_counts_until_it_gets_another_response():
         (by(5), False),
     ],
 )
-def test_only_a_batch_that_holds_the_first_record_ends_the_wait(batch, holds_it):
+def test_only_a_batch_with_the_first_record_ends_the_wait(batch, holds_it):
     batches = kept((by(4), True), (batch, False))
     assert batches.overtakes(KEY, by(8), connection=1) is not holds_it
 
 
-def test_the_answer_to_another_batch_changes_nothing():
+def test_the_response_to_another_batch_does_not_end_the_wait():
     batches = kept((by(4), True), (by(2), False), (by(6), False))
     assert batches.overtakes(KEY, by(6), connection=1)
 
 
-def test_sequence_numbers_begin_again_behind_the_largest():
+def test_sequence_numbers_begin_again_after_the_largest():
     batches = kept((by(LAST - 1), True))
     assert batches.overtakes(KEY, by(0), connection=1)
     assert batches.overtakes(KEY, by(5), connection=1)
@@ -95,7 +95,7 @@ def test_sequence_numbers_begin_again_behind_the_largest():
     assert not batches
 
 
-def test_a_newer_epoch_is_another_beginning_and_an_older_one_changes_nothing():
+def test_a_newer_epoch_begins_again_and_an_older_epoch_has_no_effect():
     batches = kept((by(4, epoch=1), True), (by(0, epoch=0), True), (by(4, epoch=0), False))
     assert batches.overtakes(KEY, by(6, epoch=1), connection=1)
     batches.answered(KEY, by(0, epoch=2), connection=1, is_retriable=False)
@@ -119,7 +119,7 @@ def test_a_batch_that_is_not_retried_is_forgotten():
     assert not batches
 
 
-def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
+def test_a_topic_is_known_while_any_batch_for_it_has_to_be_retried():
     clock = Clock()
     batches = PostponedBatches(clock)
     sent = [KEY, KEY._replace(partition=4), KEY._replace(principal="User:b")]
@@ -133,7 +133,7 @@ def test_a_topic_is_known_while_any_batch_for_it_has_to_come_again():
     assert not batches.has_topic("orders")
 
 
-def test_a_topic_is_known_for_as_long_as_the_last_batch_that_is_kept():
+def test_a_topic_is_known_as_long_as_its_last_batch_is_kept():
     clock = Clock()
     batches = PostponedBatches(clock)
     batches.answered(KEY, by(4), connection=1, is_retriable=True)
@@ -148,7 +148,7 @@ def test_a_topic_is_known_for_as_long_as_the_last_batch_that_is_kept():
     assert not batches.has_topic("orders")
 
 
-def test_a_topic_whose_batches_made_room_is_not_known(monkeypatch):
+def test_a_topic_whose_batches_were_evicted_is_not_known(monkeypatch):
     monkeypatch.setattr(postponed_batches, "KEPT_MAX", 2)
     batches = PostponedBatches(Clock())
     for topic in ("first", "second", "third"):
@@ -158,7 +158,7 @@ def test_a_topic_whose_batches_made_room_is_not_known(monkeypatch):
     assert known == [False, True, True]
 
 
-def test_the_last_sequence_is_requested_where_batches_do_not_follow_each_other():
+def test_the_last_sequence_is_requested_if_sequence_numbers_have_a_gap():
     batches = kept((by(4), True))
     assert not batches.may_be_past(KEY, by(6), connection=1), "sent before it had its answer"
     batches.answered(KEY, by(6), connection=1, is_retriable=True)
@@ -197,7 +197,7 @@ def test_batches_not_known_to_be_stored_come_first(last):
 @pytest.mark.parametrize(
     ("first", "last", "following"), [(4, 5, 6), (4, 9, 10), (LAST - 1, LAST, 0), (LAST - 1, 3, 4)]
 )
-def test_the_batch_behind_the_last_stored_batch_is_the_first_to_come(first, last, following):
+def test_the_batch_after_the_last_stored_batch_comes_first(first, last, following):
     batches = kept((by(first), True))
     batches.on_last_sequence(KEY, LastSequence(0, 0, last))
     assert not batches.overtakes(KEY, by(following), connection=1)
@@ -206,7 +206,7 @@ def test_the_batch_behind_the_last_stored_batch_is_the_first_to_come(first, last
     assert not batches
 
 
-def test_a_newer_epoch_at_the_broker_leaves_the_older_one_to_it():
+def test_if_the_broker_has_a_newer_epoch_batches_of_older_epochs_are_forwarded():
     batches = kept((by(4), True))
     batches.on_last_sequence(KEY, LastSequence(0, 1, 1))
     assert not batches
@@ -234,7 +234,7 @@ def sent(number, sequence, *topics, acks=-1, producer_id=17, crc=None):
     return request_frame(request, number)
 
 
-def answers(talk):
+def responses(talk):
     """The error codes and messages of the responses, by correlation id."""
     data, found = talk.client.take(), {}
     while data:
@@ -248,7 +248,7 @@ def answers(talk):
 
 
 @pytest.mark.parametrize("producer_id", [0, 17])
-def test_batches_in_flight_behind_a_postponed_batch_are_retried_in_order(producer_id):
+def test_batches_in_flight_after_a_postponed_batch_are_retried_in_order(producer_id):
     batch = partial(sent, producer_id=producer_id)
     talk = Talk()
     talk.session.client_data(batch(1, 0, "judged") + batch(2, 2, "judged") + batch(3, 4, "judged"))
@@ -256,7 +256,7 @@ def test_batches_in_flight_behind_a_postponed_batch_are_retried_in_order(produce
     talk.decide()
     talk.decide()
     assert talk.broker.take() == b""
-    found = answers(talk)
+    found = responses(talk)
     assert found[1]["judged"] == (7, "the registry is away")
     assert [found[n]["judged"][0] for n in (2, 3)] == [7, 7]
     assert "come again" in found[2]["judged"][1]
@@ -269,7 +269,7 @@ def test_batches_in_flight_behind_a_postponed_batch_are_retried_in_order(produce
 
 
 class WithLastSequences(Talk):
-    """A session after a first batch of two records that was postponed; its broker is asked."""
+    """A session after a postponed first batch of two records, with requests to its broker."""
 
     def __init__(self, *topics):
         super().__init__(judged=frozenset(topics or ("judged",)), postponed=kept(clock=Clock()))
@@ -278,10 +278,10 @@ class WithLastSequences(Talk):
         self.session.client_data(sent(1, 0, *(topics or ("judged",))))
         while self.verdicts:
             self.decide(LATER)
-        assert {code for code, _ in answers(self)[1].values()} == {7}
+        assert {code for code, _ in responses(self)[1].values()} == {7}
 
     def send(self, sequence, *topics):
-        """Send a request that policies accept; give it as it is forwarded."""
+        """Send a request that policies accept; return the forwarded request."""
         self.number += 1
         request = sent(self.number, sequence, *(topics or ("judged",)))
         self.session.client_data(request)
@@ -291,16 +291,16 @@ class WithLastSequences(Talk):
 
     def codes(self):
         """The error codes of the last response, by topic."""
-        return {topic: code for topic, (code, _) in answers(self)[self.number].items()}
+        return {topic: code for topic, (code, _) in responses(self)[self.number].items()}
 
     def requested_apis(self):
-        """The APIs that the broker was asked."""
-        self._asked = frames_of(self.broker.take())
-        return [frame[5] for frame in self._asked]
+        """The API keys of the requests that the broker got."""
+        self._requests = frames_of(self.broker.take())
+        return [frame[5] for frame in self._requests]
 
     def respond(self, *, leader=0, code=0, last=None, epoch=0, topics=("judged",)):
-        """Answer whether the broker leads, and how far the producer has come."""
-        own, count = self._asked[0][8:12], len(topics)
+        """Respond whether the broker leads, and with the producer's last sequence."""
+        own, count = self._requests[0][8:12], len(topics)
         offsets = b"".join(
             word(len(topic)) + topic.encode() + array(bytes(4) + word(leader) + bytes(20))
             for topic in topics
@@ -319,7 +319,7 @@ class WithLastSequences(Talk):
 
 
 def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
-    """The leader moved to another broker and back, and the connection stayed."""
+    """The leader moved to another broker and back, and the connection stayed open."""
     talk = WithLastSequences()
     later = talk.send(4)
     assert talk.requested_apis() == [2, 61], "ListOffsets comes first"
@@ -339,7 +339,7 @@ def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
     assert talk.broker.take() == later
 
 
-def test_nothing_is_stored_into_a_hole():
+def test_no_batch_is_stored_after_a_gap():
     talk = WithLastSequences()
     talk.send(4)
     assert talk.requested_apis() == [2, 61]
@@ -380,7 +380,7 @@ def test_later_batches_wait_for_the_broker_and_stay_in_order():
     assert talk.broker.take() == b"".join(requests)
 
 
-def test_all_partitions_of_a_request_are_in_the_same_question():
+def test_last_sequences_of_all_partitions_are_in_a_single_request():
     talk = WithLastSequences("judged", "other")
     later = talk.send(4, "judged", "other")
     assert talk.requested_apis() == [2, 61]
@@ -388,7 +388,7 @@ def test_all_partitions_of_a_request_are_in_the_same_question():
     assert talk.broker.take() == later
 
 
-def test_when_the_first_batch_comes_no_last_sequence_is_requested():
+def test_for_the_retry_of_the_first_batch_no_last_sequence_is_requested():
     talk = WithLastSequences()
     requests = [talk.send(0), talk.send(2), talk.send(4)]
     assert talk.broker.take() == b"".join(requests)
@@ -409,7 +409,7 @@ def test_an_older_broker_gets_no_request_for_last_sequences():
     assert talk.codes() == {"judged": 7}
 
 
-def test_a_client_that_goes_away_meanwhile_stores_nothing():
+def test_batches_of_a_client_that_disconnects_meanwhile_are_not_stored():
     talk = WithLastSequences()
     talk.send(4)
     assert talk.requested_apis() == [2, 61]
@@ -418,7 +418,7 @@ def test_a_client_that_goes_away_meanwhile_stores_nothing():
 
 
 def test_the_first_batch_of_a_later_connection_has_no_response_yet():
-    """The batch before it came again through another gateway."""
+    """The batch before it was retried through another gateway."""
     before = Talk()
     before.session.client_data(sent(1, 0, "judged"))
     before.decide(LATER)
@@ -432,7 +432,7 @@ def test_the_first_batch_of_a_later_connection_has_no_response_yet():
     assert not talk.postponed
 
 
-def test_a_later_connection_has_an_order_of_its_own():
+def test_a_later_connection_has_its_own_order():
     before = Talk()
     before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
     talk = Talk(postponed=before.postponed)
@@ -441,7 +441,7 @@ def test_a_later_connection_has_an_order_of_its_own():
     talk.decide()
     before.decide()
     before.decide()
-    assert [found["judged"][0] for found in answers(talk).values()] == [7, 7]
+    assert [found["judged"][0] for found in responses(talk).values()] == [7, 7]
     assert before.broker.take() == sent(1, 0, "judged") + sent(2, 2, "judged")
 
     before, talk = Talk(), Talk()
@@ -470,14 +470,14 @@ def test_a_batch_postponed_again_on_a_later_connection_is_the_first_from_then_on
     assert not talk.postponed
 
 
-def test_only_the_partition_is_held_up():
+def test_only_the_partition_of_a_postponed_batch_waits():
     talk = Talk(judged=frozenset({"judged", "other"}))
     talk.session.client_data(sent(1, 0, "judged", "other") + sent(2, 2, "judged", "other"))
     for verdict in ((LATER,), (), (), ()):
         talk.decide(*verdict)
     assert talk.broker.take() == sent(1, 0, "other") + sent(2, 2, "other")
-    talk.session.upstream_data(produce_answer(1, "other") + produce_answer(2, "other"))
-    found = answers(talk)
+    talk.session.upstream_data(produce_response(1, "other") + produce_response(2, "other"))
+    found = responses(talk)
     assert {number: {t: code for t, (code, _) in of.items()} for number, of in found.items()} == {
         1: {"judged": 7, "other": 0}, 2: {"judged": 7, "other": 0}
     }  # fmt: skip
@@ -491,7 +491,7 @@ def test_after_a_final_error_the_broker_decides_about_the_gap():
     assert talk.broker.take() == sent(2, 2, "judged")
 
 
-def test_producers_without_sequence_numbers_are_not_held_up():
+def test_producers_without_sequence_numbers_do_not_wait():
     talk = Talk()
     talk.session.client_data(sent(1, -1, "judged", producer_id=-1))
     talk.session.client_data(sent(2, -1, "judged", producer_id=-1))
@@ -500,7 +500,7 @@ def test_producers_without_sequence_numbers_are_not_held_up():
     assert talk.broker.take() == sent(2, -1, "judged", producer_id=-1)
 
 
-def test_the_number_of_a_damaged_batch_holds_up_nothing():
+def test_the_sequence_number_of_a_damaged_batch_delays_no_batch():
     talk = Talk()
     talk.session.client_data(sent(1, 0, "judged", crc=1))
     talk.decide(LATER)
@@ -525,12 +525,12 @@ def test_a_request_that_is_refused_as_a_whole_is_retried_as_a_whole():
     for verdict in ((LATER,), (), ()):
         talk.decide(*verdict)
     assert talk.broker.take() == b""
-    found = answers(talk)
+    found = responses(talk)
     assert found[1]["other"][0] == found[1]["judged"][0] == found[2]["other"][0] == 7
 
 
 @pytest.mark.parametrize(("producer", "is_behind"), [(0, True), (17, True), (18, False)])
-def test_a_batch_behind_a_postponed_batch_of_its_producer_is_not_forwarded_at_once(
+def test_a_batch_after_a_postponed_batch_of_its_producer_is_not_forwarded_at_once(
     producer, is_behind
 ):
     talk = talk_with(Inline())
@@ -555,7 +555,7 @@ def test_a_small_batch_is_not_forwarded_at_once_while_an_earlier_batch_is_judged
     if idempotent:
         talk.decide()
     assert talk.broker.take() == (b"" if idempotent else sent(2, 2, "judged", producer_id=-1))
-    assert answers(talk)[1]["judged"][0] == REQUEST_TIMED_OUT
+    assert responses(talk)[1]["judged"][0] == REQUEST_TIMED_OUT
 
     talk.session.client_data(sent(3, 2, "judged"))
     assert len(talk.verdicts) == 1, "its producer has to send another batch again"
@@ -573,7 +573,7 @@ def _data(sequence):
 
 
 def by_principal(batches, principal, count, topic="orders"):
-    """Have batches of so many producers of a principal come again."""
+    """Postpone batches of a number of producers of a principal."""
     sent = [ProducerKey(topic, 0, number, principal) for number in range(count)]
     for item in sent:
         batches.answered(item, by(4), connection=1, is_retriable=True)
@@ -582,7 +582,7 @@ def by_principal(batches, principal, count, topic="orders"):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("greedy", ["User:greedy", "User:ANONYMOUS", ""])
-def test_a_principal_pushes_out_none_but_its_own(greedy):
+def test_batches_of_a_principal_evict_only_its_own_batches(greedy):
     batches = PostponedBatches(Clock())
     few = by_principal(batches, "User:few", 100)
     many = by_principal(batches, greedy, KEPT_MAX + 1000)
@@ -594,7 +594,7 @@ def test_a_principal_pushes_out_none_but_its_own(greedy):
 
 
 @pytest.mark.thorough
-def test_many_principals_share_the_room():
+def test_many_principals_share_the_capacity():
     batches = PostponedBatches(Clock())
     sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
     assert len(batches) == KEPT_MAX
@@ -604,7 +604,7 @@ def test_many_principals_share_the_room():
 
 
 @pytest.mark.thorough
-def test_batches_with_a_response_or_too_old_make_room():
+def test_batches_with_a_response_and_old_batches_are_evicted_first():
     clock = Clock()
     batches = PostponedBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
@@ -619,7 +619,7 @@ def test_batches_with_a_response_or_too_old_make_room():
     assert len(batches) == 1
 
 
-def test_a_batch_for_a_partition_that_cannot_be_does_not_have_to_come_again():
+def test_a_batch_for_an_invalid_partition_does_not_have_to_be_retried():
     talk = Talk(judged=frozenset({"orders"}))
     data = encode_batch(values(b"a", b"b"), producer_id=17, producer_epoch=0, base_sequence=0)
     talk.session.client_data(request_frame(produce_request([("orders", [(-1, data)])], acks=-1), 1))

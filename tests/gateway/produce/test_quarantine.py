@@ -1,6 +1,6 @@
 """A Produce request to a topic in quarantine: which of its batches are sent, and their responses.
 
-The verdicts come from the test, which also plays the broker and the dead letter topic.
+The test decides the verdicts, and takes the parts of the broker and the dead letter topic.
 """
 
 import time
@@ -18,7 +18,7 @@ from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
 from tests.gateway.admin.talk import broker_frame
-from tests.gateway.sessions.test_session import Talk, produce_answer
+from tests.gateway.sessions.test_session import Talk, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
@@ -29,7 +29,7 @@ LETTERS = encode_batch(values(b"bad"))
 
 
 class Letters:
-    """A dead letter topic; `stored` has where, the letters, and the function to call."""
+    """A dead letter topic; `stored` has the place, the letters, and the function to call."""
 
     def __init__(self):
         self.stored = []
@@ -74,33 +74,33 @@ class Quarantine(Talk):
         self.opened += 1
 
     def produce(self, number, *batches, acks=1):
-        """Send a request; answer the gateway's Metadata request about the ids of its topics."""
+        """Send a request; respond to the gateway's Metadata request about the ids of its topics."""
         self.session.client_data(request(number, *batches, acks=acks))
         if self.broker.data:
             topics = [{"name": name, "topic_id": topic_id} for name, topic_id in IDS.items()]
-            self.answer(3, topics=topics)
+            self.respond(3, topics=topics)
 
-    def answer(self, api_key, **fields):
-        """Answer the gateway's own request, which is of this API."""
+    def respond(self, api_key, **fields):
+        """Respond to the gateway's own request, which has this API key."""
         frame = self.broker.take()
         key, version = int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
         assert key == api_key
         number = int.from_bytes(frame[8:12], "big")
         self.session.upstream_data(broker_frame(key, version, number, **fields))
 
-    def answer_rights(self, operations, code=0):
-        """Answer the Metadata request about the rights of the client."""
+    def respond_with_rights(self, operations, code=0):
+        """Respond to the Metadata request about the rights of the client."""
         topics = [{"name": "judged", "error_code": code, "topic_authorized_operations": operations}]
-        self.answer(3, topics=topics)
+        self.respond(3, topics=topics)
 
-    def answer_limit(self, **limits):
-        """Answer the DescribeConfigs request about `max.message.bytes`."""
+    def respond_with_limit(self, **limits):
+        """Respond to the DescribeConfigs request about `max.message.bytes`."""
         results = [
             {"resource_name": name, "error_code": 0 if value else 29,
              "configs": [{"name": "max.message.bytes", "value": value}]}
             for name, value in limits.items()
         ]  # fmt: skip
-        self.answer(32, results=results)
+        self.respond(32, results=results)
 
     def responses(self):
         """Return the error codes and messages of the next response to the client."""
@@ -128,7 +128,7 @@ def diverted(left, *positions, letters=LETTERS, refusal=BAD):
 
 
 def with_rights(talk):
-    """Have it known that the client may write to the topic."""
+    """Make the client's right to write to the topic known."""
     client = talk.session.number, talk.session.authentication.principal
     talk.write_rights.put(client, "judged", 0)
     return talk
@@ -154,7 +154,7 @@ def test_letters_are_stored_before_the_other_records_are_sent(producer_id):
     assert letters == LETTERS
     talk.dead_letters.end()
     assert values_sent(talk.broker.take()) == [b"good"]
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     assert talk.responses() == {"judged": (0, None)}
     ((report),) = talk.refusals
     assert (report.topic, report.records, report.dead_letter_topic) == (
@@ -192,11 +192,11 @@ def test_another_partition_is_sent_when_letters_are_not_stored():
     talk.decide(ACCEPTED)
     talk.dead_letters.end("no broker answers")
     assert values_sent(talk.broker.take()) == [b"other"]
-    talk.session.upstream_data(produce_answer(1, "other"))
+    talk.session.upstream_data(produce_response(1, "other"))
     assert {name: code for name, (code, _) in talk.responses().items()} == {"judged": 7, "other": 0}
 
 
-def test_a_batch_of_bad_records_only_is_a_success_without_the_broker():
+def test_a_batch_of_bad_records_only_succeeds_without_the_broker():
     talk = with_rights(Quarantine())
     talk.produce(1, batch(b"bad"))
     talk.decide(diverted(b"", 0))
@@ -215,12 +215,12 @@ def test_a_batch_of_bad_records_only_is_a_success_without_the_broker():
         (0, 3, 3),
     ],
 )
-def test_only_a_client_that_may_write_has_its_letters_stored(operations, code, expected):
+def test_letters_are_stored_only_for_clients_with_write_rights(operations, code, expected):
     talk = Quarantine()
     talk.produce(1, batch(b"good", b"bad"))
     talk.decide(diverted(batch(b"good"), 1))
     assert talk.dead_letters.stored == []
-    talk.answer_rights(operations, code)
+    talk.respond_with_rights(operations, code)
     if expected:
         assert talk.dead_letters.stored == []
         assert talk.responses()["judged"][0] == expected
@@ -237,7 +237,7 @@ def test_a_right_is_requested_once_unless_its_error_is_retriable(code, is_known)
         talk.produce(number, batch(b"bad"))
         talk.decide(diverted(b"", 0))
         if number == 1 or not is_known:
-            talk.answer_rights(WRITE, code)
+            talk.respond_with_rights(WRITE, code)
         if not code:
             talk.dead_letters.end()
         assert talk.broker.take() == b""
@@ -248,7 +248,7 @@ def test_no_response_about_a_topic_is_an_error():
     talk = Quarantine()
     talk.produce(1, batch(b"good", b"bad"))
     talk.decide(diverted(batch(b"good"), 1))
-    talk.answer(3, topics=[])
+    talk.respond(3, topics=[])
     assert talk.responses()["judged"][0] == 3
 
 
@@ -265,7 +265,7 @@ class TestRatio:
         if talk.dead_letters.stored:
             talk.dead_letters.end()
         if talk.broker.take():
-            talk.session.upstream_data(produce_answer(number, "judged"))
+            talk.session.upstream_data(produce_response(number, "judged"))
         return talk.responses()["judged"]
 
     def test_too_many_bad_records_are_refused(self):
@@ -281,7 +281,7 @@ class TestRatio:
         assert talk.dead_letters.stored == []
         assert self.produce(talk, 4, 1, 0) == (0, None), "a batch without bad records passes"
 
-    def test_as_many_as_the_ratio_pass(self):
+    def test_bad_records_up_to_the_ratio_pass(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))
         assert self.produce(talk, 1, RECORDS_MIN - 10, 10) == (0, None)
 
@@ -315,9 +315,9 @@ class TestLargerBatches:
     def test_a_batch_that_became_too_large_is_refused(self):
         talk = self.enlarged("judged", "other")
         size = len(batch(b"v" * 100))
-        talk.answer_limit(judged=str(size - 1), other=str(size))
+        talk.respond_with_limit(judged=str(size - 1), other=str(size))
         assert values_sent(talk.broker.take()) == [b"v" * 100]
-        talk.session.upstream_data(produce_answer(1, "other"))
+        talk.session.upstream_data(produce_response(1, "other"))
         answers = talk.responses()
         assert answers["other"] == (0, None)
         code, text = answers["judged"]
@@ -328,16 +328,16 @@ class TestLargerBatches:
         )
         assert [report.topic for report in talk.refusals] == ["judged"]
 
-    def test_a_limit_that_the_client_may_not_know_is_left_to_the_broker(self):
+    def test_a_limit_that_the_client_may_not_read_is_left_to_the_broker(self):
         talk = self.enlarged("judged")
-        talk.answer_limit(judged=None)
+        talk.respond_with_limit(judged=None)
         assert values_sent(talk.broker.take()) == [b"v" * 100]
 
     def test_a_limit_is_requested_once(self):
         talk = self.enlarged("judged")
-        talk.answer_limit(judged="10000")
+        talk.respond_with_limit(judged="10000")
         talk.broker.take()
-        talk.session.upstream_data(produce_answer(1, "judged"))
+        talk.session.upstream_data(produce_response(1, "judged"))
         talk.responses()
         talk.produce(2, batch(b"v"))
         talk.decide(replaced(batch(b"v" * 100), ()))
@@ -358,15 +358,15 @@ class TestLargerBatches:
         (None, 3),
     ],
 )
-def test_a_topic_whose_id_is_not_known_gets_the_error_of_the_broker(found, code):
+def test_an_unknown_topic_id_gets_the_error_of_the_broker(found, code):
     talk = Quarantine()
     talk.session.client_data(request(1, batch(b"v"), batch(b"other")))
     others = {"name": "other", "topic_id": IDS["other"]}
-    talk.answer(3, topics=[others] if found is None else [found, others])
+    talk.respond(3, topics=[others] if found is None else [found, others])
     talk.decide(ACCEPTED)
     assert talk.verdicts == []
     assert values_sent(talk.broker.take()) == [b"other"]
-    talk.session.upstream_data(produce_answer(1, "other"))
+    talk.session.upstream_data(produce_response(1, "other"))
     assert {name: code for name, (code, _) in talk.responses().items()} == {
         "judged": code,
         "other": 0,

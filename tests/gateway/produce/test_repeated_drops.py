@@ -1,4 +1,4 @@
-"""Records that are dropped again where no policy is left."""
+"""Records that are dropped again after all policies were removed."""
 
 import asyncio
 from types import SimpleNamespace
@@ -38,10 +38,10 @@ async def test_the_same_records_are_dropped():
 
 
 @pytest.mark.parametrize(("data", "code"), [(BATCH[:40], 87), (BATCH[:-1] + b"x", 2)])
-async def test_what_cannot_be_read_is_refused(data, code):
+async def test_an_unreadable_batch_is_refused(data, code):
     assert (await dropped_again(data, (1,))).code == code
 
 
-async def test_an_error_of_the_gateway_is_answered_retriably():
+async def test_an_error_of_the_gateway_is_a_retriable_error():
     verdict = await dropped_again(BATCH, (1,), SimpleNamespace())
     assert (verdict.code, verdict.cause) == (7, FailureCause.NOT_JUDGED)

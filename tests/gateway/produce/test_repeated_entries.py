@@ -1,4 +1,4 @@
-"""Requests of one kind of entry, many times: what they take grows with them, and not faster."""
+"""Requests with a repeated kind of entry: their cost grows linearly."""
 
 import asyncio
 import datetime
@@ -27,7 +27,7 @@ NO_TIME = i32Timedelta.parse(datetime.timedelta(0))
 
 
 class Context:
-    """The context of a request that is never sent on."""
+    """The context of a request that is never forwarded."""
 
     def __init__(self, request):
         self.request = read_request(request_frame(request, 1))
@@ -82,7 +82,7 @@ def records_to_delete(names):
 @pytest.mark.parametrize(
     ("handler", "made"), [(delete_topics, topics_to_delete), (delete_records, records_to_delete)]
 )
-async def test_a_refused_batch_is_taken_out_of_a_long_request(handler, made):
+async def test_a_refused_batch_is_removed_from_a_long_request(handler, made):
     others = [f"topic-{number}" for number in range(MANY)]
     context = Context(made([OURS] * MANY + others))
     began = time.process_time()
@@ -117,8 +117,8 @@ def test_lists_are_changed_as_a_controller_does(seed):
         assert changed == ",".join(parts)
 
 
-def test_a_message_names_some_topics_and_tells_how_many_more():
-    """One with 40,000 names was longer than a string of the protocol may be."""
+def test_a_message_names_some_topics_and_the_number_of_others():
+    """A message with 40,000 names was longer than a string of the protocol may be."""
     assert _listed(["a", "b"]) == "a, b"
     text = _listed(["x" * 249] * 40_000)
     assert text.endswith(" and 39980 more")

@@ -1,4 +1,4 @@
-"""What is known of a request's topics before they are judged."""
+"""The topics of a request are looked up before they are judged."""
 
 from types import SimpleNamespace
 from uuid import uuid4

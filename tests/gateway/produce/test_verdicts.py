@@ -1,4 +1,4 @@
-"""Batches that policies accepted are counted when it is certain that they are sent."""
+"""Accepted batches are counted when it is certain that they are sent."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def talk():
     return talk
 
 
-def test_accepted_and_refused_batches_are_counted_apart(talk):
+def test_accepted_and_refused_batches_are_counted_separately(talk):
     talk.session.client_data(produce(1, "judged", "free", "other"))
     talk.decide()
     assert talk.counts.accepted_topics == []

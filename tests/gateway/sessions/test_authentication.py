@@ -1,16 +1,16 @@
-"""What a session serves a client before and after it has authenticated to the cluster."""
+"""The requests that a session serves before and after its client has authenticated."""
 
 import pytest
 
 from penstock.wire.errors import WireError
-from tests.gateway.sessions.test_session import Talk, answer, other, produce, produce_answer
+from tests.gateway.sessions.test_session import Talk, answer, other, produce, produce_response
 from tests.wire.test_sasl import authenticate_frame, handshake_frame, response_frame
 
-HANDSHAKE_ANSWER = answer(7, b"\x00\x00" + bytes(4))
+HANDSHAKE_RESPONSE = answer(7, b"\x00\x00" + bytes(4))
 
 
 class Secured(Talk):
-    """In front of a cluster whose listeners want SASL."""
+    """A session in front of a cluster whose listeners require SASL."""
 
     requires_sasl = True
     now = 0.0
@@ -20,7 +20,7 @@ class Secured(Talk):
 
     def greet(self):
         self.session.client_data(handshake_frame())
-        self.session.upstream_data(HANDSHAKE_ANSWER)
+        self.session.upstream_data(HANDSHAKE_RESPONSE)
         self.broker.take(), self.client.take()
 
     def log_in(self, *, lifetime_ms=0):
@@ -32,7 +32,7 @@ class Secured(Talk):
 
 @pytest.mark.parametrize("request_of", [lambda: produce(1, "judged"), lambda: other(1)])
 @pytest.mark.parametrize("greets", [False, True])
-def test_nothing_else_is_served_before_a_login(request_of, greets):
+def test_no_other_request_is_served_before_authentication(request_of, greets):
     talk = Secured()
     if greets:
         talk.greet()
@@ -42,14 +42,14 @@ def test_nothing_else_is_served_before_a_login(request_of, greets):
     assert not talk.broker.data
 
 
-def test_a_client_that_is_accepted_is_judged():
+def test_batches_of_an_authenticated_client_are_judged():
     talk = Secured()
     talk.log_in()
     talk.session.client_data(produce(1, "judged"))
     assert len(talk.verdicts) == 1
 
 
-def test_a_client_that_is_refused_is_not():
+def test_a_client_whose_authentication_fails_is_not_served():
     talk = Secured()
     talk.greet()
     talk.session.client_data(authenticate_frame())
@@ -59,7 +59,7 @@ def test_a_client_that_is_refused_is_not():
 
 
 @pytest.mark.parametrize("code", [0, 58])
-def test_what_comes_behind_a_message_waits_for_its_answer(code):
+def test_bytes_after_an_authentication_request_wait_for_its_response(code):
     talk = Secured()
     talk.greet()
     talk.session.client_data(authenticate_frame() + produce(1, "judged")[:20])
@@ -76,7 +76,7 @@ def test_what_comes_behind_a_message_waits_for_its_answer(code):
     assert len(talk.verdicts) == (not code)
 
 
-def test_a_large_frame_is_not_taken_before_a_login():
+def test_a_large_frame_is_not_received_before_authentication():
     talk = Secured()
     with pytest.raises(WireError, match="the most is 1000"):
         talk.session.client_data(authenticate_frame(bytes(2_000))[:100])
@@ -85,13 +85,13 @@ def test_a_large_frame_is_not_taken_before_a_login():
     talk.session.client_data(authenticate_frame(bytes(2_000))[:100])
 
 
-def test_a_session_ends_with_its_lifetime_but_for_a_new_login():
+def test_a_session_ends_with_its_lifetime_unless_the_client_reauthenticates():
     talk = Secured()
     talk.log_in(lifetime_ms=60_000)
     talk.now = 59.0
     talk.session.client_data(produce(1, "judged"))
     talk.decide()
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     talk.now = 61.0
     talk.log_in(lifetime_ms=60_000)
     talk.session.client_data(produce(2, "judged"))
@@ -102,7 +102,7 @@ def test_a_session_ends_with_its_lifetime_but_for_a_new_login():
     assert not talk.verdicts
 
 
-def test_a_certificate_speaks_for_a_client_until_the_broker_authenticates_it():
+def test_a_certificate_is_the_principal_until_the_broker_authenticates_the_client():
     talk = Talk(peer="User:CN=alice")
     talk.session.client_data(handshake_frame())
     talk.session.upstream_data(answer(7, b"\x00\x22" + bytes(4)))  # ILLEGAL_SASL_STATE
@@ -111,17 +111,17 @@ def test_a_certificate_speaks_for_a_client_until_the_broker_authenticates_it():
     talk.session.upstream_data(response_frame(34))
     assert talk.session.authentication.principal == "User:CN=alice"
     talk.session.client_data(handshake_frame() + authenticate_frame())
-    talk.session.upstream_data(HANDSHAKE_ANSWER + response_frame())
+    talk.session.upstream_data(HANDSHAKE_RESPONSE + response_frame())
     assert talk.session.authentication.principal == "User:alice"
 
 
-def test_half_an_authentication_gives_no_more_time():
-    """The first message of SCRAM is accepted from anybody who knows a name."""
+def test_an_incomplete_authentication_does_not_extend_the_deadline():
+    """The first message of SCRAM is accepted from any client that knows a user name."""
     talk = Secured()
     talk.log_in(lifetime_ms=60_000)
     talk.now = 61.0
     talk.session.client_data(handshake_frame("SCRAM-SHA-256"))
-    talk.session.upstream_data(HANDSHAKE_ANSWER)
+    talk.session.upstream_data(HANDSHAKE_RESPONSE)
     talk.session.client_data(authenticate_frame(b"n,,n=eve,r=abc"))
     talk.session.upstream_data(response_frame())
     with pytest.raises(WireError, match="after its authentication has expired"):

@@ -1,4 +1,4 @@
-"""The budget of all clients: who is not read, and until when."""
+"""The memory budget of all clients: which connections are paused, and until when."""
 
 import gc
 
@@ -59,7 +59,7 @@ def connections(budget, count):
     return [Connection(budget) for _ in range(count)]
 
 
-def test_nobody_is_paused_within_the_budget(budget):
+def test_no_connection_is_paused_within_the_budget(budget):
     first, second = connections(budget, 2)
     first.hold(9 * MIB)
     second.hold(1 * MIB)
@@ -68,7 +68,7 @@ def test_nobody_is_paused_within_the_budget(budget):
     assert budget.used_bytes == 10 * MIB
 
 
-def test_beyond_it_who_holds_much_is_not_read_and_who_holds_little_is(budget):
+def test_beyond_the_budget_connections_that_hold_much_are_paused_and_others_are_not(budget):
     large, another, small = connections(budget, 3)
     large.hold(10 * MIB)
     another.hold(MIB)
@@ -79,7 +79,7 @@ def test_beyond_it_who_holds_much_is_not_read_and_who_holds_little_is(budget):
     assert large.is_paused
 
 
-def test_who_goes_ahead_is_read_again_when_its_request_needs_another_response(budget, clock):
+def test_a_connection_that_goes_ahead_is_read_if_its_request_needs_another_response(budget, clock):
     ahead, other = connections(budget, 2)
     other.hold(10 * MIB)
     ahead.missing_bytes = MIB
@@ -101,8 +101,8 @@ def test_who_goes_ahead_is_read_again_when_its_request_needs_another_response(bu
     assert ahead.is_open
 
 
-def test_one_at_a_time_goes_ahead_also_where_nobody_waits_and_others_come_and_go(budget):
-    """Ten clients that left requests of 50 MiB unfinished, one after the other, had 500 MiB."""
+def test_a_single_connection_goes_ahead_even_if_no_other_waits(budget):
+    """Ten clients that in turn left requests of 50 MiB unfinished held 500 MiB."""
     small, *unfinished = connections(budget, 11)
     for large in unfinished:
         for held_bytes in range(READ_BYTES, 5 * MIB, READ_BYTES):
@@ -114,7 +114,7 @@ def test_one_at_a_time_goes_ahead_also_where_nobody_waits_and_others_come_and_go
     assert budget.used_bytes < 10 * MIB + 5 * MIB + 10 * READ_BYTES
 
 
-def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
+def test_freed_memory_is_for_waiting_connections_in_turn(budget):
     large, *waiting = connections(budget, 4)
     large.hold(10 * MIB)
     for reader in waiting:
@@ -129,7 +129,7 @@ def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
     assert budget.used_bytes == 3 * MIB
 
 
-def test_where_nothing_moves_who_holds_most_loses_its_connection(budget, clock):
+def test_if_no_connection_can_continue_the_largest_is_closed(budget, clock):
     most, less, small = connections(budget, 3)
     most.hold(8 * MIB)
     less.hold(3 * MIB)
@@ -147,8 +147,8 @@ def test_where_nothing_moves_who_holds_most_loses_its_connection(budget, clock):
     assert less.is_open
 
 
-def test_requests_that_fill_it_together_are_read_to_their_ends_in_turn(budget):
-    """Each paused in the midst of its request would wait for the others for ever."""
+def test_requests_that_fill_the_budget_together_are_completed_in_turn(budget):
+    """Otherwise each would be paused within its request, and wait for the others permanently."""
     size = 5 * MIB
     reading = connections(budget, 20)
     for reader in reading:
@@ -168,7 +168,7 @@ def test_requests_that_fill_it_together_are_read_to_their_ends_in_turn(budget):
     assert max(used) < 10 * MIB + size + 20 * READ_BYTES
 
 
-def test_only_one_request_is_read_beyond_it_until_that_is_answered(budget):
+def test_only_a_single_request_is_read_beyond_the_budget_until_its_response(budget):
     first, second, third = connections(budget, 3)
     third.hold(10 * MIB)
     for reader in (first, second):
@@ -186,8 +186,8 @@ def test_only_one_request_is_read_beyond_it_until_that_is_answered(budget):
     assert budget.used_bytes == 11 * MIB
 
 
-def test_who_only_remembers_topics_when_it_is_answered_keeps_nobody_out(budget):
-    """It is not paused, so that it does not forget them: nobody else was read for half a minute."""
+def test_a_connection_that_only_caches_topics_after_its_response_blocks_no_other(budget):
+    """It is not paused, so it does not forget them: others were not read for half a minute."""
     first, second, third = connections(budget, 3)
     third.hold(9 * MIB)
     first.missing_bytes = 5 * MIB
@@ -207,7 +207,7 @@ def test_who_only_remembers_topics_when_it_is_answered_keeps_nobody_out(budget):
     assert not second.is_paused
 
 
-def test_a_request_that_all_wait_for_has_a_time_to_come_in(budget, clock):
+def test_a_request_that_all_wait_for_has_a_deadline_to_arrive(budget, clock):
     trickling, waiting, moving = connections(budget, 3)
     for reader in (trickling, waiting):
         reader.missing_bytes = 50 * MIB
@@ -232,8 +232,8 @@ def test_the_default_is_at_most_a_gibibyte():
     assert 2**26 < default_budget() <= 2**30
 
 
-def test_those_that_hold_little_have_a_share_beyond_the_budget(budget):
-    """A thousand with 63 KiB each would be six times the budget."""
+def test_connections_that_hold_little_have_a_share_beyond_the_budget(budget):
+    """A thousand connections with 63 KiB each would be six times the budget."""
     large, *small = connections(budget, 1001)
     large.hold(10 * MIB)
     for _ in range(63):
@@ -246,7 +246,7 @@ def test_those_that_hold_little_have_a_share_beyond_the_budget(budget):
     assert not newcomer.is_paused
 
 
-def test_those_that_were_paused_with_little_are_read_again(budget):
+def test_connections_that_were_paused_with_little_are_read_again(budget):
     large, *small = connections(budget, 101)
     large.hold(10 * MIB)
     for reader in small:
@@ -265,15 +265,15 @@ def test_those_that_were_paused_with_little_are_read_again(budget):
     assert not any(reader.is_paused for reader in small)
 
 
-def test_within_the_budget_those_that_hold_little_may_be_many(budget):
+def test_within_the_budget_many_connections_may_hold_little(budget):
     small = connections(budget, 150)
     for reader in small:
         reader.hold(60 * 1024)
     assert not any(reader.is_paused for reader in small)
 
 
-def test_who_begins_to_miss_something_while_paused_may_go_ahead(budget):
-    """Its request was whole; the broker's response to it, which is collected, is not."""
+def test_a_paused_connection_that_begins_to_need_bytes_may_go_ahead(budget):
+    """Its request was complete; the broker's response, which is collected, is not."""
     large, answered = connections(budget, 2)
     large.hold(10 * MIB)
     answered.hold(MIB)
@@ -288,7 +288,7 @@ def test_who_begins_to_miss_something_while_paused_may_go_ahead(budget):
 
 
 class AnyConnections(RuleBasedStateMachine):
-    """Connections that read, answer and leave by chance."""
+    """Connections that read, respond and close at random."""
 
     def __init__(self):
         super().__init__()
@@ -320,22 +320,22 @@ class AnyConnections(RuleBasedStateMachine):
 
     @precondition(lambda self: any(reader.is_paused for reader in self.open))
     @rule()
-    def all_is_answered(self):
+    def every_request_has_its_response(self):
         for reader in self.open:
             reader.missing_bytes = 0
             reader.hold(0)
         assert not any(reader.is_paused for reader in self.open)
 
     @invariant()
-    def it_adds_up(self):
+    def held_memory_adds_up(self):
         assert self.budget.used_bytes == sum(reader.held_bytes for reader in self.open)
 
     @invariant()
-    def it_is_bounded(self):
+    def held_memory_is_bounded(self):
         assert self.budget.used_bytes <= 15 * MIB + 6 * (READ_BYTES + LOW_USE_BYTES)
 
     @invariant()
-    def somebody_can_go_on(self):
+    def some_connection_can_continue(self):
         unfinished = [reader for reader in self.open if reader.missing_bytes]
         if all(reader.is_paused for reader in unfinished) and unfinished:
             # Only because what is whole waits for its answer.
@@ -350,7 +350,7 @@ TestAnyConnections.pytestmark = [pytest.mark.thorough]
 TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60)
 
 
-def test_small_clients_that_come_and_go_do_not_hide_those_that_are_stuck(budget, clock):
+def test_small_clients_that_connect_and_disconnect_do_not_hide_stuck_connections(budget, clock):
     stuck, large, small = connections(budget, 3)
     stuck.hold(11 * MIB)
     large.hold(1 * MIB)
@@ -364,7 +364,7 @@ def test_small_clients_that_come_and_go_do_not_hide_those_that_are_stuck(budget,
     assert not large.is_paused
 
 
-def test_who_waits_to_be_read_is_not_taken_for_those_who_keep_it_out(budget, clock):
+def test_a_waiting_connection_is_not_closed_instead_of_those_that_block_it(budget, clock):
     hoarders = connections(budget, 200)
     (large,) = connections(budget, 1)
     for hoarder in hoarders:
@@ -380,10 +380,10 @@ def test_who_waits_to_be_read_is_not_taken_for_those_who_keep_it_out(budget, clo
     assert sum(not reader.is_open for reader in hoarders) >= 1
 
 
-def test_many_objects_do_not_have_many_others_looked_at_at_once():
-    """A full collection beside a request of 20,000 entries took 0.1 s, one of 60,000 objects 30 ms.
+def test_many_new_objects_do_not_cause_a_full_garbage_collection():
+    """A full collection with a request of 20,000 entries took 0.1 s, with 60,000 objects 30 ms.
 
-    Nothing else is done meanwhile.
+    It blocks the event loop.
     """
     thresholds, seen = gc.get_threshold(), []
 

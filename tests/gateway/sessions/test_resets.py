@@ -1,4 +1,4 @@
-"""A connection that is lost before its first response ends by a reset, like a lost machine's."""
+"""A connection that is lost before its first response ends with a TCP reset."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ ANSWER = struct.pack(">ii", 4, 7)
 
 
 class Broker(Server):
-    """A gateway's server, before a broker that may be away or end connections."""
+    """A gateway's server, before a broker that may be unavailable or close connections."""
 
     def __init__(self, *, is_away=False, answer=b"", stays=False):
         super().__init__([answer])
@@ -62,12 +62,12 @@ def run(test):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """A time for first bytes that is over for no other reason than that it was waited for."""
+    """Deadlines for first bytes that expire only because they were waited for."""
     monkeypatch.setattr(connection, "FIRST_BYTES_S", 30.0)
 
 
 @pytest.mark.usefixtures("patient")
-def test_of_a_broker_that_is_away():
+def test_a_connection_to_an_unavailable_broker_is_reset():
     async def scenario():
         async with Broker(is_away=True) as server:
             reader, writer = await server.connect()
@@ -84,7 +84,7 @@ def test_of_a_broker_that_is_away():
     run(scenario)
 
 
-def test_of_a_broker_that_is_away_no_client_takes_it_for_a_connection_that_was_refused():
+def test_a_connection_to_an_unavailable_broker_is_reset_only_after_a_time():
     async def scenario():
         async with Broker(is_away=True) as server:
             begun = server.loop.time()
@@ -98,7 +98,7 @@ def test_of_a_broker_that_is_away_no_client_takes_it_for_a_connection_that_was_r
 
 
 @pytest.mark.usefixtures("patient")
-def test_of_a_broker_that_is_away_a_client_may_go():
+def test_a_client_may_disconnect_while_its_broker_is_unavailable():
     async def scenario():
         async with Broker(is_away=True) as server:
             _, writer = await server.connect()
@@ -114,7 +114,7 @@ def test_of_a_broker_that_is_away_a_client_may_go():
 
 
 @pytest.mark.parametrize("request_", [heartbeat(), find_coordinators(7)])
-def test_of_a_broker_that_ends_before_its_first_response(request_):
+def test_a_connection_whose_broker_closes_before_the_first_response_is_reset(request_):
     async def scenario():
         async with Broker() as server:
             reader, writer = await server.connect()
@@ -126,7 +126,7 @@ def test_of_a_broker_that_ends_before_its_first_response(request_):
     run(scenario)
 
 
-def test_after_a_response_it_ends_like_any_other():
+def test_after_a_response_a_connection_is_closed_without_a_reset():
     async def scenario():
         async with Broker(answer=ANSWER) as server:
             reader, writer = await server.connect()
@@ -137,7 +137,7 @@ def test_after_a_response_it_ends_like_any_other():
     run(scenario)
 
 
-def test_a_client_that_speaks_no_kafka_sees_the_end():
+def test_a_client_with_another_protocol_sees_its_connection_closed():
     async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
@@ -148,7 +148,7 @@ def test_a_client_that_speaks_no_kafka_sees_the_end():
     run(scenario)
 
 
-def test_a_client_that_ends_its_side_without_a_request_sees_the_end():
+def test_a_client_that_shuts_its_side_down_without_a_request_sees_the_connection_closed():
     async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
@@ -160,7 +160,7 @@ def test_a_client_that_ends_its_side_without_a_request_sees_the_end():
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
-def test_a_gateway_that_ends(is_connected):
+def test_connections_are_reset_when_the_gateway_stops(is_connected):
     async def scenario():
         async with Broker(stays=True) as server:
             reader, writer = await server.connect()
@@ -177,7 +177,7 @@ def test_a_gateway_that_ends(is_connected):
     run(scenario)
 
 
-def test_a_gateway_that_is_killed(gateway):
+def test_connections_are_reset_when_the_gateway_is_killed(gateway):
     running = gateway()
     with (
         RawClient(running.broker_address()) as sender,
@@ -198,7 +198,7 @@ def test_a_gateway_that_is_killed(gateway):
 
 @pytest.mark.system
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_connection_that_is_closed_is_left_alone(new_loop):
+def test_a_closed_connection_is_not_reset(new_loop):
     async def close() -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         transport, _ = await asyncio.get_running_loop().create_connection(

@@ -1,4 +1,4 @@
-"""The table of routes: what is done with the requests of each API, and under which conditions."""
+"""The routing table: the handling of requests of each API, and its conditions."""
 
 from types import SimpleNamespace
 
@@ -40,7 +40,7 @@ def held(gateway):
 SASL = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
 
 
-def test_an_api_has_one_row():
+def test_an_api_has_a_single_row():
     keys = [row.api_key for row in ROUTES]
     assert len(keys) == len(set(keys))
     assert set(keys) <= set(api_key_map)
@@ -73,11 +73,11 @@ def test_an_api_without_a_row_passes_in_all_versions():
         (GatewayState(judged=True, named=("p.P",)), {0, 20}),
     ],
 )
-def test_what_is_held_follows_from_the_policies(gateway, apis):
+def test_the_policies_determine_which_requests_are_held(gateway, apis):
     assert held(gateway) == apis | SASL
 
 
-def test_the_end_of_a_transaction_is_held_only_where_all_may_be_dropped():
+def test_end_txn_is_held_only_if_all_records_may_be_dropped():
     end = route(routes.END_TXN)
     assert end.hold(GatewayState(judged=True), 5) is None
     for gateway in (GatewayState(intercepted=True), GatewayState(producers=("dropped before",))):
@@ -86,7 +86,7 @@ def test_the_end_of_a_transaction_is_held_only_where_all_may_be_dropped():
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_of_produce_that_cannot_be_judged(version):
+def test_versions_of_produce_that_cannot_be_judged_are_not_served(version):
     produce = route(routes.PRODUCE)
     assert produce.hold(GatewayState(), version) is None
     assert produce.hold(GatewayState(shared="state that others may write to"), version) is None
@@ -94,9 +94,9 @@ def test_versions_of_produce_that_cannot_be_judged(version):
         produce.hold(GatewayState(judged=True), version)
 
 
-def test_before_a_login():
+def test_apis_that_are_served_before_authentication():
     assert {row.api_key for row in ROUTES if row.before_login} == {17, 18, 36}
 
 
-def test_only_api_versions_answers_a_version_that_is_not_known():
+def test_only_api_versions_has_a_response_to_an_unknown_version():
     assert [row.api_key for row in ROUTES if row.unsupported_version is not None] == [18]

@@ -1,4 +1,4 @@
-"""One conversation without sockets: what is sent where, in which order."""
+"""A session without sockets: which bytes are sent to which side, in which order."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ from tests.records.encoding import encode_batch
 
 
 class Recording:
-    """A transport that remembers."""
+    """A transport that records the written bytes."""
 
     def __init__(self):
         self.data = b""
@@ -147,7 +147,7 @@ def produce(number, *topics, acks=1):
 
 
 def other(number):
-    """A request that nobody looks at: ListGroups."""
+    """A request that the gateway does not read: ListGroups."""
     return request_frame(load_request_schema(16, 4)(states_filter=()), number)
 
 
@@ -156,7 +156,7 @@ def answer(number, body=b"\x00 anything"):
     return len(data).to_bytes(4, "big") + data
 
 
-def produce_answer(number, *topics):
+def produce_response(number, *topics):
     """A broker's response to Produce version 9: offset 5 for partition 0 of each topic."""
     body = bytes([0, len(topics) + 1])
     for topic in topics:
@@ -167,7 +167,7 @@ def produce_answer(number, *topics):
 
 
 @pytest.mark.parametrize(("sent", "believed"), [(3, 3), (5000, 1000)])
-def test_a_refusal_says_whose_it_is_and_how_large(sent, believed):
+def test_a_refusal_has_its_client_and_its_size(sent, believed):
     data = bytearray(encode_batch([Record(0, None, b"x")] * 3))
     data[57:61] = sent.to_bytes(4, "big")
     talk = Talk(peer="User:CN=client")
@@ -185,7 +185,7 @@ def test_a_refusal_says_whose_it_is_and_how_large(sent, believed):
     assert (refusal.records, refusal.resource) == (believed, None)
 
 
-def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():
+def test_requests_after_a_held_request_wait_in_order():
     talk = Talk()
     first, second, third = produce(1, "judged"), other(2), produce(3, "free")
     talk.session.client_data(first + second + third)
@@ -195,7 +195,7 @@ def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():
     assert talk.session.waiting_bytes == 0
 
 
-def test_verdicts_in_another_order_than_requests():
+def test_verdicts_may_arrive_in_another_order_than_requests():
     talk = Talk()
     first, second = produce(1, "judged"), produce(2, "judged")
     talk.session.client_data(first + second)
@@ -205,7 +205,7 @@ def test_verdicts_in_another_order_than_requests():
     assert talk.broker.take() == first + second
 
 
-def test_a_refusal_waits_for_the_answers_before_it():
+def test_a_refusal_waits_for_earlier_responses():
     talk = Talk()
     talk.session.client_data(other(1) + produce(2, "judged") + other(3))
     talk.decide(NO)
@@ -220,13 +220,13 @@ def test_a_refusal_waits_for_the_answers_before_it():
     assert talk.client.take() == answer(3)
 
 
-def test_a_refused_partition_is_taken_out_and_merged_into_the_answer():
+def test_a_refused_partition_is_removed_and_merged_into_the_response():
     talk = Talk(judged=frozenset({"judged", "other"}))
     talk.session.client_data(produce(1, "judged", "free", "other"))
     talk.decide(NO)
     talk.decide()
     assert talk.broker.take() == produce(1, "free", "other")
-    talk.session.upstream_data(produce_answer(1, "free", "other"))
+    talk.session.upstream_data(produce_response(1, "free", "other"))
     partitions = produced(parse_response(talk.client.take(), 0, 9))
     assert [
         (topic, partition.error_code, partition.base_offset)
@@ -240,20 +240,20 @@ def test_a_refused_partition_is_taken_out_and_merged_into_the_answer():
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_bytes_may_come_in_any_pieces(size):
+def test_requests_may_arrive_in_any_pieces(size):
     talk = Talk()
     sent = other(1) + produce(2, "judged") + produce(3, "free") + other(4)
     for start in range(0, len(sent), size):
         talk.session.client_data(sent[start : start + size])
     talk.decide()
     assert talk.broker.take() == sent
-    answers = answer(1) + produce_answer(2, "judged") + produce_answer(3, "free") + answer(4)
+    answers = answer(1) + produce_response(2, "judged") + produce_response(3, "free") + answer(4)
     for start in range(0, len(answers), size):
         talk.session.upstream_data(answers[start : start + size])
     assert talk.client.take() == answers
 
 
-def test_a_refusal_with_acks_0_ends_the_connection_once_the_broker_has_the_rest():
+def test_a_refusal_with_acks_0_closes_the_connection_once_the_broker_has_the_rest():
     talk = Talk()
     before, refused_request, after = (
         produce(1, "free", acks=0),
@@ -272,7 +272,7 @@ def test_a_refusal_with_acks_0_ends_the_connection_once_the_broker_has_the_rest(
     assert talk.client.take() == b""
 
 
-def test_a_refusal_with_acks_0_ends_the_connection_if_the_next_request_is_half_received():
+def test_a_refusal_with_acks_0_closes_the_connection_in_the_middle_of_the_next_request():
     talk = Talk()
     half = produce(2, "free", acks=0)
     talk.session.client_data(produce(1, "judged", acks=0) + half[:20])
@@ -283,7 +283,7 @@ def test_a_refusal_with_acks_0_ends_the_connection_if_the_next_request_is_half_r
     assert talk.done
 
 
-def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
+def test_requests_of_a_client_that_disconnects_are_judged_and_never_forwarded_in_part():
     talk = Talk()
     whole, half = produce(1, "judged"), produce(2, "judged")[:-3]
     talk.session.client_data(whole + half)
@@ -291,11 +291,11 @@ def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
     assert not talk.done
     talk.decide()
     assert talk.broker.take() == whole
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     assert talk.done
 
 
-def test_the_end_answers_what_is_in_flight_and_takes_nothing_new():
+def test_a_session_that_ends_responds_to_requests_in_flight_and_accepts_no_new_request():
     talk = Talk()
     talk.session.client_data(other(1) + produce(2, "judged"))
     talk.session.end()
@@ -307,7 +307,7 @@ def test_the_end_answers_what_is_in_flight_and_takes_nothing_new():
     assert talk.done
 
 
-def test_without_policies_a_request_is_sent_on_before_its_end():
+def test_without_policies_a_request_is_forwarded_before_it_is_complete():
     talk = Talk(judged=frozenset())
     sent = produce(1, "free")
     talk.session.client_data(sent[:-4])
@@ -316,7 +316,7 @@ def test_without_policies_a_request_is_sent_on_before_its_end():
     assert talk.broker.take() == sent[-4:]
 
 
-def test_a_request_that_comes_byte_by_byte_is_not_read_again_with_each():
+def test_a_request_that_arrives_byte_by_byte_is_not_read_again_with_each_byte():
     talk = Talk(judged=frozenset())
     read = []
 
@@ -334,7 +334,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_read_again_with_each():
 
 
 @pytest.mark.parametrize("size", [1, 1_000, 60_000])
-def test_one_tagged_field_of_30_megabytes_is_neither_held_nor_read_again_with_each_piece(size):
+def test_a_tagged_field_of_30_megabytes_is_neither_held_nor_read_again_with_each_piece(size):
     talk = Talk(judged=frozenset())
     read = []
 
@@ -366,7 +366,7 @@ def test_one_tagged_field_of_30_megabytes_is_neither_held_nor_read_again_with_ea
     [answer(2), b"\x00\x00\x00\x00", b"\xff\xff\xff\xff1234"],
     ids=["of another request", "empty", "of negative length"],
 )
-def test_a_response_that_cannot_be_right_ends_the_connection(response):
+def test_an_invalid_response_closes_the_connection(response):
     talk = Talk()
     talk.session.client_data(other(1))
     with pytest.raises(WireError):
@@ -374,7 +374,7 @@ def test_a_response_that_cannot_be_right_ends_the_connection(response):
 
 
 @pytest.mark.parametrize("acks", [2, -2, 0x7FFF])
-def test_acks_that_no_broker_takes_are_answered_and_nothing_is_judged(acks):
+def test_invalid_acks_get_an_error_code_and_no_batch_is_judged(acks):
     talk = Talk()
     talk.session.client_data(produce(1, "judged", "free", acks=acks))
     assert not talk.verdicts
@@ -387,7 +387,7 @@ def test_acks_that_no_broker_takes_are_answered_and_nothing_is_judged(acks):
 
 
 class Answering(Talk):
-    """A session whose ListGroups requests have a handler, ended by hand."""
+    """A session whose ListGroups requests have a handler that the test ends."""
 
     def __init__(self):
         super().__init__()
@@ -411,7 +411,7 @@ class Answering(Talk):
         return asyncio.ensure_future(coroutine)
 
 
-async def test_what_comes_behind_a_conversation_is_judged_when_it_has_ended():
+async def test_batches_after_a_handled_request_are_judged_once_its_handler_has_ended():
     talk = Answering()
     before, topic, after, last = produce(1, "judged"), other(2), produce(3, "judged"), other(4)
     talk.session.client_data(before + topic + after + last)
@@ -433,7 +433,7 @@ async def test_what_comes_behind_a_conversation_is_judged_when_it_has_ended():
     talk.answered[1].set_result(None)
     for _ in range(3):
         await asyncio.sleep(0)
-    talk.session.upstream_data(produce_answer(1, "judged") + produce_answer(3, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged") + produce_response(3, "judged"))
     numbers = [1, 2, 3, 4]
     data = talk.client.take()
     for number in numbers:
@@ -443,7 +443,7 @@ async def test_what_comes_behind_a_conversation_is_judged_when_it_has_ended():
     assert not data
 
 
-async def test_a_conversation_ends_with_its_connection():
+async def test_a_handler_ends_with_its_connection():
     talk = Answering()
     talk.session.client_data(other(1) + produce(2, "judged"))
     await asyncio.sleep(0)
@@ -476,7 +476,7 @@ async def test_the_batches_of_a_large_request_are_submitted_in_slices():
     assert [partition.number for partition in sent.partitions] == list(range(0, partitions, 2))
 
 
-async def test_batches_of_a_partition_are_submitted_in_their_order():
+async def test_batches_of_a_partition_are_submitted_in_order():
     talk = Answering()
     talk.session._requests.max_bytes = 10**6
     partitions = 3 * SLICE
@@ -488,7 +488,7 @@ async def test_batches_of_a_partition_are_submitted_in_their_order():
     assert of_last == [b"", b"behind"]
 
 
-async def test_large_requests_of_several_clients_have_their_slices_by_turns():
+async def test_slices_of_large_requests_of_several_clients_alternate():
     talks = [Answering() for _ in range(8)]
     for talk in talks:
         talk.turns = talks[0].turns
@@ -511,7 +511,7 @@ LONG = tuple(f"topic-{number}" for number in range(5_000))
 
 
 def long_talk(*frames):
-    """Send requests, the first of which is long; return the talk in the middle of reading it."""
+    """Send requests, the first of which is long; return the session while it is read."""
     talk = Answering()
     talk.judged = frozenset(LONG)
     talk.session._requests.max_bytes = 10**6
@@ -531,8 +531,8 @@ async def turns_until(condition):
     return turns
 
 
-async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it_wait():
-    behind = produce_answer(2, "free")
+async def test_a_long_request_is_processed_in_slices_and_later_requests_wait():
+    behind = produce_response(2, "free")
     talk = long_talk(produce(1, *LONG), produce(2, "free"))
     assert await turns_until(lambda: len(talk.verdicts) == len(LONG)) >= len(LONG) // 500 + 20
     assert not talk.session.is_suspended
@@ -553,7 +553,7 @@ async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it
     assert talk.session.held_bytes == 0
 
 
-async def test_a_long_request_of_a_client_that_has_gone_is_still_read_and_judged():
+async def test_a_long_request_of_a_disconnected_client_is_still_read_and_judged():
     talk = long_talk(produce(1, *LONG, acks=0))
     talk.session.client_disconnected()
     assert not talk.done
@@ -564,7 +564,7 @@ async def test_a_long_request_of_a_client_that_has_gone_is_still_read_and_judged
     assert talk.broker.take().startswith(produce(1, *LONG, acks=0))
 
 
-async def test_nothing_goes_on_when_the_connection_closes_while_a_long_request_is_read():
+async def test_reading_stops_when_the_connection_closes_while_a_long_request_is_read():
     talk = long_talk(produce(1, *LONG))
     talk.session.closed()
     assert talk.session.held_bytes == 0
@@ -573,13 +573,13 @@ async def test_nothing_goes_on_when_the_connection_closes_while_a_long_request_i
     assert not talk.verdicts
 
 
-async def test_a_long_request_that_turns_out_to_be_unreadable_closes_the_connection():
+async def test_an_unreadable_long_request_closes_the_connection():
     frame = produce(1, *LONG)
     talk = long_talk(frame[:-1] + b"\xff")
     await turns_until(lambda: talk.done)
 
 
-async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
+async def test_slices_of_a_request_end_when_its_client_disconnects():
     talk = Answering()
     talk.session._requests.max_bytes = 10**6
     talk.session.client_data(large(10 * SLICE))
@@ -591,7 +591,7 @@ async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
     assert len(talk.verdicts) == submitted < 10 * SLICE
 
 
-def test_what_a_client_without_acks_has_left_behind_is_judged_in_the_turn_of_all_that_are_gone():
+def test_requests_with_acks_0_of_disconnected_clients_share_a_turn():
     talk = Talk()
     talk.session.client_data(produce(1, "judged", acks=0))
     talk.session.client_disconnected()
@@ -603,7 +603,7 @@ def test_what_a_client_without_acks_has_left_behind_is_judged_in_the_turn_of_all
     assert talk.withdrawn == [number, (number, 0)]
 
 
-def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
+def test_waiting_batches_of_a_disconnected_client_are_withdrawn():
     talk = Talk()
     talk.session.client_data(produce(1, "judged"))
     talk.session.closed()
@@ -613,8 +613,8 @@ def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
     assert not talk.broker.data
 
 
-def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
-    """As with a broker: it stores the last one, and answers once."""
+def test_if_a_partition_is_named_twice_its_last_batch_counts():
+    """As at a broker: it stores the last batch, and responds once."""
     talk = Talk(judged=frozenset({"judged", "other"}))
     batches = [("judged", [(0, b"first")]), ("other", [(0, b"x"), (0, b"y")])]
     twice = produce_request([*batches, ("judged", [(0, b"last")])])
@@ -631,20 +631,20 @@ def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "n" * 250, "ä"])
-def test_a_topic_that_cannot_be_is_answered_and_not_remembered(name):
+def test_an_invalid_topic_gets_an_error_code_and_is_not_cached(name):
     requested = []
     talk = Talk()
     talk.for_topic = lambda topic, own=None: requested.append(topic)
     talk.session.client_data(produce(1, "judged", name))
     assert name not in requested
     assert talk.broker.take() == produce(1, "judged")
-    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(produce_response(1, "judged"))
     results = produced(parse_response(talk.client.take(), 0, 9))
     assert results[name, 0].error_code == 3
     assert results["judged", 0].error_code == 0
 
 
-def test_a_client_gets_only_so_far_ahead():
+def test_the_number_of_requests_that_wait_for_a_verdict_is_limited():
     talk = Talk()
     requests = [produce(number, "judged") for number in range(1, 301)]
     talk.session.client_data(b"".join(requests))
@@ -656,7 +656,7 @@ def test_a_client_gets_only_so_far_ahead():
             break
         talk.decide()
         sent += talk.broker.take()
-        talk.session.upstream_data(produce_answer(number, "judged"))
+        talk.session.upstream_data(produce_response(number, "judged"))
         if not talk.session.is_suspended:
             talk.session.client_data(b"")  # as the connection does
         assert len(talk.verdicts) <= PENDING_MAX
@@ -664,14 +664,14 @@ def test_a_client_gets_only_so_far_ahead():
 
 
 def unknown_versions(number):
-    """An ApiVersions request of a version that no broker serves: it is answered here."""
+    """An ApiVersions request of a version that no broker serves: the gateway responds."""
     frame = bytearray(request_frame(load_request_schema(18, 0)(), number))
     frame[6:8] = (100).to_bytes(2, "big")
     return bytes(frame)
 
 
-def test_who_has_many_requests_without_an_answer_is_not_read():
-    """Behind one that the broker answers late, answers of our own wait, too."""
+def test_a_connection_with_many_requests_without_a_response_is_paused():
+    """After a request with a late response of the broker, own responses wait, too."""
     talk = Talk()
     later = b"".join(unknown_versions(number) for number in range(2, 2_000))
     talk.session.client_data(other(1) + later)
@@ -687,7 +687,7 @@ def test_who_has_many_requests_without_an_answer_is_not_read():
     assert talk.session.held_bytes == 0
 
 
-def test_a_response_that_is_held_is_counted():
+def test_held_responses_count_as_held_memory():
     talk = Talk()
     talk.addresses = Addresses()
     talk.session.client_data(
@@ -706,13 +706,13 @@ def test_a_response_that_is_held_is_counted():
 
 
 class Addresses:
-    """Those of a cluster, which nobody asks for here."""
+    """The addresses of a cluster, which no session requests here."""
 
     def __getattr__(self, name):
         return lambda *_: None
 
 
-def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
+def test_the_responses_for_a_lost_client_are_awaited_only_if_they_are_needed():
     talk = Talk()
     talk.session.client_data(other(1))
     talk.session.client_disconnected()
@@ -724,7 +724,7 @@ def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
     assert not judged.session.serves_client_only
 
 
-def test_what_streams_behind_a_verdict_is_counted_too():
+def test_bytes_streamed_after_a_verdict_are_counted_too():
     talk = Talk()
     requests = [produce(1, "judged"), *(other(number) for number in range(2, 200))]
     talk.session.client_data(b"".join(requests))

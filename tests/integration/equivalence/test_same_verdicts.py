@@ -176,7 +176,7 @@ Configs = Sequence[tuple[str, str | None]]
 
 
 class CreateTopicsGenerator:
-    """Makes CreateTopics requests of one version, of all that is good and bad."""
+    """Generates CreateTopics requests of a version, with all kinds of valid and invalid topics."""
 
     def __init__(self, random: Random, version: int) -> None:
         self._random = random
@@ -224,7 +224,7 @@ class CreateTopicsGenerator:
         return self._random.choice(PARTITION_COUNTS), self._random.choice(REPLICATION_FACTORS)
 
     def _configs(self) -> Configs:
-        """Choose a few, some of them twice with other values."""
+        """Choose a few configs, some of them twice with other values."""
         configs = self._random.sample(GOOD_CONFIGS, self._random.choice((0, 0, 1, 2, 3)))
         if self._happens(0.15):
             configs += self._random.sample(BAD_CONFIGS, self._random.choice((1, 1, 2)))
@@ -281,7 +281,7 @@ def bad_assignments(count: int, size: int) -> Assignments:
 
 
 def generated_requests() -> Iterator[Any]:
-    """Give the same requests each time."""
+    """Yield the same requests each time."""
     random = Random(SEED)
     generators = [CreateTopicsGenerator(random, version) for version in VERSIONS]
     for generator in generators:
@@ -292,7 +292,7 @@ def generated_requests() -> Iterator[Any]:
 
 
 def verdicts(response: Any) -> list[Any]:
-    """What is said of each topic, in any order; of an id only whether there is one."""
+    """Return the results of topics in any order; of topic ids only whether they are set."""
     return sorted(map(_without_id, response.topics), key=repr)
 
 
@@ -303,14 +303,14 @@ def _without_id(topic: Any) -> Any:
 
 
 def created(request: Any, found: Sequence[Any]) -> set[str]:
-    """The topics that exist now because of a request."""
+    """Return the topics that exist now because of a request."""
     return (
         set() if request.validate_only else {topic.name for topic in found if topic.error_code == 0}
     )
 
 
 def listed(admin: AdminClient, least: set[str]) -> dict[str, list[int]]:
-    """A cluster's topics as soon as these are among them: the partitions' counts of replicas."""
+    """Return a cluster's topics with their replica counts, once they include these topics."""
     topics: dict[str, list[int]] = {}
 
     def complete() -> bool:
@@ -331,7 +331,7 @@ def assert_same_topics(expected: set[str], judging: AdminClient, plain: AdminCli
 
 
 def assert_everything_occurred(seen: Sequence[Any]) -> None:
-    """The requests reach every answer of the broker, and every rule of the policy."""
+    """Assert that requests reached every response of the broker, and every rule of the policy."""
     assert {topic.error_code for topic in seen} == CODES
     assert sum(topic.error_code == 0 for topic in seen) >= LEAST_SUCCESSES
     messages = [topic.error_message for topic in seen if topic.error_code == 44]
@@ -358,7 +358,7 @@ def rules_classes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def judging_kafka(rules_classes) -> Iterator[LocalKafka]:
-    """Brokers that have the policy themselves."""
+    """Brokers that have the policy in Java."""
     properties = {**SHARED, "create.topic.policy.class.name": "Rules"}
     with LocalKafka(
         nodes=len(BROKERS), properties=properties, class_path=[rules_classes]
@@ -368,13 +368,13 @@ def judging_kafka(rules_classes) -> Iterator[LocalKafka]:
 
 @pytest.fixture(scope="module")
 def plain_kafka() -> Iterator[LocalKafka]:
-    """Brokers like them, without a policy."""
+    """The same brokers, without a policy."""
     with LocalKafka(nodes=len(BROKERS), properties=SHARED) as running:
         yield running
 
 
 def address_of(kafka: LocalKafka) -> str:
-    """Where its first broker listens."""
+    """Return the address of its first broker."""
     return kafka.bootstrap_servers.split(",")[0]
 
 

@@ -1,4 +1,4 @@
-"""Connections to a module's gateway, and past it."""
+"""Connections to a module's gateway, and to the broker itself."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from tests.raw import RawClient
 
 @pytest.fixture
 def client(judging):
-    """Through the gateway that the module calls `judging`."""
+    """A connection through the gateway that the module calls `judging`."""
     with RawClient(judging.address) as connected:
         yield connected
 
 
 @pytest.fixture
 def broker(kafka):
-    """To the broker itself."""
+    """A connection to the broker itself."""
     with RawClient(kafka.bootstrap_servers) as connected:
         yield connected

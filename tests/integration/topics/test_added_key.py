@@ -1,4 +1,4 @@
-"""A gateway with one more row in the table of topic level keys; see tests/topic_configs/test_added_key."""
+"""A gateway with another row in the table of topic level keys; see tests/topic_configs/test_added_key."""
 
 import signal
 import sys

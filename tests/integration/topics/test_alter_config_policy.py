@@ -52,7 +52,7 @@ class Topics(CreateTopicPolicy):
 
 
 class Change(NamedTuple):
-    """One key of a resource, as a client alters it."""
+    """A change of a key of a resource, as a client sends it."""
 
     key: str
     value: str | None
@@ -93,8 +93,8 @@ def _alter(api_key: int, resources: Sequence[Resource], version: int, validate_o
     )
 
 
-def answers(response: Any) -> list[tuple[str, int, str | None]]:
-    """Name, code and message of each resource, in order."""
+def resource_results(response: Any) -> list[tuple[str, int, str | None]]:
+    """Return name, code and message of each resource, in order."""
     return [
         (resource.resource_name, int(resource.error_code), resource.error_message)
         for resource in response.responses
@@ -102,8 +102,8 @@ def answers(response: Any) -> list[tuple[str, int, str | None]]:
 
 
 def policy_arguments(client: RawClient, request: Any) -> list:
-    """What the policy was shown: type, name, configs."""
-    ((_, code, message),) = answers(client.call(request))
+    """Return the arguments of the policy: type, name, configs."""
+    ((_, code, message),) = resource_results(client.call(request))
     assert code == 44, message
     return json.loads(message)
 
@@ -125,7 +125,7 @@ def judging(kafka, tmp_path_factory):
 
 @pytest.fixture
 def configs(admin):
-    """Gives the configs that are set on a topic itself."""
+    """Returns the configs that are set on a topic itself."""
 
     def of(topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
@@ -207,7 +207,7 @@ def test_a_policy_gets_the_new_values_of_the_named_keys(
     assert configs(observed_topic) == before
 
 
-def test_values_appended_to_a_default_are_shown_behind_the_default(client, broker):
+def test_values_appended_to_a_default_are_shown_after_the_default(client, broker):
     name = unique("tell")
     create_on_broker(broker, Topic(name))
     request = incremental((TOPIC, name, [Change("cleanup.policy", "compact", APPEND)]))
@@ -258,7 +258,7 @@ def test_a_refused_resource_fails_no_other_resource(client, broker, configs, req
     def change(name: str, value: str) -> Resource:
         return (TOPIC, name, [Change("flush.ms", "3"), Change("retention.ms", value)])
 
-    answer = answers(
+    answer = resource_results(
         client.call(
             request_of(
                 change(bad, "7"), change(good, "1000"), change(invalid, "x"), change("absent", "7")
@@ -285,7 +285,7 @@ def test_validate_only_returns_the_same_and_alters_nothing(client, broker, confi
         (TOPIC, bad, [Change("retention.ms", "7")]),
     ]
 
-    answer = answers(client.call(request_of(*resources, validate_only=True)))
+    answer = resource_results(client.call(request_of(*resources, validate_only=True)))
 
     assert answer == [(good, 0, None), (bad, 44, "7 ms are too short")]
     client.call(incremental((TOPIC, bad, [Change("flush.ms", "3")])))
@@ -301,11 +301,11 @@ def test_allowed_alterations_are_made(client, broker, configs):
         Change("flush.ms", None, DELETE),
         Change("retention.ms", "1000"),
     ]
-    assert answers(client.call(incremental((TOPIC, name, changes)))) == [(name, 0, None)]
+    assert resource_results(client.call(incremental((TOPIC, name, changes)))) == [(name, 0, None)]
     expected = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
     wait_until(lambda: configs(name) == expected)
 
-    assert answers(client.call(legacy((TOPIC, name, [Change("flush.ms", "5")])))) == [
+    assert resource_results(client.call(legacy((TOPIC, name, [Change("flush.ms", "5")])))) == [
         (name, 0, None)
     ]
     wait_until(lambda: configs(name) == {"flush.ms": "5"})
@@ -323,7 +323,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("fault", FAULTY)
-def test_errors_of_the_cluster_come_before_the_policy(client, broker, fault):
+def test_errors_of_the_cluster_prevail_over_the_policy(client, broker, fault):
     """The policy refuses all of them, if it judges them."""
     name = unique("t")
     create_on_broker(broker, Topic(name))
@@ -331,8 +331,8 @@ def test_errors_of_the_cluster_come_before_the_policy(client, broker, fault):
         request = incremental(
             *((TOPIC, name, changes) for changes in FAULTY[fault]), version=version
         )
-        answer = answers(client.call(request))
-        assert answer == answers(broker.call(request))
+        answer = resource_results(client.call(request))
+        assert answer == resource_results(broker.call(request))
         assert not {code for _, code, _ in answer} & {0, 44}
 
 
@@ -348,7 +348,7 @@ def test_a_refusal_without_a_text_an_error_and_an_attempt_to_change(
         (TOPIC, good, [Change("flush.ms", "2")]),
     ]
 
-    answer = answers(client.call(request_of(*resources)))
+    answer = resource_results(client.call(request_of(*resources)))
 
     assert answer == [(bad, code, None), (good, 0, None)]
     wait_until(lambda: configs(good) == {"flush.ms": "2"})

@@ -144,8 +144,8 @@ def test_a_client_may_get_the_refusal_of_a_topic(other_options, broker, version)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_brokers_are_returned_as_the_gateways_ports_in_every_version(client, judging, version):
     """Also if the gateway sends another version than the client."""
-    (told_of,) = client.call(metadata(unique("no"), version=version)).brokers
-    assert f"{told_of.host}:{told_of.port}" == judging.broker_address()
+    (place,) = client.call(metadata(unique("no"), version=version)).brokers
+    assert f"{place.host}:{place.port}" == judging.broker_address()
 
 
 def test_the_policy_gets_the_topic_that_the_cluster_would_create(client, judging):
@@ -198,7 +198,7 @@ def test_a_producer_to_an_allowed_topic_is_served(judging, broker):
 
 
 def produced(gateway: RunningGateway, topic: str, *, within_ms: int = 60_000) -> Any:
-    """Produce one record to a topic that is not there; give the error or None."""
+    """Produce a record to a topic that does not exist; return the error or None."""
     producer = Producer(
         {
             "bootstrap.servers": gateway.address,
@@ -270,7 +270,7 @@ def test_without_its_topic_there_is_no_coordinator(refused_coordinators):
 
 
 @pytest.mark.usefixtures("refused_coordinators")
-def test_groups_work_where_the_policy_allows_their_topic(judging):
+def test_groups_work_if_the_policy_allows_their_topic(judging):
     topic = unique("allowed")
     assert produced(judging, topic) is None
     consumer = Consumer(
@@ -351,7 +351,7 @@ def test_new_partitions_are_judged_with_the_existing_topic(client, broker):
 
 
 @pytest.mark.parametrize("counts", [[2], [1], [0], [11, 12]])
-def test_errors_of_the_cluster_come_before_the_policy(client, broker, counts):
+def test_errors_of_the_cluster_prevail_over_the_policy(client, broker, counts):
     name = unique("no")
     create_on_broker(broker, Topic(name, 2))
     request = create_partitions([(name, count) for count in counts])
@@ -371,7 +371,7 @@ def test_new_partitions_may_be_left_to_the_cluster(other_options, broker):
 # StreamsGroupHeartbeat
 
 Counted = tuple[str, int]
-"""A topic, and how many partitions it is to have; 0 leaves that to the broker."""
+"""A topic with its requested number of partitions; 0 leaves the number to the broker."""
 
 
 def joining(
@@ -453,7 +453,7 @@ def group(client, refused_coordinators):
 
 
 def create(broker: RawClient, topic: str, count: int) -> str:
-    """Make a topic on the broker itself; return its name."""
+    """Create a topic on the broker itself; return its name."""
     create_on_broker(broker, Topic(topic, count))
     return topic
 

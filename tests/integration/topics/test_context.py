@@ -30,7 +30,12 @@ from penstock.local import free_ports
 from tests.conftest import create_acls, create_topic
 from tests.gateways import wait_until
 from tests.integration.test_security import Files, as_client, secure_kafka
-from tests.integration.topics.test_alter_config_policy import TOPIC, Change, answers, incremental
+from tests.integration.topics.test_alter_config_policy import (
+    TOPIC,
+    Change,
+    incremental,
+    resource_results,
+)
 from tests.integration.topics.test_bypasses import create_partitions, results
 from tests.integration.topics.test_create_topic_policy import (
     TIMEOUT,
@@ -110,9 +115,9 @@ def team():
 
 
 def codes(client: RawClient, *topics: Topic, **options: Any) -> list[int]:
-    """Have topics created; give the error codes in the order of the topics."""
-    answer = errors_by_topic(client.call(create_topics(*topics, **options)))
-    return [answer[topic.name][0] for topic in topics]
+    """Create topics; return the error codes in the order of the topics."""
+    outcome = errors_by_topic(client.call(create_topics(*topics, **options)))
+    return [outcome[topic.name][0] for topic in topics]
 
 
 # What is counted
@@ -132,7 +137,7 @@ def test_a_request_counts_earlier_requests_immediately(client, team):
     requests = [create_topics(Topic(f"{team}.{i}", count)) for i, count in enumerate(counts)]
     client.send(b"".join(map(client.frame, requests)))
     found = [errors_by_topic(client.response(type(requests[0]))) for _ in requests]
-    assert [code for answer in found for code, _ in answer.values()] == [0, 0, 44, 0, 44]
+    assert [code for outcome in found for code, _ in outcome.values()] == [0, 0, 44, 0, 44]
 
 
 def test_assigned_replicas_count(client, team):
@@ -147,7 +152,7 @@ def test_topics_of_other_clients_count(client, broker, team):
 
 
 def test_requests_of_several_clients_count_each_other(judging, broker):
-    """All are there before the first is decided."""
+    """All are received before the first is decided."""
     team = unique("slow")
     names = [f"{team}.{i}" for i in range(6)]
     requests = [create_topics(Topic(name, 3)) for name in names]
@@ -229,11 +234,11 @@ def test_a_config_policy_gets_the_same_context(client, team):
     assert codes(client, Topic(name, 3)) == [0]
     request = incremental((TOPIC, name, [Change("flush.ms", "1000")]))
 
-    def answer() -> list:
-        return answers(client.call(request, "billing"))
+    def outcome() -> list:
+        return resource_results(client.call(request, "billing"))
 
-    wait_until(lambda: answer()[0][1] != 3)  # the broker knows the topic
-    assert answer() == [(name, 44, json.dumps([None, "billing", [3, 1]]))]
+    wait_until(lambda: outcome()[0][1] != 3)  # the broker knows the topic
+    assert outcome() == [(name, 44, json.dumps([None, "billing", [3, 1]]))]
 
 
 # The principal, if clients authenticate

@@ -249,14 +249,14 @@ def test_results_of_each_topic_equal_a_brokers(client, broker):
     assert (created.num_partitions, created.replication_factor) == (5, 1)
     assert {config.name: config.value for config in created.configs}["retention.ms"] == "1000"
     broker_refused = broker.call(create_topics(Topic(few))).topics[0]
-    told_of_refused = [
+    results_of_refused = [
         (topic.topic_id, topic.num_partitions, topic.replication_factor, topic.configs)
         for topic in (refused, broker_refused)
     ]
-    assert told_of_refused[0] == told_of_refused[1]
+    assert results_of_refused[0] == results_of_refused[1]
 
 
-def test_concurrent_requests_are_answered_in_order(client):
+def test_responses_to_concurrent_requests_are_in_order(client):
     names = [unique("hasty") for _ in range(3)]
     requests = [create_topics(Topic(name, 10 + 10 * i)) for i, name in enumerate(names)]
     client.send(b"".join(client.frame(request) for request in requests))
@@ -274,7 +274,7 @@ def test_concurrent_requests_are_answered_in_order(client):
 
 
 def policy_arguments(client: RawClient, topic: Topic, version: int = 7) -> list:
-    """What the policy was shown: name, counts, assignments, configs."""
+    """Return the arguments of the policy: name, counts, assignments, configs."""
     ((code, message),) = errors_by_topic(
         client.call(create_topics(topic, version=version))
     ).values()
@@ -350,7 +350,7 @@ FAULTY = {
 
 @pytest.mark.kips("B5")
 @pytest.mark.parametrize("fault", FAULTY)
-def test_errors_of_the_cluster_come_before_the_policy(client, broker, fault):
+def test_errors_of_the_cluster_prevail_over_the_policy(client, broker, fault):
     """The policy refuses all of them, if it judges them."""
     broker.call(create_topics(Topic("never-taken.so")))
     code, topics = FAULTY[fault]
@@ -511,7 +511,7 @@ UNUSABLE = {
 
 
 def unusable(why: str, key: str) -> tuple[str, str, str]:
-    """The class, its module and the expected error, for one of the two keys."""
+    """Return the class, its module and the expected error, for one of the two keys."""
     name, policies, telling = UNUSABLE[why]
     alters = key.startswith("alter")
     if alters:
@@ -572,7 +572,7 @@ def run(file: Path, command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_librdkafka_lists_all_topics(judging, kafka):
-    """Its request has bytes behind its end, which brokers ignore."""
+    """Its request has bytes after its end, which brokers ignore."""
     addresses = (kafka.bootstrap_servers, judging.address)
     admins = [AdminClient({"bootstrap.servers": address}) for address in addresses]
 

@@ -1,4 +1,4 @@
-"""Topic level keys that the validation policy declares, through a real gateway; one reads them."""
+"""Topic level keys that the validation policy declares and reads, through a real gateway."""
 
 import signal
 import uuid

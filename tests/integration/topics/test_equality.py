@@ -1,7 +1,7 @@
 """Admin clients get the same responses with and without a gateway that has policies of topics.
 
 Each request is sent to a broker, and through a gateway whose policies of topics and configs allow
-everything, and whose topics may have settings of their own. Both responses, and the effects on the
+everything, and whose topics may have their own settings. Both responses, and the effects on the
 cluster, must be equal, but for brokers' addresses, throttle times, and the ids and names of topics.
 The names of the two worlds end in `worldAa` and `worldBB`: both have the same `String.hashCode()`,
 so that a broker that lists names in the order of a hash map lists both in the same order. Only the
@@ -81,7 +81,7 @@ Cases = dict[str, dict[str, Any]]
 
 
 class IdOf(NamedTuple):
-    """Stands for the id of a topic that is there."""
+    """Replaced by the id of an existing topic."""
 
     name: str
 
@@ -90,7 +90,7 @@ class IdOf(NamedTuple):
 
 
 def build(api_key: int, version: int, values: Mapping, ids: Mapping[str, UUID] = {}) -> Any:
-    """Make a request; what its version has no field for is left out."""
+    """Build a request without the fields that its version lacks."""
     return _entity(load_request_schema(api_key, version), values, ids)
 
 
@@ -113,7 +113,7 @@ def _converted(kind: Any, value: Any, ids: Mapping[str, UUID]) -> Any:
 
 
 def _element_of(kind: Any) -> Any:
-    """Give `X` for `tuple[X, ...]`, and for `tuple[X, ...] | None`."""
+    """Return `X` for `tuple[X, ...]`, and for `tuple[X, ...] | None`."""
     arrays = (part for part in (kind, *typing.get_args(kind)) if typing.get_origin(part) is tuple)
     return typing.get_args(next(arrays))[0]
 
@@ -165,7 +165,7 @@ def deletion(*names: str | IdOf) -> dict:
 
 
 def more(name: str, count: int, *brokers: Sequence[int]) -> dict:
-    """A topic that is to have more partitions, perhaps on certain brokers."""
+    """A topic that is to get more partitions, perhaps on certain brokers."""
     assignments = [{"broker_ids": list(ids)} for ids in brokers] or None
     return {"name": name, "count": count, "assignments": assignments}
 
@@ -183,7 +183,7 @@ def altered(
 
 
 def changed(kind: int, name: str, *changes: tuple[str, int, str | None]) -> dict:
-    """A resource of which some configs are to be changed."""
+    """A resource whose given configs are to be changed."""
     return {
         "resource_type": kind,
         "resource_name": name,
@@ -357,15 +357,15 @@ class World:
         return elements
 
     def topics(self) -> list[str]:
-        """Give the topics of this batch that are there."""
+        """Return the existing topics of this batch."""
         return sorted(self._partitions(self._batch_names))
 
     def has(self, label: str) -> bool:
-        """Whether a topic is there."""
+        """Return whether a topic exists."""
         return bool(self._partitions([self.fresh(label)]))
 
     def effects(self) -> list:
-        """Give partitions and configs of this batch's topics, as the broker has them."""
+        """Return partitions and configs of this batch's topics, as the broker has them."""
         partitions = self._partitions(self._batch_names)
         keys = (CLEANUP, RETENTION, THROTTLED)
         resources = [described(TOPIC, name, keys) for name in partitions]
@@ -916,7 +916,7 @@ VERSIONS = {
     CREATE_PARTITIONS: range(4),
     INCREMENTAL_ALTER_CONFIGS: range(2),
 }
-"""Those that the protocol library and the broker share; a test checks it."""
+"""The versions that the protocol library and the broker share; a test checks it."""
 
 
 def every_version(*api_keys: int) -> Any:
@@ -1024,7 +1024,7 @@ def test_all_versions_that_the_broker_and_the_protocol_library_share_are_compare
     assert {key: versions[key] for key in VERSIONS} == VERSIONS
 
 
-def test_searches_for_coordinators_have_kafkas_own_topics_created(first_searches):
+def test_find_coordinator_creates_the_internal_topics_of_kafka(first_searches):
     direct, through, _ = [(answers[0], answers[-1]) for answers in first_searches]
 
     assert through == direct
@@ -1032,7 +1032,7 @@ def test_searches_for_coordinators_have_kafkas_own_topics_created(first_searches
 
 @every_version()
 def test_responses_and_effects(worlds, api_key, version):
-    def answers_of(world: World) -> dict[str, Any]:
+    def responses_of(world: World) -> dict[str, Any]:
         world.begin(f"{api_key}v{version}")
         cases = CASES[api_key](world, version)
         world.create_existing()
@@ -1044,7 +1044,7 @@ def test_responses_and_effects(worlds, api_key, version):
         return answers_by_case
 
     with ThreadPoolExecutor() as both:
-        answers = both.map(answers_of, worlds)
+        answers = both.map(responses_of, worlds)
 
     assert differences(*answers) == {}
     for world in worlds:
@@ -1077,7 +1077,7 @@ def take_out_own_keys(request: Any, answer: Any) -> None:
         ]
 
 
-def test_concurrent_requests_are_answered_in_order(worlds):
+def test_responses_to_concurrent_requests_are_in_order(worlds):
     answers = []
     for world in worlds:
         world.begin("at-once")
@@ -1301,7 +1301,7 @@ def worlds_with_key(cluster, through, first_searches) -> Iterator[list[World]]:
 @pytest.mark.kips("B49", "B50")
 @every_version(*CASES_WITH_KEY)
 def test_our_key_behaves_as_a_key_of_kafka(worlds_with_key, api_key, version):
-    def answers_and_effects_of(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    def responses_and_effects_of(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
         world.begin(f"key-{api_key}v{version}")
         cases = CASES_WITH_KEY[api_key](world)
         world.create_existing()
@@ -1313,7 +1313,7 @@ def test_our_key_behaves_as_a_key_of_kafka(worlds_with_key, api_key, version):
         return answers_by_case, configs_of_topics(world)
 
     with ThreadPoolExecutor() as both:
-        answers, effects = zip(*both.map(answers_and_effects_of, worlds_with_key), strict=True)
+        answers, effects = zip(*both.map(responses_and_effects_of, worlds_with_key), strict=True)
 
     assert differences(*answers) == {}
     assert differences(*effects) == {}
@@ -1334,7 +1334,7 @@ def test_our_key_is_read_and_described_as_a_key_of_kafka(worlds_with_key):
 
 
 def test_an_unknown_operation_changes_nothing(worlds_with_key):
-    """Brokers answer it with UNKNOWN_SERVER_ERROR."""
+    """Brokers respond to it with UNKNOWN_SERVER_ERROR."""
     world = worlds_with_key[1]
     world.begin("operation")
     topic = world.existing(configs={OWN_KEY: "true"})

@@ -1,4 +1,4 @@
-"""`penstock.policies.JsonSchema` at a gateway: schemas that topics name, and those that are wrong."""
+"""`penstock.policies.JsonSchema` at a gateway: schemas that topics name, and invalid schemas."""
 
 import json
 import uuid
@@ -95,7 +95,7 @@ def test_a_schema_that_cannot_be_used_is_not_set(client_of, text, why):
 
 
 def test_with_a_deleted_schema_all_records_are_refused(client_of, folder):
-    """Until it is there again: no worker had read it before."""
+    """Until it exists again: no worker had read it before."""
     file = folder / "schemas" / f"{name()}.json"
     file.write_text(json.dumps(SCHEMA))
     topic = name()

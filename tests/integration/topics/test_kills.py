@@ -1,6 +1,6 @@
 """Gateways that are killed while they create topics and alter settings.
 
-`--kill-rounds` says how often one is killed at random.
+`--kill-rounds` sets how often a gateway is killed at random.
 """
 
 import random
@@ -46,7 +46,7 @@ LONGEST_LIFE_S = 0.6
 
 
 def settings(name: str) -> dict[str, str]:
-    """Settings of which no part can be mistaken for a part of others."""
+    """Return settings whose parts cannot be mistaken for parts of other settings."""
     return {**judged_by(name), VALIDATION_POLICY: name}
 
 
@@ -88,7 +88,7 @@ def first(start, proxy) -> RunningGateway:
 
 @pytest.fixture
 def killed(first) -> RunningGateway:
-    """The same, running again."""
+    """The same gateway, running again."""
     if first.process.poll() is not None:
         first.restart(kill=True)
     return first
@@ -96,7 +96,7 @@ def killed(first) -> RunningGateway:
 
 @pytest.fixture(scope="module")
 def other(start, kafka) -> RunningGateway:
-    """Another gateway in front of the same cluster, which lives on."""
+    """Another gateway in front of the same cluster, which is not killed."""
     return start(kafka.bootstrap_servers)
 
 
@@ -128,7 +128,7 @@ class Creation:
         gate.wait()
 
     def check(self, gateway: RunningGateway, topics: Mapping[str, object]) -> None:
-        """The topic has its settings, if it is there; made later without any, it has none."""
+        """Assert that the topic has its settings if it exists; if created later, it has none."""
         with TopicClient(gateway.broker_address()) as client:
             if self.topic in topics:
                 check_settings(client, self.topic, settings("A"))
@@ -195,7 +195,7 @@ def check_settings(client: TopicClient, topic: str, expected: Mapping[str, str])
 
 
 def topics_of(admin) -> Mapping[str, object]:
-    """The topics that there are."""
+    """Return the existing topics."""
     return admin.list_topics(timeout=60).topics
 
 
@@ -218,7 +218,7 @@ def test_a_gateway_that_is_killed_at_a_step(killed, proxy, admin, pair):
 
 
 def test_a_topic_that_the_cluster_creates_only_after_the_restart(killed, proxy, admin):
-    """A controller takes its time, and has the request also when who sent it is gone."""
+    """A controller may be slow, and has the request even after its sender has ended."""
     creation = Creation(Point(CREATE_TOPICS, 2, REQUEST))
     with TopicClient(killed.broker_address()) as client:
         creation.begin(client, proxy)
@@ -323,7 +323,7 @@ def test_a_gateway_that_is_killed_at_random(killed, proxy, admin, kill_round):
 # Another gateway. The last test: it leaves the killed one as it is.
 
 
-def test_another_gateway_continues_after_one_is_killed(killed, other, proxy):
+def test_another_gateway_continues_after_a_gateway_is_killed(killed, other, proxy):
     planned = Creation(Point(CREATE_TOPICS, 2, REQUEST))
     created = Creation(Point(CREATE_TOPICS, 2, RESPONSE))
     left_open = Creation(Point(PRODUCE, 3, REQUEST))

@@ -252,7 +252,7 @@ def test_metrics_have_the_names_of_policies(metrics_port, topic_client, topic):
 
 
 def test_if_the_key_is_not_allowed_no_operation_changes_it(kafka, tmp_path, topic):
-    """A policy that the file demands could be subtracted otherwise."""
+    """Otherwise a client could subtract a policy that the file requires."""
     running = RunningGateway(
         write_configuration(
             tmp_path,

@@ -1,4 +1,4 @@
-"""`penstock.policies.Rules` at a gateway: what only the wire knows, and the answers to producers."""
+"""`penstock.policies.Rules` at a gateway: attributes that only the wire has, and the responses."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Settings of topics are kept, by one gateway and by two."""
+"""Settings of topics are stored by a single gateway and by two gateways."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ def new_name() -> str:
 
 
 def verdict(client: TopicClient, topic: str | uuid.UUID, version: int = 9) -> str:
-    """Whose verdict a bad batch gets; "" where nothing objects to it."""
+    """Return the class whose verdict a bad batch gets; "" if no policy refuses it."""
     answer = client.produce(topic, b"bad", version=version)
     assert answer.error_code in {0, 44}, answer
     return answer.error_message or ""
@@ -136,7 +136,7 @@ def test_settings_survive_restarts_of_the_gateway_and_of_the_broker(single, own_
     single.restart()
     check_verdicts(single, expected)
     restart(own_kafka)
-    wait_until(lambda: answers(single), what="the broker to be back")
+    wait_until(lambda: responds(single), what="the broker to be back")
     check_verdicts(single, expected)
 
 
@@ -147,7 +147,7 @@ def test_settings_can_be_changed_after_the_broker_was_unavailable(single, own_ka
     with TopicClient(single.broker_address()) as client:
         client.create(before, judged_by("A"))
     restart(own_kafka)
-    wait_until(lambda: answers(single), what="the broker to be back")
+    wait_until(lambda: responds(single), what="the broker to be back")
 
     create_topic(own_admin, after)
     check_verdicts(single, {before: "A", after: ""})
@@ -167,8 +167,8 @@ def restart(kafka: LocalKafka) -> None:
     kafka.wait_ready()
 
 
-def answers(running: RunningGateway) -> bool:
-    """Whether a gateway can create a topic for a client."""
+def responds(running: RunningGateway) -> bool:
+    """Return whether a gateway can create a topic for a client."""
     try:
         with TopicClient(running.broker_address()) as client:
             client.create(new_name(), judged_by("A"))
@@ -320,7 +320,9 @@ def test_the_first_batch_of_a_topic_is_not_judged_before_its_settings_are_read(a
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_nor_is_the_first_batch_of_a_topic_whose_name_is_known(pair, a, b, proxy, version):
+def test_the_first_batch_of_a_topic_with_a_known_name_waits_for_its_settings_too(
+    pair, a, b, proxy, version
+):
     """A topic that is created again, and a connection that does not know the old topic's id."""
     name = new_name()
     a.create(name, {})
@@ -358,7 +360,7 @@ def test_the_last_alteration_in_the_log_is_used(pair, a, b):
 
 
 def test_two_alterations_of_different_keys_are_both_used(a, b):
-    """Both were acknowledged: none may take the other back."""
+    """Both were acknowledged: neither may undo the other."""
     with ThreadPoolExecutor() as threads:
         for _ in range(15):
             name = new_name()
@@ -391,7 +393,7 @@ def test_the_topic_of_settings_is_for_gateways_only(pair, a, admin):
 
 
 class Batch(NamedTuple):
-    """A batch that was sent: when, when it was answered, and by whose verdict."""
+    """A batch with the times of its request and its response, and the class of its verdict."""
 
     sent_at: float
     answered_at: float
@@ -401,7 +403,7 @@ class Batch(NamedTuple):
 class Change(NamedTuple):
     """An alteration: when it was requested and acknowledged, and the class that judges then."""
 
-    asked_at: float
+    requested_at: float
     acknowledged_at: float
     policy: str
 
@@ -420,7 +422,7 @@ def allowed(batch: Batch, changes: Sequence[Change]) -> set[str]:
     meanwhile = [
         change
         for change in changes
-        if change.acknowledged_at > batch.sent_at and change.asked_at < batch.answered_at
+        if change.acknowledged_at > batch.sent_at and change.requested_at < batch.answered_at
     ]
     return {change.policy for change in (*before[-1:], *meanwhile)}
 
@@ -428,9 +430,9 @@ def allowed(batch: Batch, changes: Sequence[Change]) -> set[str]:
 @pytest.mark.kips("B41")
 def test_every_batch_is_judged_by_the_class_set_when_it_was_sent(pair, a):
     name, ended = new_name(), threading.Event()
-    asked_at = time.monotonic()
+    requested_at = time.monotonic()
     a.create(name, judged_by("A"))
-    changes = [Change(asked_at, time.monotonic(), "A")]
+    changes = [Change(requested_at, time.monotonic(), "A")]
     batches: list[Batch] = []
     with ThreadPoolExecutor() as threads:
         producers = [
@@ -441,9 +443,9 @@ def test_every_batch_is_judged_by_the_class_set_when_it_was_sent(pair, a):
             if number >= 20 and len(batches) > 100:
                 break
             time.sleep(0.1)
-            asked_at = time.monotonic()
+            requested_at = time.monotonic()
             assert a.alter(name, {RECORDS_POLICY: f"policies.{policy}"}) == 0
-            changes.append(Change(asked_at, time.monotonic(), policy))
+            changes.append(Change(requested_at, time.monotonic(), policy))
         ended.set()
         for producer in producers:
             producer.result(60)
@@ -457,13 +459,13 @@ def test_every_batch_is_judged_by_the_class_set_when_it_was_sent(pair, a):
 
 
 class Lives:
-    """What the instances of one gateway have written down."""
+    """The records that the instances of a gateway's policies have written."""
 
     def __init__(self, gateway: RunningGateway) -> None:
         self._file = gateway.file.parent / "events"
 
     def read(self) -> dict[tuple[str, str], list[str]]:
-        """What happened to each instance, in order, by class and number."""
+        """Return the events of each instance, in order, by class and number."""
         lives: dict[tuple[str, str], list[str]] = defaultdict(list)
         for line in self._file.read_text().splitlines():
             policy, number, what = line.split(" ", 2)
@@ -471,12 +473,12 @@ class Lives:
         return lives
 
     def judging(self, topic: str) -> list[tuple[str, list[str]]]:
-        """The class and the life of each instance that judged a topic."""
+        """Return the class and the life of each instance that judged a topic."""
         what = f"validates {topic}"
         return [(policy, life) for (policy, _), life in self.read().items() if what in life]
 
     def open(self, topic: str) -> list[str]:
-        """The classes of those that are not closed."""
+        """Return the classes of the instances that are not closed."""
         return [policy for policy, life in self.judging(topic) if life[-1] != "closed"]
 
 
@@ -501,7 +503,7 @@ def test_each_topic_has_its_own_instance_until_its_class_changes_or_it_is_delete
 @pytest.mark.slow
 @pytest.mark.kips("B41")
 def test_an_instance_is_configured_once_and_closed_once_after_its_last_batch(pair, a):
-    """Also those of all the tests before it."""
+    """This includes the instances of all earlier tests."""
     name = new_name()
     a.create(name, judged_by("A"))
     assert verdict(a, name) == "A"

@@ -114,8 +114,8 @@ class Run:
     def _note_left_out(self, sent: Mapping[int, asyncio.Future[Any]]) -> None:
         """Note the records that a committed transaction lacks: only their futures have the errors.
 
-        After such a failure every later batch for the partition fails, too: this client does not
-        take sequence numbers back. So it has to be created again.
+                After this failure every later batch for the partition fails, too: the client does not reuse the
+        sequence numbers. So it has to be created again.
         """
         for number, future in sent.items():
             error = future.exception() if future.done() else TimeoutError()

@@ -30,7 +30,7 @@ def within(call: Callable[[], None]) -> None:
     """Call a function that has no time limit, and was seen to wait permanently.
 
     Raises:
-        KafkaTimeoutError: It does not return; its producer is not to be used any more.
+        KafkaTimeoutError: It does not return; its producer must not be used again.
     """
     failures: list[BaseException] = []
 

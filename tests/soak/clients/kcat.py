@@ -1,4 +1,4 @@
-"""kcat: a process for a few records, repeatedly, as a script would use it.
+"""kcat: repeated processes for a few records each, as in a script.
 
 It reports only how many records were delivered: so the records of a process have a common report.
 """
@@ -18,7 +18,7 @@ _FAILED = "Delivery failed for message"
 
 
 def run(sender: Sender) -> None:
-    """Run kcat, again and again."""
+    """Run kcat repeatedly."""
     settings = {**SETTINGS, "enable.idempotence": str(sender.producer.kind != PLAIN).lower()}
     command = [
         shutil.which("kcat") or "kcat", "-P", "-b", sender.bootstrap,

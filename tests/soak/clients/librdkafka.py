@@ -13,7 +13,7 @@ SETTINGS = {"linger.ms": 2, "batch.num.messages": 4, "log_level": 0,
             "retry.backoff.ms": 50, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500,
             "message.timeout.ms": DELIVERY_S * 1000, "socket.timeout.ms": 20_000}  # fmt: skip
 # How it numbers its batches, and why it starts new numbers, is evidence.
-TOLD_IN_DETAIL = {"log_level": 7, "debug": "eos,msg"}
+REPORTED_IN_DETAIL = {"log_level": 7, "debug": "eos,msg"}
 REFUSALS = frozenset(
     {
         KafkaError.INVALID_RECORD,
@@ -25,7 +25,7 @@ PATIENCE_S = 90
 
 
 class Steady:
-    """Sends record after record, until the end of the soak, or until it cannot continue."""
+    """Sends records in sequence, until the end of the soak, or until it cannot continue."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -33,7 +33,7 @@ class Steady:
         self._unanswered = 0
         self._fatal: list[str] = []
         self._producer = Producer({
-            **SETTINGS, **TOLD_IN_DETAIL, "bootstrap.servers": sender.bootstrap,
+            **SETTINGS, **REPORTED_IN_DETAIL, "bootstrap.servers": sender.bootstrap,
             "error_cb": self._remember,
             "enable.idempotence": sender.producer.kind != PLAIN,
         })  # fmt: skip
@@ -77,8 +77,8 @@ class Steady:
         self._producer.produce(topic, value, key, on_delivery=self._report(number))
 
 
-def again(call: Callable[[float], None]) -> None:
-    """Call until the error is not one after which the same may be called again."""
+def retry(call: Callable[[float], None]) -> None:
+    """Call until the error is not retriable."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -90,23 +90,23 @@ def again(call: Callable[[float], None]) -> None:
 
 
 def transact(sender: Sender) -> None:
-    """Send transaction after transaction; one that has to be aborted is not sent again."""
+    """Send transactions in sequence; a transaction that has to be aborted is not retried."""
     producer = Producer({
         **SETTINGS, "bootstrap.servers": sender.bootstrap, "transactional.id": sender.producer.name,
         "transaction.timeout.ms": 60_000,
     })  # fmt: skip
-    again(producer.init_transactions)
+    retry(producer.init_transactions)
     while not OVER.is_set():
         numbers: list[int] = []
         try:
             try:
                 _send_all(sender, producer, numbers)
-                again(producer.commit_transaction)
+                retry(producer.commit_transaction)
                 sender.note(COMMITTED, _range(numbers))
             except KafkaException as error:
                 if error.args[0].fatal() or error.args[0].retriable():
                     raise
-                again(producer.abort_transaction)
+                retry(producer.abort_transaction)
                 if numbers:
                     sender.note(ABORTED, _range(numbers), error.args[0].name())
         except KafkaException as error:

@@ -14,7 +14,7 @@ from tests.soak.records import text_of, with_schema
 from tests.soak.topic_names import SCHEMAS
 
 OVER: Final = threading.Event()
-"""Set when the input ends: requests in flight are waited for, no more records are sent."""
+"""Set when the input ends: requests in flight are awaited, no further records are sent."""
 BURST: Final = 10
 """Records that are sent at once, so that several batches are in flight."""
 WINDOW: Final = 200
@@ -28,7 +28,7 @@ _DEAD_S: Final = 0.5
 
 @dataclass(frozen=True)
 class Arguments:
-    """Those of a program."""
+    """The arguments of a program."""
 
     bootstrap: str
     rate: int
@@ -50,7 +50,7 @@ class Sender:
     """The numbers, printed lines and rate of a producer.
 
     Attributes:
-        run: How often it was created.
+        run: The number of times that it was created.
     """
 
     def __init__(self, producer: Producer, command_line: Arguments) -> None:
@@ -64,7 +64,7 @@ class Sender:
         self._sent = 0
 
     def runs(self) -> Iterator[int]:
-        """Count the runs until all is over."""
+        """Count the runs until the soak is over."""
         while not OVER.is_set():
             self.run += 1
             yield self.run
@@ -83,7 +83,7 @@ class Sender:
         return number, b"k%d" % (number % KEYS), value
 
     def ahead_s(self) -> float:
-        """How long to wait before the next records; a standstill is not caught up all at once."""
+        """Return the time until the next records; a standstill is not caught up at once."""
         if self._sent % BURST:
             return 0.0
         now = time.monotonic()
@@ -92,7 +92,7 @@ class Sender:
         return max(0.0, due - now)
 
     def pace(self) -> None:
-        """Wait that long."""
+        """Wait until the next records are due."""
         time.sleep(self.ahead_s())
 
     def note(

@@ -1,4 +1,4 @@
-"""Dead letters that are stored when the producer's state is no longer that of their batch."""
+"""Dead letters that are stored after the producer's state has changed."""
 
 import json
 from uuid import uuid4
@@ -11,7 +11,7 @@ KEY = ProducerKey("orders", 0, 7, "")
 ARRIVAL = Arrival("orders", 0, 7)
 
 
-def test_the_state_of_a_topic_that_was_created_again_stays():
+def test_late_letters_do_not_change_the_state_of_a_topic_that_was_created_again():
     written, letters_pending = [], []
 
     def keep(key, record, done):

@@ -1,4 +1,4 @@
-"""What of the waiting dead letters goes into one request to a broker."""
+"""The waiting dead letters that are sent in a request to a broker."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_letters_that_are_larger_than_a_request_go_alone(monkeypatch):
     assert queue.take() == {B: b}
 
 
-def test_one_request_is_on_its_way_unless_it_is_slow():
+def test_a_single_request_is_in_flight_unless_it_is_slow():
     queue, _ = queue_of(A)
     assert LetterQueue().begin() is None, "nothing waits"
     first = queue.begin()
@@ -76,7 +76,7 @@ def test_one_request_is_on_its_way_unless_it_is_slow():
     assert queue.goes_on(second)
 
 
-def test_the_slow_requests_are_bounded():
+def test_the_number_of_slow_requests_is_bounded():
     queue, _ = queue_of(A)
     channels = []
     while (channel := queue.begin()) is not None:
@@ -87,7 +87,7 @@ def test_the_slow_requests_are_bounded():
     assert queue.begin() == channels[1]
 
 
-def test_a_channel_that_was_slow_goes_on_where_no_other_is_prompt():
+def test_a_slow_channel_continues_if_no_other_channel_is_prompt():
     queue, _ = queue_of(A)
     channel = queue.begin()
     queue.be_slow(channel)
@@ -102,7 +102,7 @@ def test_letters_know_their_remaining_batches():
     assert waiting.is_stored()
 
 
-def test_pauses_become_longer_until_a_batch_is_stored():
+def test_pauses_grow_until_a_batch_is_stored():
     waiting = letters(batches=2)
     pauses = [waiting.pause_s() for _ in range(8)]
     assert pauses[1] == pytest.approx(2 * pauses[0])

@@ -69,7 +69,7 @@ UNKNOWN = (3, {})
 
 @pytest.fixture
 def leaders(monkeypatch):
-    """Looks the leaders of a dead letter topic up in a cluster."""
+    """Looks up the leaders of a dead letter topic in a cluster."""
     monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
 
     async def look_up(cluster, times=1):
@@ -94,7 +94,7 @@ async def test_all_letters_share_one_look_up(leaders):
     assert cluster.created == []
 
 
-async def test_a_later_look_up_asks_the_cluster_again(monkeypatch):
+async def test_a_later_look_up_requests_leaders_again(monkeypatch):
     cluster, topics = cluster_with((0, LEADERS)), LetterTopics({}, Path("file"))
     for _ in range(2):
         assert await topics.leaders(cluster, TO) == LEADERS
@@ -135,7 +135,9 @@ async def test_a_topic_that_another_gateway_creates_meanwhile_is_not_created(lea
         ("text", None),
     ],
 )
-async def test_a_created_topic_takes_letters_that_are_larger_than_records(leaders, limit, expected):
+async def test_a_created_topic_accepts_letters_that_are_larger_than_records(
+    leaders, limit, expected
+):
     cluster = cluster_with(UNKNOWN)
     cluster.limits["orders"] = limit
     await leaders(cluster)

@@ -1,9 +1,9 @@
-"""The rights of clients to write, as brokers told them of late."""
+"""The cached rights of clients to write."""
 
 from penstock.gateway.produce.dead_letters.write_rights import TTL_S, WriteRights
 
 
-def test_a_right_is_known_for_a_while():
+def test_a_right_is_cached_for_a_limited_time():
     now = [0.0]
     rights = WriteRights(lambda: now[0])
     client = 7, "User:alice"

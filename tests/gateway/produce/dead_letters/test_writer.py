@@ -1,4 +1,4 @@
-"""Dead letters on their way to brokers: deadlines, retries, bounds, without a cluster."""
+"""The writer of dead letters: deadlines, retries, bounds, without a cluster."""
 
 import asyncio
 from concurrent.futures import Future
@@ -26,7 +26,7 @@ SLOW = object()
 
 
 class Connection:
-    """Two partitions; answers as the test says, or never."""
+    """Two partitions; responds as the test says, or never."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -58,7 +58,7 @@ class Connection:
 
 @pytest.fixture
 def writer(monkeypatch):
-    """Makes a writer with a connection whose answers are codes."""
+    """Returns a writer with a connection that responds with error codes."""
     monkeypatch.setattr(
         dead_letter_writer,
         "read_response",
@@ -107,7 +107,7 @@ async def test_other_errors_end_letters_at_once(writer, code, message):
     assert made.waiting_bytes == 0
 
 
-async def test_a_broker_that_does_not_answer_is_given_up(writer, monkeypatch):
+async def test_letters_fail_at_their_deadline_if_a_broker_does_not_respond(writer, monkeypatch):
     monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.05)
     made, _ = writer(None)
     assert await store(made) == "it took too long"
@@ -123,7 +123,7 @@ async def test_waiting_letters_are_bounded(writer, monkeypatch):
     assert await store(made) is None
 
 
-async def test_letters_that_wait_for_the_same_leaders_request_them_once(writer):
+async def test_letters_that_wait_for_the_same_leaders_send_a_single_request(writer):
     made, connection = writer()
     connection.leaders = None
     stored = [asyncio.ensure_future(store(made)) for _ in range(20)]
@@ -135,7 +135,7 @@ async def test_letters_that_wait_for_the_same_leaders_request_them_once(writer):
     assert len(connection.lookups[TO.name]) == 1
 
 
-async def test_topics_whose_leaders_do_not_come_take_no_thread(writer):
+async def test_topics_without_leaders_occupy_no_thread(writer):
     made, connection = writer()
     connection.leaders = None
     for number in range(100):
@@ -151,7 +151,7 @@ async def test_an_error_of_the_gateway_is_a_failure_too(writer):
     assert made.waiting_bytes == 0
 
 
-async def test_letters_that_are_too_large_together_are_stored_in_smaller_batches(writer):
+async def test_a_batch_of_letters_that_is_too_large_is_stored_in_smaller_batches(writer):
     many = encode_batch(values(*[b"%d" % n for n in range(5)]))
     made, connection = writer(0, 10, 10, 0, 0, 18, 0, 0)
     assert await store(made, LETTERS[: len(LETTERS) // 2] + many) is None
@@ -163,7 +163,7 @@ async def test_letters_that_are_too_large_together_are_stored_in_smaller_batches
 
 
 @pytest.mark.parametrize("code", [10, 18, 32, 44, 76, 87])
-async def test_a_letter_that_its_topic_never_takes_is_refused(writer, code):
+async def test_a_letter_that_its_topic_never_accepts_is_refused(writer, code):
     made, connection = writer(0, code)
     failure = await store(made)
     assert isinstance(failure, LettersRefused)
@@ -172,7 +172,7 @@ async def test_a_letter_that_its_topic_never_takes_is_refused(writer, code):
     assert len(connection.sent) == 2
 
 
-async def test_missing_rights_may_be_repaired(writer):
+async def test_missing_rights_do_not_refuse_letters_permanently(writer):
     made, _ = writer(29)
     assert not isinstance(await store(made), LettersRefused)
 
@@ -180,7 +180,7 @@ async def test_missing_rights_may_be_repaired(writer):
 @pytest.mark.parametrize(
     ("code", "answer"), [(10, "INVALID_RECORD (87)"), (29, "REQUEST_TIMED_OUT (7)")]
 )
-async def test_the_log_says_what_clients_get(writer, code, answer):
+async def test_the_log_has_the_errors_of_clients(writer, code, answer):
     made, _ = writer(code)
     with capture_logs() as logs:
         reason = await store(made)
@@ -205,7 +205,7 @@ async def test_letters_of_several_connections_share_a_request(writer):
     assert (made.stored, made.waiting_bytes) == (3, 0)
 
 
-async def test_each_partition_of_a_request_has_a_result_of_its_own(writer, monkeypatch):
+async def test_each_partition_of_a_request_has_its_own_result(writer, monkeypatch):
     made, connection = writer()
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
     codes = iter([{0: 0, 1: 44, 2: 6}, {2: 0}])
@@ -224,7 +224,7 @@ async def test_each_partition_of_a_request_has_a_result_of_its_own(writer, monke
     assert len(connection.sent) == 2
 
 
-async def test_a_slow_request_holds_only_its_own_partitions_back(writer, monkeypatch):
+async def test_a_slow_request_delays_only_its_own_partitions(writer, monkeypatch):
     monkeypatch.setattr(dead_letter_writer, "_SLOW_S", 0.001)
     made, connection = writer(None, 0)
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(2)}
@@ -237,7 +237,9 @@ async def test_a_slow_request_holds_only_its_own_partitions_back(writer, monkeyp
     assert not behind.done()
 
 
-async def test_letters_with_time_left_outlive_those_of_their_request(writer, monkeypatch):
+async def test_letters_before_their_deadline_outlive_expired_letters_of_their_request(
+    writer, monkeypatch
+):
     made, connection = writer(SLOW)
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
     connection.slow = asyncio.get_running_loop().create_future()
@@ -259,7 +261,7 @@ async def test_letters_with_time_left_outlive_those_of_their_request(writer, mon
     assert (made.waiting_bytes, made.stored) == (0, 2)
 
 
-async def test_letters_that_have_ended_are_not_sent(writer, monkeypatch):
+async def test_expired_letters_are_not_sent(writer, monkeypatch):
     monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.02)
     made, connection = writer(SLOW)
     connection.slow = asyncio.get_running_loop().create_future()
@@ -272,7 +274,7 @@ async def test_letters_that_have_ended_are_not_sent(writer, monkeypatch):
     assert made.waiting_bytes == 0
 
 
-async def test_letters_that_wait_go_to_a_new_leader(writer):
+async def test_waiting_letters_are_sent_to_a_new_leader(writer):
     made, connection = writer(SLOW)
     connection.leaders = {0: PartitionLeader(1, 0)}
     connection.slow = asyncio.get_running_loop().create_future()
@@ -284,7 +286,7 @@ async def test_letters_that_wait_go_to_a_new_leader(writer):
     assert [node for node, _ in connection.sent] == [1, 7]
 
 
-async def test_an_error_about_one_result_leaves_others_theirs(writer):
+async def test_an_error_in_a_callback_does_not_affect_other_results(writer):
     made, connection = writer()
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
     failures = []
@@ -301,7 +303,7 @@ async def test_an_error_about_one_result_leaves_others_theirs(writer):
     assert await store(made) is None
 
 
-async def test_a_lost_request_is_sent_again_for_all_in_it(writer):
+async def test_a_lost_request_is_retried_for_all_its_letters(writer):
     made, connection = writer(BrokerUnreachableError("gone"))
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(5)}
     stores = [store(made, LETTERS, TO._replace(partition=number % 5)) for number in range(20)]
@@ -309,7 +311,7 @@ async def test_a_lost_request_is_sent_again_for_all_in_it(writer):
     assert (made.stored, made.waiting_bytes) == (40, 0)
 
 
-async def test_a_broker_says_before_the_deadline_which_partitions_wait_for_replicas(
+async def test_a_broker_reports_before_the_deadline_which_partitions_wait_for_replicas(
     writer, monkeypatch
 ):
     made, connection = writer()
@@ -318,7 +320,7 @@ async def test_a_broker_says_before_the_deadline_which_partitions_wait_for_repli
     assert 7_000 < timeout_ms < 1000 * dead_letter_writer.DEADLINE_S - 1000
 
 
-async def test_letters_that_replicas_do_not_have_in_time_are_not_written_again(writer):
+async def test_letters_that_replicas_do_not_have_in_time_are_not_retried(writer):
     made, connection = writer(7)
     failure = await store(made, ONE)
     assert "REQUEST_TIMED_OUT (7)" in failure

@@ -1,4 +1,4 @@
-"""For how long, and for which topics, interceptors are taken for changed."""
+"""Which topics, and for how long, have interceptors that count as changed."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_change_affects_its_topics_until_no_earlier_batch_is_retried(doubts, c
     assert not doubts
 
 
-def test_the_settings_of_a_topic(doubts, clock):
+def test_a_change_of_a_topics_settings_affects_only_that_topic(doubts, clock):
     doubts.add_topic("orders")
     assert doubts.affect("orders")
     assert not doubts.affect("orders-1")
@@ -51,7 +51,7 @@ def test_each_change_is_another_generation(doubts):
     assert doubts.generation == 2
 
 
-def test_of_many_changes_none_is_forgotten(doubts):
+def test_no_change_of_many_changes_is_forgotten(doubts):
     doubts.add(lambda topic: topic == "orders")
     for _ in range(100):
         doubts.add(lambda _: False)
@@ -59,8 +59,8 @@ def test_of_many_changes_none_is_forgotten(doubts):
     assert not doubts.affect("payments")
 
 
-def test_the_announcements_of_thousands_of_pods_that_are_gone_are_taken(doubts):
-    """A gateway that starts reads all that is in the topic."""
+def test_the_announcements_of_thousands_of_stopped_gateways_are_processed(doubts):
+    """A gateway that starts reads all records of the topic."""
     doubts.add(lambda topic: topic == "orders")
     for _ in range(20_000):
         doubts.add(lambda _: False)

@@ -1,4 +1,4 @@
-"""A producer's state as a record: positions of batches that are written again with later ones."""
+"""A producer's state as a record: positions that are written again with later batches."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_positions_that_change_are_encoded_again():
     assert read(producer(decided)) == [([], [])]
 
 
-def test_a_record_says_which_batches_interceptors_changed():
+def test_a_record_marks_the_batches_that_interceptors_changed():
     changed = batch(10, (), ())
     changed.is_changed = True
     state = producer(batch(0, (), ()), changed)

@@ -1,4 +1,4 @@
-"""Records that fence: what counts where gateways with other interceptors write at the same time."""
+"""Records that fence: which records count if gateways with different interceptors write."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def head(writer, seen, *, fences=False, fence=None):
 
 
 class TestFences:
-    """The order of records, without what is in them."""
+    """The order of records, without their content."""
 
     def test_without_a_fence_all_records_count(self):
         fences = Fences()
@@ -35,14 +35,14 @@ class TestFences:
         assert not fences.is_void(head("b", 5))
         assert not fences.is_void(head("a", 4))
 
-    def test_a_fence_is_void_behind_records_that_its_writer_had_not_read(self):
+    def test_a_fence_is_void_after_records_that_its_writer_had_not_read(self):
         fences = Fences()
         fences.take(head("a", 0), 5)
         assert fences.is_void(head("b", 4, fences=True))
         assert not fences.is_void(head("b", 5, fences=True))
         assert not fences.is_void(head("a", 4, fences=True))
 
-    def test_a_later_record_says_where_the_fence_was(self):
+    def test_a_later_record_has_the_position_of_the_fence(self):
         """The record that fenced may have been compacted."""
         fences = Fences()
         fences.take(head("c", 6, fence=Fence(5, "a")), 7)
@@ -63,7 +63,7 @@ class TestFences:
         assert not fences.is_void(head("b", 6))
         assert not fences.is_void(head("c", 5))
 
-    def test_records_that_do_not_say_what_their_writer_had_read_count(self):
+    def test_records_without_the_position_that_their_writer_had_read_count(self):
         fences = Fences()
         fences.take(head("a", 0, fences=True), 5)
         assert not fences.is_void(head("b", None))
@@ -79,7 +79,7 @@ def gateways(count):
     return topic, *made
 
 
-def test_a_late_decision_does_not_count_behind_a_decision_without_dropped_records():
+def test_a_late_decision_does_not_count_after_a_decision_without_dropped_records():
     """The interceptors of one gateway drop two records, and those of the other none."""
     _, gateway_1, gateway_2, gateway_3 = gateways(3)
     gateway_1.writes_late = True
@@ -91,7 +91,7 @@ def test_a_late_decision_does_not_count_behind_a_decision_without_dropped_record
         each.defer(20, 1)
 
 
-def test_after_compaction_it_does_not_count_either():
+def test_a_late_decision_does_not_count_after_compaction_either():
     topic, gateway_1, gateway_2, gateway_3 = gateways(3)
     gateway_1.writes_late = True
     gateway_1.decide(10, 10, (0, 1))
@@ -123,7 +123,7 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
 
 
 @pytest.mark.parametrize("reads_first", [True, False])
-def test_a_decision_that_does_not_count_does_not_either_when_a_newer_epoch_has_begun(reads_first):
+def test_a_decision_that_does_not_count_stays_void_in_a_newer_epoch(reads_first):
     """Its dead letters would be stored, though another gateway has stored the whole batch."""
     topic, gateway_1, gateway_2 = gateways(2)
     held, failures, letters = [], [], []
@@ -158,8 +158,8 @@ def test_a_fence_that_could_not_be_written_is_written_with_the_retry():
     assert b'"fence":true' in topic.records[-1][1]
 
 
-def test_what_is_written_behind_a_fence_that_may_not_be_written_fences_too(monkeypatch):
-    """Or another gateway's decision about the first batch would count beside this one."""
+def test_a_record_after_a_fence_whose_write_failed_fences_too(monkeypatch):
+    """Otherwise another gateway's decision about the first batch would count, too."""
     topic, gateway, other = gateways(2)
     waiting = []
     with monkeypatch.context() as held_up:
@@ -193,7 +193,7 @@ def test_while_interceptors_may_differ_every_batch_is_written():
 
 
 @pytest.mark.parametrize("again", ["here", "at another gateway"])
-def test_a_batch_that_was_sent_whole_stays_whole(again):
+def test_a_batch_that_was_sent_unchanged_stays_unchanged(again):
     """It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former leader does."""
     _, gateway_1, gateway_2 = gateways(2)
     batch = gateway_1.decide(10, 10)
@@ -210,7 +210,7 @@ def test_a_batch_that_was_sent_whole_stays_whole(again):
 
 
 @pytest.mark.parametrize("again", ["here", "at another gateway"])
-def test_a_batch_that_interceptors_changed_is_not_sent_as_it_came(again):
+def test_a_batch_that_interceptors_changed_is_not_sent_unchanged(again):
     _, gateway_1, gateway_2 = gateways(2)
     failures = []
     decided = gateway_1.producers.decide(
@@ -240,64 +240,66 @@ def changed_and_lost(*, dropped=()):
     return gateway
 
 
-def hears(gateway, last, dropped=(0, 1), leader=None):
+def learn_last_sequence(gateway, last, dropped=(0, 1), leader=None):
     return gateway.producers.on_last_sequence(
         KEY, ARRIVAL, 0, Range(10, 10), last, dropped, connection=1, leader=leader
     )
 
 
-def test_a_batch_that_is_decided_again_keeps_its_number_though_others_are_behind_it():
-    """Nothing before it is remembered; what is behind it counts what it had lost."""
+def test_a_batch_that_is_decided_again_keeps_its_sequence_number_before_later_batches():
+    """Nothing before it is remembered; later batches count the records that it had lost."""
     gateway = changed_and_lost(dropped=(0,))
     producer = gateway.producers._producers[KEY]
     producer.batches.popleft()
     producer.batches[-1].quarantined = producer.batches[-1].dropped
-    hears(gateway, 8)
+    learn_last_sequence(gateway, 8)
     again = gateway.decide(10, 10, (0, 1))
     assert (again.broker_first, again.dropped_count) == (9, 2)
     assert producer.batches[-1].broker_first == 17
 
 
-def test_what_cannot_be_sent_again_is_no_success_by_the_word_of_a_leader():
+def test_a_batch_that_cannot_be_sent_again_is_no_success_because_a_leader_has_it():
     """The next leader may not have it."""
     gateway = changed_and_lost()
-    hears(gateway, 18)
+    learn_last_sequence(gateway, 18)
     assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
     gateway.now += REPLICATED_AFTER_S
-    hears(gateway, 18)
+    learn_last_sequence(gateway, 18)
     stored = gateway.decide(10, 10, (0, 1))
     assert (stored.dropped_count, stored.is_done) == (0, True)
     assert gateway.producers.acknowledge(KEY, 0, stored) == 0
 
 
-def test_what_cannot_be_sent_again_is_a_success_once_what_is_behind_it_is_stored():
+def test_a_batch_that_cannot_be_sent_again_succeeds_once_a_later_batch_is_stored():
     gateway = changed_and_lost()
-    hears(gateway, 18)
+    learn_last_sequence(gateway, 18)
     behind = gateway.producers._producers[KEY].batches[-1]
     gateway.producers.on_response(KEY, 0, behind, 0, Stored(1))
-    hears(gateway, 27)
+    learn_last_sequence(gateway, 27)
     assert gateway.decide(10, 10, (0, 1)).is_done
 
 
-def test_what_a_leader_has_lost_that_cannot_be_sent_again_is_decided_again():
+def test_a_batch_that_cannot_be_sent_again_is_decided_again_if_the_leader_has_lost_it():
     gateway = changed_and_lost()
-    hears(gateway, 18)
-    hears(gateway, 8)
+    learn_last_sequence(gateway, 18)
+    learn_last_sequence(gateway, 8)
     again = gateway.decide(10, 10, (0, 1))
     assert (again.broker_first, again.dropped_count, again.is_done) == (9, 2, False)
 
 
-def test_what_a_former_leader_may_have_that_cannot_be_sent_again_is_not_decided_again():
+def test_a_batch_that_cannot_be_sent_again_is_not_decided_again_if_a_former_leader_may_have_it():
     gateway = changed_and_lost()
-    assert not hears(gateway, 8, leader=Leader(5, has_committed=False))
+    assert not learn_last_sequence(gateway, 8, leader=Leader(5, has_committed=False))
     gateway.defer(10, 10)
-    assert hears(gateway, 18, leader=Leader(6, has_committed=False)), "it has come back"
+    assert learn_last_sequence(gateway, 18, leader=Leader(6, has_committed=False)), (
+        "it has come back"
+    )
     assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
-    assert hears(gateway, 8, leader=Leader(7, has_committed=True)), "it is gone"
+    assert learn_last_sequence(gateway, 8, leader=Leader(7, has_committed=True)), "it is gone"
     assert gateway.decide(10, 10, (0, 1)).dropped_count == 2
 
 
-def test_what_others_decided_behind_a_batch_does_not_fit_where_it_stays_whole_here(monkeypatch):
+def test_later_decisions_of_others_do_not_fit_if_a_batch_stays_whole_here(monkeypatch):
     """A record that was written late is read while a record of this gateway is under way."""
     topic = Topic()
     gateway_1, gateway_2 = topic.gateway(), topic.gateway()
@@ -322,8 +324,8 @@ def test_what_others_decided_behind_a_batch_does_not_fit_where_it_stays_whole_he
     assert gateway_2.decide(14, 3).broker_first == 13
 
 
-def test_what_others_decided_behind_a_batch_does_not_fit_where_it_was_split_here():
-    """It was too large, and its parts lose nothing: what is behind it counts what it had lost."""
+def test_later_decisions_of_others_do_not_fit_if_a_batch_was_split_here():
+    """It was too large, and its parts lose nothing: later decisions count what it had lost."""
     topic = Topic()
     first, other = topic.gateway(), topic.gateway()
     first.store(0, 10, (0,))
@@ -338,8 +340,8 @@ def test_what_others_decided_behind_a_batch_does_not_fit_where_it_was_split_here
     assert other.decide(14, 2).broker_first == 13
 
 
-def test_what_others_decided_behind_a_batch_fits_where_its_parts_lose_as_much():
-    """Or numbers that are too high would be sent here, which a broker takes for new records."""
+def test_later_decisions_of_others_fit_if_the_parts_of_a_batch_lose_as_many_records():
+    """Otherwise numbers would be too high, which a broker takes for new records."""
     topic = Topic()
     first, other = topic.gateway(), topic.gateway()
     first.store(0, 4, (0, 3))
@@ -356,7 +358,7 @@ def test_what_others_decided_behind_a_batch_fits_where_its_parts_lose_as_much():
     assert first.decide(10, 1).broker_first == 6
 
 
-def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothing():
+def test_without_a_change_batches_without_dropped_records_are_not_written():
     topic = Topic()
     gateway_1 = topic.gateway()
     for first in range(0, 100, 10):
@@ -364,10 +366,10 @@ def test_without_a_change_of_interceptors_nothing_is_written_of_what_drops_nothi
     assert topic.records == []
 
 
-def test_a_producer_that_begins_late_is_written():
+def test_a_producer_whose_first_sequence_number_is_not_0_is_written():
     """The client has given up its first batch, which another gateway is still deciding.
 
-    The broker knows nothing of the epoch, and takes any first number.
+    The broker does not know the epoch, and accepts any first sequence number.
     """
     topic = Topic()
     gateway_1, gateway_2 = topic.gateway(), topic.gateway()
@@ -406,7 +408,7 @@ def test_a_decision_on_top_of_a_void_decision_does_not_count():
         each.defer(11, 1)
 
 
-def test_a_batch_of_which_nothing_is_left_fences_too():
+def test_a_batch_without_remaining_records_fences_too():
     topic, gateway_1, _ = gateways(2)
     gateway_1.decide(10, 1, (0,))
     assert b'"fence":true' in topic.records[-1][1]
@@ -429,8 +431,8 @@ def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
     assert gateway_1.producers._kept.fences(KEY, 0).have_void
 
 
-def test_the_last_sequence_is_requested_behind_a_batch_that_was_postponed_here_and_stored_elsewhere():
-    """The other gateway has written about it, which does not say that it is stored."""
+def test_the_last_sequence_is_requested_after_a_batch_postponed_here_and_stored_elsewhere():
+    """The other gateway's record does not show whether the batch is stored."""
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.defer(10, 10)  # a policy cannot decide now
     assert gateway_1.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
@@ -442,8 +444,8 @@ def test_the_last_sequence_is_requested_behind_a_batch_that_was_postponed_here_a
     assert gateway_1.producers.send(KEY, 0, batch) == 0
 
 
-def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_behind_it():
-    """Clients take a success as one for all before it; the next leader may not have the batch."""
+def test_the_last_sequence_of_a_leader_is_no_success_for_batches_after_a_postponed_batch():
+    """A success confirms all earlier batches; the next leader may not have the postponed batch."""
     *_, gateway_2 = gateways(2)
     gateway_2.defer(10, 1)
     gateway_2.find_last_sequence(11, 1, last=9)
@@ -453,7 +455,7 @@ def test_the_word_of_a_leader_about_a_postponed_batch_is_no_success_for_what_is_
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
-def test_on_another_connection_nothing_waits_for_the_replicas_of_a_postponed_batch():
+def test_on_another_connection_no_batch_waits_for_replicas_of_a_postponed_batch():
     """There, clients first send again what has no response: the batch was acknowledged elsewhere."""
     *_, gateway_2 = gateways(2)
     gateway_2.producers.defer(KEY, ARRIVAL, 0, Range(10, 1), connection=3)
@@ -462,7 +464,7 @@ def test_on_another_connection_nothing_waits_for_the_replicas_of_a_postponed_bat
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
-def test_on_another_connection_nothing_waits_for_the_replicas_of_a_batch_that_failed():
+def test_on_another_connection_no_batch_waits_for_replicas_of_a_failed_batch():
     *_, gateway_2 = gateways(2)
     sent = gateway_2.decide(10, 1)
     gateway_2.producers.send(KEY, 0, sent)
@@ -473,7 +475,7 @@ def test_on_another_connection_nothing_waits_for_the_replicas_of_a_batch_that_fa
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
 
-def test_the_word_of_a_leader_about_many_batches_is_kept_as_a_single_wait():
+def test_the_last_sequence_of_a_leader_for_many_batches_is_a_single_wait():
     producer = Producer(0, 10, release=lambda _: None)
     for first in range(10, 300, 2):
         producer.defer(Range(first, 1), 1)
@@ -485,7 +487,7 @@ def test_the_word_of_a_leader_about_many_batches_is_kept_as_a_single_wait():
     assert max(producer.at_leader_only.values()) == 298.0
 
 
-def test_a_batch_behind_a_batch_that_is_not_stored_waits_for_it():
+def test_a_batch_waits_for_an_earlier_batch_that_is_not_stored():
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.defer(10, 10)
     gateway_2.read().decide(10, 10)
@@ -496,7 +498,7 @@ def test_a_batch_behind_a_batch_that_is_not_stored_waits_for_it():
 
 
 @pytest.mark.parametrize("ends_before_it_is_decided", ["refuse", "defer"])
-def test_the_last_sequence_is_requested_where_earlier_batches_are_not_known(
+def test_the_last_sequence_is_requested_if_earlier_batches_are_not_known(
     ends_before_it_is_decided,
 ):
     """Another gateway may be writing about a batch before it, which its client has given up."""

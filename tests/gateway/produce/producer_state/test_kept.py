@@ -1,4 +1,4 @@
-"""What is kept of producers by several gateways: the order of their records, and the memory."""
+"""The state of producers that several gateways keep: the order of records, and the memory."""
 
 import json
 
@@ -16,7 +16,7 @@ TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 19, 45, 59
 
 
 class Topic:
-    """The records of all gateways, in order; each gateway reads them when it is told to."""
+    """The records of all gateways, in order; each gateway reads them when the test says so."""
 
     def __init__(self):
         self.records = []
@@ -49,7 +49,7 @@ class Gateway:
         done(None)
 
     def write_late(self):
-        """Write what failed after a time, and has come to the topic all the same."""
+        """Write the records whose writes timed out, but which arrived at the topic late."""
         self.topic.records += self.late
         self.late.clear()
 
@@ -101,7 +101,7 @@ def three_gateways():
 
 
 def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
-    """The newer record has the lower number: a third gateway goes on from there."""
+    """The newer record has the lower number: a third gateway continues from there."""
     _, gateway, other, third = three_gateways()
     gateway.decide(10, 10, (0, 1, 2))
     gateway.defer(10, 10)  # its connection is gone before it was sent
@@ -123,8 +123,8 @@ def test_the_gateway_that_knew_the_whole_batch_learns_of_its_parts():
     assert third.decide(15, 5, (2,)).broker_first == 15 - 3
 
 
-def test_a_record_that_comes_late_hides_nothing():
-    """It was written from older state: what it does not know stays known."""
+def test_a_late_record_hides_no_state():
+    """It was written from older state: newer state stays known."""
     _, gateway, other, third = three_gateways()
     gateway.writes_late = True
     gateway.decide(10, 10, (0, 1))
@@ -135,8 +135,8 @@ def test_a_record_that_comes_late_hides_nothing():
     assert third.decide(30, 1).broker_first == 30 - 4
 
 
-def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
-    """The client has split the batch at another gateway, which knows all that is in the topic."""
+def test_a_write_that_failed_permanently_does_not_hide_the_state_of_others():
+    """The client has split the batch at another gateway, which has read the whole topic."""
     for place in range(3):
         _, *gateways = three_gateways()
         first, other, _ = gateways
@@ -150,10 +150,10 @@ def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
         assert gateways[place].decide(15, 5, (2,)).broker_first == 15 - 3
 
 
-def test_what_was_never_written_nor_sent_does_not_lower_numbers_that_others_have_sent():
+def test_unwritten_and_unsent_batches_do_not_lower_sequence_numbers_of_others():
     """The client has given up its first batch; the next one was stored through another gateway.
 
-    With a number that is too low the broker would take a batch for one that it has stored.
+    With a number that is too low, the broker would take a new batch for a stored batch.
     """
     topic = Topic()
     first, other = topic.gateway(), topic.gateway()
@@ -187,8 +187,8 @@ def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_othe
     assert first.decide(15, 5, (2,)).broker_first == 15 - 3
 
 
-def test_after_compaction_a_late_record_hides_nothing_either():
-    """Whoever has both records writes them again as one, though nobody uses the producer."""
+def test_after_compaction_a_late_record_hides_no_state_either():
+    """A gateway with both records writes them again merged, even for an unused producer."""
     topic, gateway, other, third = three_gateways()
     gateway.writes_late = True
     gateway.decide(10, 10, (0, 1))
@@ -203,8 +203,8 @@ def test_after_compaction_a_late_record_hides_nothing_either():
 
 @pytest.mark.parametrize("is_there", [True, False])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_fenced_producer_does_not_take_the_place_of_the_newer_epoch(place, is_there):
-    """Its record is the last one; the gateway that has written the newer one may have ended."""
+def test_a_fenced_producer_does_not_replace_the_newer_epoch(place, is_there):
+    """Its record is the last; the gateway that has written the newer record may have ended."""
     topic = Topic()
     gateways = [topic.gateway() for _ in range(3)]
     fenced = gateways[place]
@@ -222,7 +222,7 @@ def test_a_fenced_producer_does_not_take_the_place_of_the_newer_epoch(place, is_
     assert topic.gateway().read().decide(10, 2, epoch=1).broker_first == 10 - 2
 
 
-def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
+def test_a_fenced_producer_at_its_own_gateway_does_not_replace_the_newer_epoch():
     topic = Topic()
     gateway = topic.gateway()
     gateway.producers = Producers(now=lambda: 1.0, keep=gateway._keep)
@@ -234,7 +234,7 @@ def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
     assert again.find(KEY, 1, Range(0, 10)) is not None
 
 
-def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
+def test_state_that_a_gateway_restores_from_its_file_reaches_others():
     """Its clients may connect to another gateway when it starts with shared state."""
     kept: list = []
     alone = Producers(now=lambda: 1.0, keep=lambda *args: (kept.append(args[:2]), args[2](None)))
@@ -247,8 +247,8 @@ def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
 
 
 @pytest.mark.parametrize("is_in_use", [True, False])
-def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_use):
-    """Though the gateway that has written the others has ended when it is read."""
+def test_a_record_written_before_others_were_read_hides_no_state(is_in_use):
+    """Even if the gateway that has written the others has ended when it is read."""
     topic, gateway, other, third = three_gateways()
     other.decide(10, 10, (0,))
     other.decide(20, 10, (0,))
@@ -258,7 +258,7 @@ def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_u
     assert topic.gateway().read().decide(30, 1).broker_first == 30 - 3
 
 
-def test_gateways_that_write_the_same_again_come_to_rest():
+def test_gateways_stop_writing_once_their_state_agrees():
     topic, gateway, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]
     gateway.writes_late = True
@@ -275,7 +275,7 @@ def test_gateways_that_write_the_same_again_come_to_rest():
     assert len(topic.records) == written
 
 
-def test_records_of_versions_that_did_not_say_what_they_knew_count_in_order():
+def test_records_of_versions_without_read_positions_count_in_order():
     topic, gateway, _, third = three_gateways()
     for number in (30, 20):
         gateway.decide(number - 10, 10, (0,))
@@ -296,8 +296,8 @@ def many(topic, count):
         writer.store(0, 10, (0, 1, 2), producer=producer)
 
 
-def test_more_producers_than_were_ever_counted_are_known(caplog):
-    """There is no number of producers from which on they are forgotten, but a bound of memory."""
+def test_the_number_of_known_producers_is_not_limited(caplog):
+    """Only their memory is bounded."""
     topic = Topic()
     many(topic, 300)
     third = topic.gateway(producers_max=10)
@@ -310,7 +310,7 @@ def test_more_producers_than_were_ever_counted_are_known(caplog):
 
 
 def test_a_producer_with_a_batch_in_flight_is_not_evicted():
-    """Its record does not say that the batch may not be stored: later ones would be confirmed."""
+    """Its record does not have the batch, which may fail: later batches would be confirmed."""
     gateway = Topic().gateway(producers_max=2)
     batch = gateway.decide(0, 10, (0,))
     assert gateway.producers.send(KEY, 0, batch) == 0
@@ -322,7 +322,7 @@ def test_a_producer_with_a_batch_in_flight_is_not_evicted():
 
 
 def test_a_producer_whose_last_batch_was_refused_is_not_evicted():
-    """What comes after it gets 45, as from a broker: 59 would end librdkafka's producer."""
+    """Later batches get 45, as from a broker: 59 would end librdkafka's producer."""
     gateway = Topic().gateway(producers_max=2)
     gateway.producers = Producers(
         now=lambda: 1.0, keep=gateway._keep, producers_max=2,
@@ -335,7 +335,7 @@ def test_a_producer_whose_last_batch_was_refused_is_not_evicted():
     assert gateway.decide(12, 2) == OUT_OF_ORDER
 
 
-def test_what_expires_is_forgotten_first():
+def test_expired_state_is_forgotten_first():
     topic = Topic()
     many(topic, 50)
     third = topic.gateway(kept_max_bytes=80_000)
@@ -350,8 +350,8 @@ def test_what_expires_is_forgotten_first():
     assert third.decide(10, 1, producer=2_000).broker_first == 9
 
 
-def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
-    """The broker is asked, and what it has not stored may be what was dropped: never 45 for that."""
+def test_after_an_eviction_missing_batches_may_have_been_dropped():
+    """Batches that are not stored may be dropped batches: they never get 45."""
     topic = Topic()
     many(topic, 100)
     third = topic.gateway(kept_max_bytes=20_000)
@@ -371,8 +371,8 @@ def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
     assert third.decide(10, 1, producer=1).broker_first == 10
 
 
-def test_where_a_number_fits_by_chance_after_an_eviction_all_gateways_count_from_there():
-    """Otherwise one would send a batch with numbers that the broker takes for another one's."""
+def test_after_an_eviction_all_gateways_continue_from_a_number_that_fits_by_chance():
+    """Otherwise a gateway would send numbers that the broker takes for another batch."""
     topic = Topic()
     first, other = topic.gateway(), topic.gateway(kept_max_bytes=0)
     first.store(0, 10, (0, 1))
@@ -410,7 +410,7 @@ def test_a_producer_that_begins_is_not_affected_by_evictions():
     assert third.store(2, 2).broker_first == 1
 
 
-def test_a_record_that_cannot_be_read_is_not_taken_for_none():
+def test_an_unreadable_record_is_not_taken_for_a_missing_record():
     topic, _, _, third = three_gateways()
     key, record, used = topic.records[-1]
     topic.records[-1] = (key, record[: record.index(b'"first"')] + b'"x', used)
@@ -421,7 +421,7 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_none():
     assert third.decide(10, 1) == UNKNOWN_PRODUCER
 
 
-def test_nothing_is_decoded_of_producers_that_are_not_used_here(monkeypatch):
+def test_records_of_producers_that_are_not_used_here_are_not_decoded(monkeypatch):
     topic = Topic()
     many(topic, 20)
     third, decoded, loads = topic.gateway(), [], json.loads

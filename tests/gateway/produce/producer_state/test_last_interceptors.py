@@ -1,4 +1,4 @@
-"""Whether a gateway that starts has the interceptors of before, by what gateways kept."""
+"""Whether a gateway that starts has unchanged interceptors, by the digests that gateways stored."""
 
 import json
 import os
@@ -28,7 +28,7 @@ DIFFERENT = {
 MINUTE_MS = 60_000
 
 
-def test_a_start_with_the_digest_of_all_gateways_is_as_before():
+def test_a_start_with_the_digest_of_all_gateways_is_unchanged():
     assert are_as_before("a", KeptInterceptors(SAME, 0.0))
     assert are_as_before(
         "a",
@@ -38,7 +38,7 @@ def test_a_start_with_the_digest_of_all_gateways_is_as_before():
 
 
 @pytest.mark.parametrize("kept", DIFFERENT.values(), ids=DIFFERENT)
-def test_nothing_else_is(kept):
+def test_a_start_with_any_other_digest_is_changed(kept):
     assert not are_as_before("a", KeptInterceptors(kept, 0.0))
     assert not are_as_before(
         "a",
@@ -50,18 +50,18 @@ def test_nothing_else_is(kept):
     )
 
 
-def test_what_is_not_known_here_is_not_as_before():
+def test_a_start_without_a_digest_is_changed():
     assert not are_as_before("a", None, [KeptInterceptors(SAME, 0.0)])
     assert not are_as_before("", KeptInterceptors(Interceptors("", in_doubt=False), 0.0))
 
 
 @pytest.mark.parametrize("age_s", [-1.0, OWN_MAX_AGE_S + 1])
-def test_what_was_kept_long_ago_or_in_the_future_is_not_as_before(age_s):
+def test_a_digest_that_was_stored_long_ago_or_in_the_future_is_changed(age_s):
     assert not are_as_before("a", KeptInterceptors(SAME, age_s))
 
 
 class TestTopic:
-    """What gateways say in the state topic."""
+    """Digests of gateways in the state topic."""
 
     @pytest.fixture
     def topic(self):
@@ -74,7 +74,7 @@ class TestTopic:
 
     @staticmethod
     def started(topic, name, interceptors=SAME, at_ms=MINUTE_MS):
-        """Return a gateway that has compared, and whether its interceptors are as before."""
+        """Return a gateway that compared digests, and whether its interceptors are unchanged."""
         presence = Presence(name, shares=True)
         presence.changes = []
         presence.on_change = presence.changes.append
@@ -91,7 +91,7 @@ class TestTopic:
         self.say(topic, presence, at_ms)
         return presence
 
-    def test_a_gateway_that_starts_for_the_first_time_knows_nothing(self, topic):
+    def test_a_gateway_that_starts_for_the_first_time_has_no_digest(self, topic):
         assert not self.started(topic, "a")[1]
         self.running(topic, "b")
         assert not self.started(topic, "c")[1]
@@ -103,7 +103,7 @@ class TestTopic:
         assert self.started(topic, "a")[1]
 
     @pytest.mark.parametrize("other", [value for value in DIFFERENT.values() if value])
-    def test_others_that_differ_count_also_after_their_end(self, topic, other):
+    def test_different_digests_of_others_count_after_their_end_too(self, topic, other):
         self.running(topic, "a")
         self.say(topic, self.running(topic, "b", other), 0, ends=True)
         assert not self.started(topic, "a")[1]
@@ -113,7 +113,7 @@ class TestTopic:
         self.say(topic, Presence("b", shares=True), 0)
         assert not self.started(topic, "a")[1]
 
-    def test_a_gateway_that_was_of_an_older_version_meanwhile_does_not_know(self, topic):
+    def test_a_gateway_that_was_of_an_older_version_meanwhile_has_no_digest(self, topic):
         self.running(topic, "a")
         self.say(topic, Presence("a", shares=True), 0)
         assert not self.started(topic, "a")[1]
@@ -123,11 +123,11 @@ class TestTopic:
         topic.append(LogRecord(9, b"gateway:b", None, 0))
         assert not self.started(topic, "a")[1]
 
-    def test_a_gateway_that_was_gone_for_hours_does_not_know_what_it_was_meanwhile(self, topic):
+    def test_a_gateway_that_was_stopped_for_hours_has_no_digest(self, topic):
         self.running(topic, "a")
         assert not self.started(topic, "a", at_ms=180 * MINUTE_MS)[1]
 
-    def test_a_gateway_that_was_killed_before_it_has_compared_does_not_know(self, topic):
+    def test_a_gateway_that_was_killed_before_comparing_has_no_digest(self, topic):
         self.running(topic, "a")
         presence = Presence("a", shares=True)
         presence.interceptors = lambda: SAME
@@ -135,7 +135,7 @@ class TestTopic:
         self.say(topic, presence, 0)
         assert not self.started(topic, "a")[1]
 
-    def test_two_gateways_of_one_name_are_always_in_doubt(self, topic):
+    def test_two_gateways_of_the_same_name_are_always_in_doubt(self, topic):
         first = self.running(topic, "a")
         second = self.running(topic, "a")
         self.say(topic, first, 0)
@@ -143,7 +143,7 @@ class TestTopic:
         self.say(topic, second, 0)
         assert not self.started(topic, "a")[1]
 
-    def test_of_two_gateways_of_one_name_each_hears_of_the_changes_of_the_other(self, topic):
+    def test_two_gateways_of_the_same_name_read_each_others_changes(self, topic):
         first = self.running(topic, "a")
         first.change(["orders"])
         self.say(topic, first, 0)
@@ -172,7 +172,7 @@ class TestTopic:
         assert is_as_before
         assert len(other.changes) == reported
 
-    def test_changes_of_others_before_the_start_are_reported_where_something_differs(self, topic):
+    def test_changes_of_others_before_the_start_are_reported_if_a_digest_differs(self, topic):
         other = self.running(topic, "b")
         other.change(["orders"])
         self.say(topic, other, 0)
@@ -182,7 +182,7 @@ class TestTopic:
         assert affects("orders")
 
     @pytest.mark.parametrize("message", [1, [], ["a"], ["a", 1], [1, True], {"a": False}])
-    def test_a_digest_of_another_form_is_none(self, topic, message):
+    def test_a_digest_of_another_form_is_ignored(self, topic, message):
         self.running(topic, "a")
         value = json.dumps({"version": 1, "shares": True, "interceptors": message}).encode()
         topic.append(LogRecord(9, b"gateway:b", value, 0))
@@ -190,7 +190,7 @@ class TestTopic:
 
 
 class TestFile:
-    """What a gateway keeps in its own file."""
+    """The digest that a gateway stores in its own file."""
 
     @pytest.fixture
     def file(self, tmp_path):
@@ -204,24 +204,24 @@ class TestFile:
         store.close()
         return is_as_before
 
-    def test_a_start_with_the_same_interceptors_is_as_before(self, file):
+    def test_a_start_with_the_same_interceptors_is_unchanged(self, file):
         assert [self.run(file) for _ in range(3)] == [False, True, True]
 
     @pytest.mark.parametrize("before", [value for value in DIFFERENT.values() if value])
-    def test_after_others_it_is_not(self, file, before):
+    def test_a_start_after_other_interceptors_is_changed(self, file, before):
         self.run(file)
         self.run(file, before)
         assert not self.run(file)
         assert self.run(file)
 
-    def test_a_process_that_was_killed_has_kept_them(self, file):
+    def test_a_process_that_was_killed_has_stored_its_digest(self, file):
         store = LocalStore(file, time.time)
         store.interceptors = lambda: SAME
         store.keep_interceptors()
         store._connection.close()
         assert self.run(file)
 
-    def test_after_a_start_of_the_machine_it_is_not(self, file, tmp_path, monkeypatch):
+    def test_a_start_after_a_reboot_is_changed(self, file, tmp_path, monkeypatch):
         self.run(file)
         other = tmp_path / "boot_id"
         monkeypatch.setattr(local, "_BOOT_ID", other)
@@ -232,17 +232,17 @@ class TestFile:
         assert self.run(file)
 
     @pytest.mark.parametrize("later_s", [-60.0, OWN_MAX_AGE_S + 60])
-    def test_after_hours_or_with_another_clock_it_is_not(self, file, later_s):
+    def test_a_start_after_hours_or_with_another_clock_is_changed(self, file, later_s):
         self.run(file)
         assert not self.run(file, now=lambda: time.time() + later_s)
 
-    def test_if_the_file_was_written_later_it_is_not(self, file):
+    def test_a_start_is_changed_if_the_file_was_written_later(self, file):
         self.run(file)
         written_at = file.stat().st_mtime + 60
         os.utime(file, (written_at, written_at))
         assert not self.run(file, now=lambda: written_at + 1)
 
-    def test_what_is_forgotten_is_not_as_before(self, file):
+    def test_a_start_after_the_digest_was_removed_is_changed(self, file):
         self.run(file)
         store = LocalStore(file, time.time)
         store.forget_interceptors()

@@ -1,4 +1,4 @@
-"""Whether a batch that a leader does not have is stored nowhere."""
+"""Whether a batch that a partition leader does not have is stored on no replica."""
 
 import pytest
 
@@ -22,11 +22,11 @@ class Clock:
         return self.now
 
 
-def test_a_leader_whose_replicas_have_a_record_of_its_epoch_is_right():
+def test_a_leader_is_trusted_once_its_replicas_have_a_record_of_its_epoch():
     assert Leaders(Clock()).are_final("t", 0, SETTLED)
 
 
-def test_a_leader_that_has_committed_nothing_is_right_once_all_others_have_fetched_or_are_out():
+def test_a_leader_without_commits_is_trusted_once_others_have_fetched_or_are_out_of_sync():
     clock = Clock()
     leaders = Leaders(clock)
     assert not leaders.are_final("t", 0, NEW)
@@ -37,7 +37,7 @@ def test_a_leader_that_has_committed_nothing_is_right_once_all_others_have_fetch
     assert not leaders.are_final("t", 1, NEW), "another partition"
 
 
-def test_a_leader_that_was_seen_long_ago_is_right_at_once():
+def test_a_leader_that_was_first_seen_long_ago_is_trusted_at_once():
     clock = Clock()
     leaders = Leaders(clock)
     leaders.see("t", 0, NEW.epoch)
@@ -48,7 +48,7 @@ def test_a_leader_that_was_seen_long_ago_is_right_at_once():
     assert leaders.are_final("t", 0, NEW)
 
 
-def test_those_seen_first_are_forgotten_first(monkeypatch):
+def test_the_leaders_seen_first_are_forgotten_first(monkeypatch):
     monkeypatch.setattr("penstock.gateway.produce.producer_state.leaders.PARTITIONS_MAX", 2)
     clock = Clock()
     leaders = Leaders(clock)
@@ -85,25 +85,25 @@ class TestBeforeABatchLosesRecords:
             KEY, ARRIVAL, 0, Range(first, 3), last, dropped, connection=2, leader=leader
         )
 
-    def test_it_waits_until_no_former_leader_can_have_it(self):
+    def test_a_batch_waits_until_no_former_leader_can_have_it(self):
         gateway = self.gateway()
         assert not self.can_decide(gateway)
         assert self.can_decide(gateway, leader=SETTLED)
         assert gateway.decide(10, 3, (0,)).broker_first == 9
 
-    def test_it_waits_for_no_longer_than_replicas_may_lag(self):
+    def test_a_batch_waits_no_longer_than_replicas_may_lag(self):
         gateway = self.gateway()
         assert not self.can_decide(gateway)
         gateway.now += SETTLED_AFTER_S
         assert self.can_decide(gateway)
 
-    def test_it_does_not_wait_for_a_leader_that_led_at_the_change(self):
+    def test_a_batch_does_not_wait_for_a_leader_that_led_at_the_change(self):
         gateway = self.gateway()
         gateway.producers.see_leaders({(KEY.topic, KEY.partition): NEW.epoch})
         gateway.now += SETTLED_AFTER_S
         assert self.can_decide(gateway)
 
-    def test_it_waits_where_the_leader_knows_nothing_of_its_producer(self):
+    def test_a_batch_waits_if_the_leader_does_not_know_its_producer(self):
         assert not self.can_decide(self.gateway(), last=None)
 
     def test_a_batch_that_stays_whole_does_not_wait(self):
@@ -117,8 +117,8 @@ class TestBeforeABatchLosesRecords:
         gateway.decide(10, 3, (0,))
         assert self.can_decide(gateway)
 
-    def test_where_no_state_is_shared_it_waits_too(self):
-        """The same gateway may have sent it as a whole, and kept nothing of it."""
+    def test_a_batch_waits_without_shared_state_too(self):
+        """The same gateway may have sent it as a whole, without storing a record of it."""
         now = [100.0]
         producers = Producers(now=lambda: now[0])
         producers.interceptors_changed(lambda name: name == "t")
@@ -132,11 +132,11 @@ class TestBeforeABatchLosesRecords:
         now[0] += SETTLED_AFTER_S
         assert can_decide()
 
-    def test_without_a_change_it_does_not_wait(self):
+    def test_a_batch_does_not_wait_without_a_change(self):
         assert self.can_decide(self.gateway(changed=False))
 
-    def test_nothing_is_changed_meanwhile(self):
-        """What comes behind it waits for it, and it is decided as if for the first time."""
+    def test_a_waiting_batch_changes_no_state(self):
+        """Later batches wait for it, and it is decided as if for the first time."""
         gateway = self.gateway()
         assert not self.can_decide(gateway, first=10)
         gateway.defer(10, 3)
@@ -146,7 +146,7 @@ class TestBeforeABatchLosesRecords:
 
 
 class TestALeaderThatReturns:
-    """One gateway sent a batch as a whole; its leader had to give way before others had it."""
+    """A gateway sent a batch as a whole; its leader was replaced before replicas had it."""
 
     @pytest.fixture
     def broker(self):
@@ -175,7 +175,7 @@ class TestALeaderThatReturns:
             connection=2, leader=broker.as_leader(),
         )  # fmt: skip
 
-    def test_a_batch_that_it_brings_back_stays_whole(self, other, broker):
+    def test_a_batch_that_a_former_leader_still_has_stays_whole(self, other, broker):
         assert not self.can_decide(other, broker)
         broker.move(returns=True)
         assert self.can_decide(other, broker)
@@ -185,7 +185,7 @@ class TestALeaderThatReturns:
         broker.replicate(2)
         assert broker.log == [*range(1, 13)]
 
-    def test_a_batch_that_is_lost_with_it_is_decided_again(self, other, broker):
+    def test_a_batch_that_is_lost_with_its_leader_is_decided_again(self, other, broker):
         assert not self.can_decide(other, broker)
         broker.append(8, 0, 0, [99])  # of another producer
         broker.replicate(1)
@@ -196,7 +196,7 @@ class TestALeaderThatReturns:
 
     @pytest.fixture
     def changed(self, broker):
-        """A gateway that sent a batch which interceptors changed, and kept nothing of its bytes."""
+        """A gateway that sent a batch which interceptors changed, and did not store its bytes."""
         gateway = Topic().gateway()
         gateway.store(0, 10, (0,))
         batch = gateway.decide(10, 3)
@@ -209,7 +209,7 @@ class TestALeaderThatReturns:
         gateway.producers.interceptors_changed(lambda _: True)
         return gateway
 
-    def test_what_was_changed_stays_what_it_was_where_it_comes_back(self, changed, broker):
+    def test_a_changed_batch_that_a_former_leader_still_has_stays_changed(self, changed, broker):
         assert not self.can_decide(changed, broker)
         broker.move(returns=True)
         assert self.can_decide(changed, broker)
@@ -219,7 +219,7 @@ class TestALeaderThatReturns:
         stored = changed.decide(10, 3, (0,))
         assert (stored.dropped_count, changed.producers.acknowledge(KEY, 0, stored)) == (0, 0)
 
-    def test_what_was_changed_is_decided_again_where_it_is_lost(self, changed, broker):
+    def test_a_changed_batch_that_is_lost_with_its_leader_is_decided_again(self, changed, broker):
         assert not self.can_decide(changed, broker)
         broker.append(8, 0, 0, [99])  # of another producer
         broker.replicate(1)

@@ -1,4 +1,4 @@
-"""The state of producers in a file: what a gateway restores when it starts again."""
+"""The state of producers in a file, which a gateway restores when it starts again."""
 
 import time
 
@@ -49,7 +49,7 @@ async def test_a_gateway_that_starts_again_knows_the_dropped_records(tmp_path, l
     await opened.close()
 
 
-async def test_each_cluster_has_a_file_of_its_own(tmp_path):
+async def test_each_cluster_has_its_own_file(tmp_path):
     await with_dropped_record(tmp_path)
     opened = await reopened(tmp_path, "other")
     assert not opened.producers.has_topic("t")
@@ -63,7 +63,7 @@ async def test_the_file_is_in_the_folder_that_is_configured(tmp_path):
     await opened.close()
 
 
-async def test_without_a_folder_nothing_is_kept(tmp_path):
+async def test_without_a_folder_no_state_is_stored(tmp_path):
     opened = await reopened(tmp_path, **{"state.dir": ""})
     assert (opened.local, opened.writes) == (None, None)
     assert decide(opened, 0, 2, (1,)).dropped_count == 1
@@ -71,7 +71,7 @@ async def test_without_a_folder_nothing_is_kept(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_without_interceptors_no_file_is_made(tmp_path):
+async def test_without_interceptors_no_file_is_created(tmp_path):
     opened = await reopened(tmp_path, loses_records=False)
     assert (opened.local, opened.writes, opened.presence) == (None, None, None)
     assert list(tmp_path.rglob("*.sqlite")) == []
@@ -95,7 +95,7 @@ async def test_a_record_is_read_with_the_time_of_its_writing(tmp_path):
     await opened.close()
 
 
-async def test_a_file_that_cannot_be_written_is_tried_again_until_it_can(tmp_path):
+async def test_a_failed_write_to_the_file_is_retried_until_it_succeeds(tmp_path):
     opened = await reopened(tmp_path)
     opened.local._connection.execute("PRAGMA query_only = ON")
     failures = []
@@ -142,7 +142,7 @@ async def test_the_file_of_an_older_version_is_emptied(tmp_path):
 
 
 class TestSharing:
-    """What a gateway with a file restores when it shares its state from then on."""
+    """The state that a gateway restores from its file when it begins to share its state."""
 
     def taken_over(self, file):
         producers = Producers(now=time.time, keep=lambda *_: None, is_shared=True)
@@ -150,26 +150,26 @@ class TestSharing:
             _take_over(file, producers)
         return producers, [line["event"] for line in lines]
 
-    async def test_the_records_of_its_file(self, tmp_path):
+    async def test_records_of_the_file_are_restored(self, tmp_path):
         await with_dropped_record(tmp_path, **{"state.dir": "here"})
         producers, events = self.taken_over(tmp_path / "here" / "producer-state-c.sqlite")
         assert producers.has_topic("t")
         assert events == []
 
     @pytest.mark.parametrize("name", [None, "missing.sqlite"])
-    def test_nothing_without_a_file(self, tmp_path, name):
+    def test_without_a_file_nothing_is_restored(self, tmp_path, name):
         producers, events = self.taken_over(name and tmp_path / name)
         assert not producers.has_topic("t")
         assert events == []
         assert list(tmp_path.iterdir()) == []
 
-    def test_nothing_of_another_kind_of_file(self, tmp_path):
+    def test_another_kind_of_file_is_not_restored(self, tmp_path):
         (tmp_path / "text.sqlite").write_text("no database, but text that is long" * 9)
         producers, events = self.taken_over(tmp_path / "text.sqlite")
         assert not producers.has_topic("t")
         assert events == ["the state of producers in a file is ignored"]
 
-    async def test_nothing_behind_a_record_that_cannot_be_read(self, tmp_path):
+    async def test_records_after_an_unreadable_record_are_not_restored(self, tmp_path):
         opened = await reopened(tmp_path, **{"state.dir": "here"})
         opened.local.put(KEY, b"[]")
         await opened.close()

@@ -1,4 +1,4 @@
-"""What gateways say of themselves in the state topic, and whom they warn about."""
+"""Announcements of gateways in the state topic, and warnings about other gateways."""
 
 import json
 
@@ -20,14 +20,14 @@ def says(reader, name, *, shares, at_ms, ends=False):
     ("own", "other", "named"),
     [(False, False, ["b"]), (False, True, ["b"]), (True, False, ["b"]), (True, True, [])],
 )
-def test_only_gateways_that_all_share_their_state_are_safe_beside_each_other(own, other, named):
+def test_gateways_are_safe_together_only_if_all_share_their_state(own, other, named):
     reader = Presence("a", shares=own)
     says(reader, "b", shares=other, at_ms=0)
     says(reader, "a", shares=own, at_ms=MINUTE_MS)
     assert reader.others() == named
 
 
-def test_a_gateway_that_has_ended_or_is_silent_is_not_named():
+def test_a_gateway_that_has_ended_or_is_silent_is_not_warned_about():
     reader = Presence("a", shares=False)
     says(reader, "b", shares=False, at_ms=0)
     says(reader, "c", shares=False, at_ms=0)
@@ -38,7 +38,7 @@ def test_a_gateway_that_has_ended_or_is_silent_is_not_named():
     assert reader.others() == []
 
 
-def test_gateways_from_before_the_start_are_no_warning():
+def test_gateways_from_before_the_start_are_not_warned_about():
     reader = Presence("a", shares=True)
     with capture_logs() as lines:
         says(reader, "b", shares=False, at_ms=0)
@@ -67,7 +67,7 @@ def test_records_of_producers_are_not_about_gateways():
 
 
 class TestChanges:
-    """What gateways say of their interceptors."""
+    """Announcements of gateways about their interceptors."""
 
     @pytest.fixture
     def reader(self):
@@ -93,7 +93,7 @@ class TestChanges:
         assert affects("orders-1")
         assert not affects("payments")
 
-    def test_topics_of_interceptors_that_were_taken_away_are_affected_too(self, reader):
+    def test_topics_of_removed_interceptors_are_affected_too(self, reader):
         other = Presence("b", shares=True)
         for topics in (["^orders"], ["^payments"]):
             other.change(topics)
@@ -107,7 +107,7 @@ class TestChanges:
         self.say(reader, reader)
         assert reader.changes == []
 
-    def test_a_pattern_that_cannot_be_read_is_about_every_topic(self, reader):
+    def test_an_unreadable_pattern_affects_every_topic(self, reader):
         other = Presence("b", shares=True)
         other.change(["("])
         self.say(reader, other)

@@ -1,4 +1,4 @@
-"""State of producers: the rules one by one, and histories by chance against a model."""
+"""State of producers: single rules, and random histories against a model."""
 
 import itertools
 import random
@@ -50,7 +50,7 @@ TIMED_OUT, TOO_LARGE, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 10, 6, 45,
 
 
 class Gateway:
-    """A `Producers` of which only one partition and one producer are of interest."""
+    """`Producers` of which only a single partition and a single producer are used."""
 
     def __init__(self, *, is_shared=False, **options):
         self.now = 0.0
@@ -102,14 +102,14 @@ class Gateway:
             KEY, epoch, Range(first, count), dropped, connection=connection
         )
 
-    def hears(self, first, count, last, dropped=(), *, epoch=0, connection=1):
-        """Let the broker say how far the producer has come."""
+    def learn_last_sequence(self, first, count, last, dropped=(), *, epoch=0, connection=1):
+        """Let the broker return the producer's last sequence."""
         self.producers.on_last_sequence(
             KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
         )
 
     def reads(self, other):
-        """Read all that another gateway has kept."""
+        """Read all records that another gateway has stored."""
         for key, record in other.records:
             self.producers.restore(key, record, self.now)
 
@@ -120,7 +120,7 @@ def gateway():
 
 
 def restored_record():
-    """What an earlier process has kept of a producer whose first batch lost records."""
+    """The record that an earlier process stored of a producer whose first batch lost records."""
     before = Gateway()
     before.store(0, 4, (0,))
     return before.records[-1]
@@ -149,19 +149,19 @@ class TestTransitions:
 
 
 class TestNumbers:
-    """What goes to the broker."""
+    """The sequence numbers that the broker gets."""
 
-    def test_numbers_are_lowered_by_what_was_dropped_before(self, gateway):
+    def test_sequence_numbers_are_lowered_by_the_records_dropped_before(self, gateway):
         assert gateway.store(0, 4, (1, 2)).broker_first == 0
         assert gateway.store(4, 2).broker_first == 2
         assert gateway.decide(6, 1).broker_first == 4
 
-    def test_they_begin_again_at_0(self, gateway):
-        gateway.hears(SEQUENCES - 2, 3, SEQUENCES - 3, (0,))
+    def test_sequence_numbers_begin_again_at_0(self, gateway):
+        gateway.learn_last_sequence(SEQUENCES - 2, 3, SEQUENCES - 3, (0,))
         assert gateway.store(SEQUENCES - 2, 3, (0,)).broker_first == SEQUENCES - 2
         assert gateway.decide(1, 1).broker_first == 0
 
-    def test_a_batch_that_comes_again_is_what_it_was(self, gateway):
+    def test_a_retried_batch_is_sent_as_before(self, gateway):
         batch = gateway.decide(0, 3, (1,))
         gateway.send(batch)
         gateway.answered(batch, NOT_LEADER)
@@ -177,7 +177,7 @@ class TestNumbers:
         assert gateway.store(2, 2, (0,)).broker_first == 1
         assert gateway.decide(4, 1).broker_first == 2
 
-    def test_a_batch_that_was_overtaken_lowers_those_behind(self, gateway):
+    def test_an_overtaken_batch_lowers_the_numbers_of_later_batches(self, gateway):
         behind = gateway.decide(3, 2)
         gateway.send(behind)
         assert gateway.answered(behind, OUT_OF_ORDER) == UNKNOWN_PRODUCER
@@ -185,7 +185,7 @@ class TestNumbers:
         assert late.broker_first == 0
         assert gateway.decide(3, 2).broker_first == 2
 
-    def test_a_late_answer_to_an_old_epoch_leaves_the_new_one_alone(self, gateway):
+    def test_a_late_response_to_an_old_epoch_does_not_change_the_new_epoch(self, gateway):
         gateway.producers.restore(*restored_record(), 0.0)
         old = gateway.decide(4, 2)
         gateway.send(old)
@@ -209,7 +209,7 @@ class TestNumbers:
 class TestReceived:
     """Batches that are registered, and not decided yet."""
 
-    def test_a_topic_has_undecided_batches_until_the_last_one_departs(self, gateway):
+    def test_a_topic_has_undecided_batches_until_the_last_batch_departs(self, gateway):
         producers = gateway.producers
         for arrival, epoch, first in ((ARRIVAL, 0, 0), (ARRIVAL, 0, 1), (OTHER_ARRIVAL, 1, 0)):
             producers.arrived(arrival, epoch, first)
@@ -231,14 +231,14 @@ class TestReceived:
 class TestAnswers:
     """The responses to the client."""
 
-    def test_dropped_is_success_where_all_before_is_settled(self, gateway):
+    def test_a_dropped_batch_succeeds_if_all_earlier_batches_are_settled(self, gateway):
         gateway.store(0, 1)
         batch = gateway.decide(1, 2, (0, 1))
         assert batch.is_done
         assert gateway.acknowledge(batch) == 0
         assert batch.state is State.ACKNOWLEDGED
 
-    def test_dropped_is_not_success_behind_a_batch_without_a_response(self, gateway):
+    def test_a_dropped_batch_does_not_succeed_after_a_batch_without_a_response(self, gateway):
         before = gateway.decide(0, 1)
         batch = gateway.decide(1, 2, (0, 1))
         gateway.send(before)
@@ -247,7 +247,7 @@ class TestAnswers:
         assert gateway.acknowledge(batch) == 0
 
     @pytest.mark.parametrize("code", [NOT_LEADER, TIMED_OUT, 19, OUT_OF_ORDER])
-    def test_batches_behind_a_batch_that_is_retried_are_retried(self, gateway, code):
+    def test_batches_after_a_batch_that_has_to_be_retried_are_retried(self, gateway, code):
         gateway.store(0, 1)
         before = gateway.decide(1, 1)
         lost, behind = gateway.decide(2, 1, (0,)), gateway.decide(3, 1)
@@ -257,7 +257,7 @@ class TestAnswers:
         assert gateway.send(behind) == TIMED_OUT
 
     @pytest.mark.parametrize("code", [TOO_LARGE, 87])
-    def test_batches_behind_a_batch_refused_for_good_are_out_of_order(self, gateway, code):
+    def test_batches_after_a_batch_that_failed_permanently_are_out_of_order(self, gateway, code):
         gateway.store(0, 1)
         before = gateway.decide(1, 1)
         lost, behind = gateway.decide(2, 1, (0,)), gateway.decide(3, 1)
@@ -267,7 +267,7 @@ class TestAnswers:
         assert gateway.send(behind) == OUT_OF_ORDER
         assert gateway.decide(4, 1) == OUT_OF_ORDER
 
-    def test_dropped_behind_a_refused_first_batch_is_never_success(self, gateway):
+    def test_a_dropped_batch_after_a_refused_first_batch_never_succeeds(self, gateway):
         before, lost = gateway.decide(0, 1), gateway.decide(1, 1, (0,))
         gateway.send(before)
         gateway.answered(before, TOO_LARGE)
@@ -285,18 +285,18 @@ class TestAnswers:
         assert gateway.decide(1, 1).broker_first == 1
         assert gateway.decide(2, 1).broker_first == 2
 
-    def test_a_gap_is_out_of_order_as_brokers_say(self, gateway):
+    def test_a_gap_is_out_of_order_as_at_a_broker(self, gateway):
         gateway.store(0, 2)
         assert gateway.needs_last_sequence(4, 1)
-        gateway.hears(4, 1, 1)
+        gateway.learn_last_sequence(4, 1, 1)
         assert gateway.decide(4, 1) == OUT_OF_ORDER
 
-    def test_a_gap_that_the_broker_does_not_have_went_another_way(self, gateway):
+    def test_a_gap_that_the_broker_does_not_have_was_stored_through_another_gateway(self, gateway):
         gateway.store(0, 2, (0,))
-        gateway.hears(4, 1, 2)
+        gateway.learn_last_sequence(4, 1, 2)
         assert gateway.decide(4, 1).broker_first == 3
 
-    def test_a_decision_that_is_not_kept_keeps_back_what_follows(self, gateway):
+    def test_a_decision_that_is_not_stored_delays_later_batches(self, gateway):
         gateway.is_kept = False
         lost = gateway.decide(0, 1, (0,))
         behind = gateway.decide(1, 1)
@@ -307,14 +307,14 @@ class TestAnswers:
         assert gateway.acknowledge(lost) == 0
         assert gateway.send(gateway.decide(1, 1)) == 0
 
-    def test_stored_says_that_all_before_is(self, gateway):
+    def test_a_stored_batch_confirms_all_earlier_batches(self, gateway):
         first, second = gateway.decide(0, 1), gateway.decide(1, 1)
         gateway.send(first)
         gateway.send(second)
         gateway.answered(second, 0)
         assert first.state is State.PRESUMED
 
-    def test_an_answer_to_a_batch_that_is_forgotten_is_the_brokers(self, gateway):
+    def test_the_response_to_a_forgotten_batch_is_that_of_the_broker(self, gateway):
         batch = gateway.decide(0, 1)
         gateway.send(batch)
         gateway.producers.forget(KEY)
@@ -323,23 +323,23 @@ class TestAnswers:
 
 
 class TestRestored:
-    """What an earlier process, or another gateway, has kept."""
+    """State that an earlier process, or another gateway, has stored."""
 
     def restart(self, before, **options):
         after = Gateway(**options)
         after.reads(before)
         return after
 
-    def test_numbers_go_on(self, gateway):
+    def test_sequence_numbers_continue_after_a_restart(self, gateway):
         gateway.store(0, 3, (0,))
         assert self.restart(gateway).decide(3, 1).broker_first == 2
 
-    def test_a_batch_that_comes_again_goes_as_what_it_was(self, gateway):
+    def test_a_batch_retried_after_a_restart_is_sent_as_before(self, gateway):
         gateway.store(0, 3, (0,))
         batch = self.restart(gateway).decide(0, 3, (0,))
         assert (batch.broker_first, batch.dropped_count) == (0, 1)
 
-    def test_one_that_is_judged_otherwise_is_unknown(self, gateway):
+    def test_a_batch_with_another_verdict_after_a_restart_is_unknown(self, gateway):
         gateway.store(0, 3, (0,))
         assert self.restart(gateway).decide(0, 3, (1,)) == UNKNOWN_PRODUCER
 
@@ -347,18 +347,18 @@ class TestRestored:
         gateway.store(0, 3, (0,))
         gateway.is_kept = False
         after = self.restart(gateway)
-        after.hears(5, 1, 2)
+        after.learn_last_sequence(5, 1, 2)
         assert after.decide(5, 1) == UNKNOWN_PRODUCER
         assert not after.producers
 
-    def test_never_unknown_in_a_cluster(self):
+    def test_a_batch_is_never_unknown_with_shared_state(self):
         first = Gateway(is_shared=True)
         first.store(0, 3, (0,))
         second = self.restart(first, is_shared=True)
-        second.hears(5, 1, 2)
+        second.learn_last_sequence(5, 1, 2)
         assert second.decide(5, 1) == OUT_OF_ORDER
 
-    def test_a_producer_moves_and_comes_back(self):
+    def test_a_producer_moves_to_another_gateway_and_back(self):
         first, second = Gateway(is_shared=True), Gateway(is_shared=True)
         first.store(0, 3, (0,))
         second.reads(first)
@@ -377,11 +377,11 @@ class TestRestored:
         behind = first.decide(2, 1)
         assert first.send(behind) == TIMED_OUT
         assert first.needs_last_sequence(2, 1)
-        first.hears(2, 1, 0)
+        first.learn_last_sequence(2, 1, 0)
         assert first.send(behind) == 0
 
-    def test_numbers_of_a_refused_batch_are_free_after_a_restart(self, gateway):
-        gateway.hears(12, 3, 11, (2,))
+    def test_sequence_numbers_of_a_refused_batch_are_free_after_a_restart(self, gateway):
+        gateway.learn_last_sequence(12, 3, 11, (2,))
         large, behind = gateway.decide(12, 3, (2,)), gateway.decide(15, 2)
         gateway.send(large)
         gateway.answered(large, TOO_LARGE)
@@ -393,9 +393,9 @@ class TestRestored:
         assert after.decide(13, 2, (1,)).broker_first == 13
         assert after.decide(15, 2).broker_first == 14
 
-    def test_numbers_of_the_only_batch_are_free_if_it_was_refused(self):
+    def test_sequence_numbers_of_a_refused_only_batch_are_free(self):
         first, second = Gateway(is_shared=True), Gateway(is_shared=True)
-        first.hears(12, 3, 11, (0,))
+        first.learn_last_sequence(12, 3, 11, (0,))
         large = first.decide(12, 3, (0,))
         first.send(large)
         first.answered(large, TOO_LARGE)
@@ -403,7 +403,7 @@ class TestRestored:
         second.reads(first)
         assert second.decide(13, 2).broker_first == 12
 
-    def test_state_as_old_as_the_broker_remembers_is_forgotten(self, gateway):
+    def test_state_is_forgotten_after_the_time_after_which_brokers_forget(self, gateway):
         gateway.store(0, 3, (0,))
         after = Gateway()
         after.now = EXPIRATION_S + 1
@@ -412,7 +412,7 @@ class TestRestored:
         assert after.decide(3, 1).broker_first == 3
         assert after.producers.has_topic("t")
 
-    def test_taken_for_stored_counts_as_missing_when_it_comes_again(self, gateway):
+    def test_a_batch_taken_for_stored_counts_as_missing_when_it_is_retried(self, gateway):
         gateway.store(0, 1)
         gateway.decide(1, 2, (0,))
         after = self.restart(gateway)
@@ -422,16 +422,16 @@ class TestRestored:
         assert after.send(after.decide(1, 2, (0,))) == 0
         assert after.decide(3, 1).broker_first == 2
 
-    def test_a_loss_that_was_not_kept_is_not_kept_by_what_the_broker_has(self):
+    def test_a_last_sequence_of_the_broker_does_not_store_a_loss_that_failed_to_be_stored(self):
         gateway = Gateway(is_shared=True)
         gateway.store(0, 3, (0,))
         gateway.is_kept = False
         lost = gateway.decide(3, 1, (0,))
-        gateway.hears(4, 1, 1)
+        gateway.learn_last_sequence(4, 1, 1)
         assert lost.state is State.AWAITED
         assert gateway.acknowledge(lost) == TIMED_OUT
 
-    def test_records_that_cannot_be_read(self, gateway):
+    def test_unreadable_records_count_as_missing(self, gateway):
         with pytest.raises(ValueError, match="not the state"):
             gateway.producers.restore(KEY, b"[]", 0.0)
         with pytest.raises(ValueError, match="not the state"):
@@ -441,20 +441,20 @@ class TestRestored:
 class TestTwoGateways:
     """A decision that could not be written while the client went on through the other gateway."""
 
-    def test_numbers_that_were_lowered_for_what_the_client_gave_up_do_not_count(self):
+    def test_sequence_numbers_lowered_for_a_batch_that_the_client_gave_up_do_not_count(self):
         first, second = Gateway(is_shared=True), Gateway(is_shared=True)
         for number in (0, 4, 7):
             first.decide(number, 3 + (number == 0), (1, 2) if number == 0 else (2,))
-        second.hears(4, 3, None, (2,))
+        second.learn_last_sequence(4, 3, None, (2,))
         assert second.store(4, 3, (2,)).broker_first == 4
         second.reads(first)
         assert second.decide(7, 3, (2,)).broker_first == 6
 
 
 class TestTrouble:
-    """What is not kept, forgotten, or decided elsewhere."""
+    """Decisions that are not stored, forgotten, or made by another gateway."""
 
-    def test_refused_after_its_loss_could_not_be_kept(self):
+    def test_a_batch_may_be_refused_after_its_loss_could_not_be_stored(self):
         gateway = Gateway(is_shared=True)
         gateway.is_kept = False
         gateway.decide(0, 1, (0,))
@@ -464,7 +464,7 @@ class TestTrouble:
         assert gateway.send(behind) == 0
         assert gateway.answered(behind, 0) == 0
 
-    def test_kept_after_it_was_refused(self):
+    def test_the_loss_of_a_batch_may_be_stored_after_a_refusal(self):
         gateway, late, failures = Gateway(is_shared=True), [], []
         gateway.producers._keep = lambda key, record, done: late.append((key, record, done))
         gateway.producers.decide(
@@ -499,8 +499,8 @@ class TestTrouble:
         assert gateway.answered(begun, 29, epoch=30_000) == 29  # it may not write
         assert gateway.store(4, 2).broker_first == 3
 
-    def test_two_gateways_come_to_rest(self):
-        """A refused batch is in no record: neither of them is ahead of the other by it."""
+    def test_two_gateways_stop_writing_once_their_state_agrees(self):
+        """A refused batch is in no record: it leaves neither gateway ahead of the other."""
         first, second = Gateway(is_shared=True), Gateway(is_shared=True)
         second.store(0, 4, (1,))
         first.reads(second)
@@ -520,23 +520,23 @@ class TestTrouble:
                 written[reader is second] = [*reader.records]
         assert written == [[], []]
 
-    def test_decided_elsewhere_is_not_stored_where_the_broker_has_nothing(self):
+    def test_a_batch_decided_elsewhere_is_not_stored_if_the_broker_has_nothing(self):
         first, second = Gateway(is_shared=True), Gateway(is_shared=True)
         first.now = second.now = 1_000_000.0
         batch = second.decide(0, 4, (1,))
         second.send(batch)
         first.reads(second)
         assert first.needs_last_sequence(4, 1, (0,))
-        first.hears(4, 1, None, (0,))
+        first.learn_last_sequence(4, 1, None, (0,))
         lost = first.decide(4, 1, (0,))
         assert first.acknowledge(lost) == TIMED_OUT
         assert second.answered(batch, TOO_LARGE) == TOO_LARGE
-        first.hears(0, 2, None, (1,))
+        first.learn_last_sequence(0, 2, None, (1,))
         assert first.decide(0, 2, (1,)).broker_first == 0
 
 
 class TestMemory:
-    """What is held, and for how long."""
+    """The memory that is held, and for how long."""
 
     def test_a_view_of_a_large_request_is_copied(self, gateway):
         request = bytes(5_000_000)
@@ -552,13 +552,13 @@ class TestMemory:
         gateway.store(0, 64_000, range(0, 64_000, 2))
         assert gateway.producers.held_bytes == 0
 
-    def test_held_is_bounded(self):
+    def test_held_memory_is_bounded(self):
         gateway = Gateway(held_max_bytes=1_000)
         batches = [gateway.decide(first, 1, data=bytes(400)) for first in range(4)]
         assert gateway.producers.held_bytes == 800
         assert [batch.data is None for batch in batches] == [True, True, False, False]
 
-    def test_data_goes_after_ten_minutes_and_producers_after_a_day(self, gateway):
+    def test_bytes_are_forgotten_after_ten_minutes_and_producers_after_a_day(self, gateway):
         batch = gateway.decide(0, 2, (0,))
         gateway.now = HELD_S + 1
         gateway.producers.expire()
@@ -621,7 +621,7 @@ def producers(draw):
 class TestEncoding:
     @pytest.mark.thorough
     @given(producers(), st.text(max_size=5))
-    def test_there_and_back(self, producer, writer):
+    def test_encoded_state_is_decoded_to_the_same_state(self, producer, writer):
         record = encode(producer, writer, revision=3, seen=70)
         assert read_head(record) == Head(producer.epoch, writer, 3, 70)
         read = decode(record, History.COMPLETE, 5.0, lambda _: None)
@@ -642,15 +642,15 @@ class TestEncoding:
             st.integers(0, 2**63),
         )
     )
-    def test_keys(self, key):
+    def test_keys_are_decoded_to_the_same_producers(self, key):
         assert ProducerKey.decode(key.encode()) == key
 
     @pytest.mark.parametrize("key", [None, b"", b"1/2", b"a/b/c"])
-    def test_what_is_no_key(self, key):
+    def test_invalid_keys_are_ignored(self, key):
         with pytest.raises(ValueError, match=r"."):
             ProducerKey.decode(key)
 
-    def test_a_refused_batch_is_not_kept(self):
+    def test_a_refused_batch_is_not_encoded(self):
         gateway = Gateway()
         gateway.store(0, 2, (0,))
         refused = gateway.decide(2, 2, (0,))
@@ -662,7 +662,7 @@ class TestEncoding:
 
 
 MOST_HISTORIES = 1_000
-"""Errors that are found quickly are found in fewer."""
+"""Errors that are found quickly are found in fewer histories."""
 
 
 @given(st.integers(0, SEQUENCES - 1), st.integers(1 - 2**30, 2**30 - 1))
@@ -670,8 +670,8 @@ def test_distance(number, count):
     assert distance(number, add(number, count)) == count
 
 
-def test_histories_have_everything_that_may_happen():
-    """In the seeds of `test_histories`: what is left out by chance would be tested by nothing."""
+def test_histories_have_every_kind_of_event():
+    """In the seeds of `test_histories`: events that random choice omits would not be tested."""
     played = [features_of(seed) for seed in range(1_000)]
     by_chance = {name for name, value in vars(Features()).items() if value is False} - {
         "passes",

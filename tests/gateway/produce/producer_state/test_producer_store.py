@@ -1,4 +1,4 @@
-"""What is kept of producers: in a file, by other gateways, and for how long."""
+"""The stored state of producers: in a file, or shared by gateways, and for how long."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,7 +26,7 @@ ARRIVAL = Arrival("t", 0, 7)
 
 
 def producers(**options):
-    """State that is kept in a list, as a restart or another gateway would find it."""
+    """State that is stored in a list, as a restart or another gateway would read it."""
     kept: list[tuple[ProducerKey, bytes]] = []
 
     def keep(key, record, done):
@@ -52,7 +52,7 @@ def stored(state, batch, *, epoch=0):
     assert state.on_response(KEY, epoch, batch, 0, Stored(9)) == 0
 
 
-def test_numbers_are_lowered_by_what_was_dropped_before():
+def test_sequence_numbers_are_lowered_by_the_records_dropped_before():
     state, kept = producers()
     stored(state, decide(state, 0, 10))
     assert kept == [], "a batch that loses nothing is not written"
@@ -62,7 +62,7 @@ def test_numbers_are_lowered_by_what_was_dropped_before():
     assert (batch.broker_first, len(kept)) == (18, 1)
 
 
-def test_a_gateway_that_follows_another_for_long_goes_on_at_any_time():
+def test_a_gateway_that_follows_another_for_long_can_continue_at_any_time():
     writer, kept = producers(is_shared=True)
     other, _ = producers(is_shared=True)
     stored(other, decide(other, 0, 2))
@@ -75,7 +75,7 @@ def test_a_gateway_that_follows_another_for_long_goes_on_at_any_time():
     stored(other, batch)
 
 
-def test_what_is_in_use_is_written_anew_before_it_would_be_forgotten():
+def test_state_in_use_is_written_again_before_it_would_be_forgotten():
     clock, kept = [1.0], []
     state = Producers(
         now=lambda: clock[0], keep=lambda *write: (kept.append(write), write[2](None))
@@ -95,7 +95,7 @@ def test_keys_are_read_as_they_were_written():
         ProducerKey.decode(b"x")
 
 
-def test_a_file_of_records_has_one_owner(tmp_path):
+def test_a_file_of_records_has_a_single_owner(tmp_path):
     file = tmp_path / "state" / "producers.sqlite"
     store = LocalStore(file, lambda: 5.0)
     store.put(KEY, b"record")
@@ -109,7 +109,7 @@ def test_a_file_of_records_has_one_owner(tmp_path):
     store.close()
 
 
-def test_files_that_cannot_be_used(tmp_path):
+def test_unusable_files_are_an_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(LocalStoreError, match=r"exists|Not a directory"):
         LocalStore(tmp_path / "file" / "producers.sqlite", lambda: 0.0)
@@ -118,10 +118,10 @@ def test_files_that_cannot_be_used(tmp_path):
         LocalStore(tmp_path / "garbage.sqlite", lambda: 0.0)
 
 
-async def test_a_cluster_that_does_not_respond_is_not_taken_for_one_without_state(
+async def test_a_cluster_that_does_not_respond_is_not_taken_for_a_cluster_without_state(
     tmp_path, monkeypatch
 ):
-    """Interceptors may have been taken away, and their state be in the topic all the same."""
+    """Even if interceptors were removed, their state may be in the topic."""
     monkeypatch.setattr("penstock.gateway.produce.producer_state.opening.TIMEOUT_S", 0.5)
     configuration = read_configuration(
         tmp_path / "gateway.properties",
@@ -174,8 +174,10 @@ async def test_state_that_cannot_be_written_is_logged_once_a_minute(tmp_path):
     ]
 
 
-async def test_a_change_that_could_not_be_said_is_said_before_any_decision_is_written(tmp_path):
-    """Otherwise the gateway, killed now, would start with what it had said before it."""
+async def test_a_change_that_was_not_announced_is_announced_before_any_decision_is_written(
+    tmp_path,
+):
+    """Otherwise the gateway, if killed now, would start with its earlier announcement."""
     configuration = read_configuration(
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
@@ -206,8 +208,10 @@ async def test_a_change_that_could_not_be_said_is_said_before_any_decision_is_wr
 
 
 @pytest.mark.parametrize("fails", [0, 3, None])
-async def test_a_change_is_said_again_until_a_time_is_over(tmp_path, monkeypatch, fails):
-    """A broker may be restarting: the topic has a leader again after seconds."""
+async def test_a_failed_announcement_of_a_change_is_retried_until_a_deadline(
+    tmp_path, monkeypatch, fails
+):
+    """If a broker restarts, the topic has a leader again after seconds."""
     monkeypatch.setattr(cluster, "_RETRY_AFTER_S", 0.0)
     configuration = read_configuration(
         tmp_path / "gateway.properties",
@@ -252,8 +256,8 @@ async def opened(tmp_path):
     await opened.close()
 
 
-async def test_a_full_disk_is_a_failed_write_and_ends_when_there_is_room(opened):
-    """It is answered 7, the retry writes again; a probe notices where nobody retries."""
+async def test_writes_fail_while_the_disk_is_full_and_succeed_once_there_is_room(opened):
+    """It gets 7, and the retry writes again; a probe detects free space if nothing is retried."""
 
     def write(producer):
         ended = []
@@ -296,7 +300,7 @@ class Letters:
 
 
 def quarantine(state, first, count, positions, to, *, letters=b"letters", dropped=None):
-    """Decide about a batch with bad records; return the batch, and the failures of its writes."""
+    """Decide a batch with bad records; return the batch, and the failures of its writes."""
     failures = []
     made = positions if letters is not None else ()
     lost = positions if dropped is None else dropped
@@ -320,7 +324,7 @@ def test_letters_are_stored_after_the_decision_is_written():
     assert decide(state, 4, 1).broker_first == 2
 
 
-def test_a_batch_that_loses_all_is_dropped_once_its_letters_are_stored():
+def test_a_batch_that_loses_all_records_is_dropped_once_its_letters_are_stored():
     state, _ = producers()
     to = Letters()
     batch, failures = quarantine(state, 0, 2, [0, 1], to)
@@ -349,7 +353,7 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
 
 
 @pytest.mark.parametrize("positions", [[1, 3], [0, 1, 2, 3]])
-def test_another_gateway_knows_which_records_were_set_aside(positions):
+def test_another_gateway_knows_which_records_were_quarantined(positions):
     first, kept = producers()
     quarantine(first, 0, 4, positions, Letters())
     other, _ = producers()
@@ -370,8 +374,8 @@ def test_another_gateway_knows_which_records_were_set_aside(positions):
     assert again.is_decided
 
 
-def test_other_gateways_hear_that_nothing_is_left_to_store_though_a_write_fails():
-    """One to which the batch came first would answer 7 for all behind it."""
+def test_other_gateways_learn_that_no_letters_remain_even_if_a_write_fails():
+    """A gateway that got the batch first would return 7 for all later batches."""
     failures, kept = [None, "no leader", None], []
 
     def keep(_, record, done):
@@ -397,8 +401,8 @@ def test_other_gateways_hear_that_nothing_is_left_to_store_though_a_write_fails(
     assert failures == []
 
 
-def test_what_was_not_written_is_missed_though_its_producer_was_set_aside():
-    """A broker that knows nothing of the producer would take what comes behind it."""
+def test_an_unwritten_batch_is_missing_even_if_its_producer_was_set_aside():
+    """A broker that does not know the producer would accept later batches."""
     before, kept = producers(is_shared=True)
     decide(before, 0, 4, [2])
     state, _ = producers(is_shared=True, producers_max=1)
@@ -413,8 +417,8 @@ def test_what_was_not_written_is_missed_though_its_producer_was_set_aside():
 
 
 @pytest.mark.parametrize("what", ["not_kept", "send", "acknowledge"])
-def test_a_batch_is_missed_though_its_producer_was_forgotten(what):
-    """A broker that knows nothing of the producer would take what comes behind it."""
+def test_a_batch_is_missing_even_if_its_producer_was_forgotten(what):
+    """A broker that does not know the producer would accept later batches."""
     state, _ = producers(is_shared=True, producers_max=1, kept_max_bytes=0)
     batch = decide(state, 0, 4, [0, 1, 2, 3] if what == "acknowledge" else [2])
     other = KEY._replace(producer_id=8)
@@ -427,8 +431,8 @@ def test_a_batch_is_missed_though_its_producer_was_forgotten(what):
     assert 7 in {behind, not isinstance(behind, int) and state.send(KEY, 0, behind)}
 
 
-def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
-    """A retry may have been judged by other policies, while the first attempt was not decided."""
+def test_a_producer_does_not_continue_while_its_owed_letters_cannot_be_stored():
+    """Other policies may have judged a retry while the first attempt was not decided."""
     for positions in ([1], [0, 1]):
         state, _ = producers()
         to = Letters()
@@ -447,7 +451,7 @@ def test_who_cannot_store_letters_that_are_owed_does_not_go_on():
         assert failures == [None]
 
 
-def test_some_of_what_is_dropped_is_no_letter():
+def test_only_quarantined_records_become_letters():
     first, kept = producers()
     quarantine(first, 0, 4, [2], Letters(), dropped=[0, 2])
     other, _ = producers()
@@ -457,7 +461,7 @@ def test_some_of_what_is_dropped_is_no_letter():
 
 
 def test_letters_of_records_that_are_stored_are_not_written():
-    """A batch stays what it was decided to be, whatever is judged now."""
+    """The decision about a batch stays, whatever its verdict is now."""
     state, _ = producers()
     to = Letters()
     batch, _ = quarantine(state, 0, 4, [1], to)
@@ -467,7 +471,7 @@ def test_letters_of_records_that_are_stored_are_not_written():
     assert (to.waiting, failures) == ([], [None])
 
 
-def test_without_memory_for_letters_they_have_to_be_made_again():
+def test_without_memory_letters_have_to_be_created_again():
     state, _ = producers(held_max_bytes=1)
     to = Letters()
     batch, failures = quarantine(state, 0, 2, [0], to)

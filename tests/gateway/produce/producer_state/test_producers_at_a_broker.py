@@ -1,4 +1,4 @@
-"""What is stored and told when something happens beside a producer: a broker as a model."""
+"""Stored records and responses when topics, gateways or state change: a broker as a model."""
 
 import pytest
 
@@ -15,12 +15,12 @@ TIMED_OUT = 7
 
 
 class Partition:
-    """A broker's partition behind one gateway or several that share what they know."""
+    """A broker's partition behind a gateway, or behind several that share their state."""
 
-    def __init__(self, *gateways, can_ask=True):
+    def __init__(self, *gateways, can_request=True):
         self.broker = BrokerModel()
         self.gateways = gateways
-        self.can_ask = can_ask
+        self.can_request = can_request
         self.acknowledged = set()
 
     def store(self, first, count):
@@ -29,7 +29,7 @@ class Partition:
         self.broker.replicate(1)
 
     def produce(self, first, dropped=(), *, count=1, through=0):
-        """Send a batch through a gateway, as its handlers do it; return what is told."""
+        """Send a batch through a gateway, as its handlers do; return the response."""
         code = self._produce(self.gateways[through], first, dropped, count)
         if not code:
             self.acknowledged |= {first + i for i in range(count)} - {first + i for i in dropped}
@@ -41,8 +41,10 @@ class Partition:
             if other is not gateway:
                 gateway.reads(other)
         if gateway.needs_last_sequence(first, count, dropped):
-            if self.can_ask:
-                gateway.hears(first, count, self.broker.last_sequence(PRODUCER, 0), dropped)
+            if self.can_request:
+                gateway.learn_last_sequence(
+                    first, count, self.broker.last_sequence(PRODUCER, 0), dropped
+                )
             elif not gateway.producers.without_last_sequence(
                 KEY, Arrival(*KEY[:3]), 0, numbers, dropped
             ):
@@ -71,7 +73,7 @@ def is_shared(request):
 
 
 class TestSwitchedOn:
-    """A topic gets an interceptor while answers to its producers are lost."""
+    """A topic gets an interceptor while responses to its producers are lost."""
 
     @pytest.fixture
     def partition(self, is_shared):
@@ -81,20 +83,22 @@ class TestSwitchedOn:
         return partition
 
     @pytest.mark.parametrize("dropped", [(), (0,), (0, 1)])
-    def test_what_is_stored_is_not_sent_into_a_gap(self, partition, dropped):
+    def test_stored_batches_are_not_sent_into_a_gap(self, partition, dropped):
         assert partition.produce(4, count=2) == 0
         assert partition.produce(6, dropped, count=2) == 0
         assert [partition.produce(n, count=2) for n in (8, 10, 12)] == [0, 0, 0]
         assert partition.lost == set()
 
-    def test_nothing_is_dropped_as_a_whole_where_the_broker_cannot_be_asked(self, partition):
-        partition.can_ask = False
+    def test_no_batch_is_dropped_as_a_whole_if_the_last_sequence_cannot_be_requested(
+        self, partition
+    ):
+        partition.can_request = False
         responses = [partition.produce(4, (0, 1), count=2), partition.produce(6, count=2)]
         assert responses[0] == UNKNOWN_PRODUCER
         assert partition.lost == set()
 
-    def test_six_stored_batches_say_that_nothing_is_behind_them(self, partition):
-        partition.can_ask = False
+    def test_six_stored_batches_show_that_no_later_batch_is_stored(self, partition):
+        partition.can_request = False
         assert [partition.produce(n) for n in range(8, 14)] == [0] * 6
         assert partition.produce(14, (0,)) == 0
         assert partition.produce(15) == 0
@@ -102,9 +106,9 @@ class TestSwitchedOn:
 
 
 class TestTopicDeleted:
-    """A topic is deleted and created anew, and its producers go on in their epochs."""
+    """A topic is deleted and created again, and its producers continue in their epochs."""
 
-    def test_through_one_gateway_that_starts_again(self):
+    def test_producers_continue_through_a_gateway_that_starts_again(self):
         gateway = Gateway()
         partition = Partition(gateway)
         for n in range(5):
@@ -119,7 +123,7 @@ class TestTopicDeleted:
             partition.produce(n)
         assert partition.lost == set()
 
-    def test_through_a_cluster(self):
+    def test_producers_continue_through_gateways_with_shared_state(self):
         partition = Partition(Gateway(is_shared=True), Gateway(is_shared=True))
         for n in range(5):
             partition.produce(n, (0,) if n in {1, 2} else ())
@@ -133,7 +137,7 @@ class TestTopicDeleted:
 
 
 def other_producers(gateway, count):
-    """Have a batch of each of several other producers stored."""
+    """Store a batch of each of several other producers."""
     for producer in range(1_000, 1_000 + count):
         key = ProducerKey("t", 0, producer)
         batch = gateway.producers.decide(
@@ -146,7 +150,7 @@ def other_producers(gateway, count):
 class TestManyProducers:
     """More producers than are remembered."""
 
-    def test_those_that_lost_nothing_are_forgotten_first(self):
+    def test_producers_that_lost_no_records_are_forgotten_first(self):
         gateway = Gateway(producers_max=10)
         gateway.now = 1.0
         partition = Partition(gateway)
@@ -157,8 +161,8 @@ class TestManyProducers:
         assert partition.produce(4) == 0
         assert partition.lost == set()
 
-    def test_those_whose_batch_has_to_come_again_are_forgotten_last(self):
-        """What was sent after that batch would be stored before it otherwise."""
+    def test_producers_whose_batch_has_to_be_retried_are_forgotten_last(self):
+        """Otherwise batches that were sent after that batch would be stored before it."""
         gateway = Gateway(producers_max=10)
         partition = Partition(gateway)
         gateway.producers.defer(KEY, Arrival(*KEY[:3]), 0, Range(0, 1))
@@ -166,14 +170,14 @@ class TestManyProducers:
         assert partition.produce(1, (0,), count=2) == TIMED_OUT
         assert [partition.produce(n, count=n + 1) for n in (0, 1)] == [0, 0]
 
-    def test_those_whose_batch_may_have_to_come_again_are_forgotten_last(self):
+    def test_producers_whose_batch_may_have_to_be_retried_are_forgotten_last(self):
         gateway = Gateway(producers_max=10)
         sent = gateway.decide(0, 2, (0,))
         gateway.producers.send(KEY, 0, sent)
         other_producers(gateway, 30)
         assert gateway.producers.find(KEY, 0, Range(0, 2)) is sent
 
-    def test_others_are_read_again(self):
+    def test_other_producers_are_read_again(self):
         kept = {}
         gateway = Gateway(producers_max=10, look_up=kept.get)
         gateway.now = 1.0
@@ -194,8 +198,8 @@ class TestManyProducers:
         assert partition.lost == set()
 
 
-def test_stored_before_a_restart_and_judged_otherwise_after_it():
-    """What it lost is no longer known, but it is known that the broker has it."""
+def test_a_batch_stored_before_a_restart_and_judged_differently_after_it():
+    """Its lost records are no longer known, but that the broker has it is known."""
     gateway = Gateway()
     partition = Partition(gateway)
     partition.produce(0, (1, 2, 3), count=10)
@@ -208,8 +212,8 @@ def test_stored_before_a_restart_and_judged_otherwise_after_it():
 
 
 @pytest.mark.parametrize(("kept", "dropped"), [((1,), (0, 1, 2)), ((1, 2), (0, 1)), ((1,), (0,))])
-def test_stored_before_the_state_was_lost_and_judged_otherwise_after_it(kept, dropped):
-    """What comes behind it would get numbers that the broker has: it would take it for a retry."""
+def test_a_batch_stored_before_the_state_was_lost_and_judged_differently_after_it(kept, dropped):
+    """Later batches would get numbers that the broker has: it would take them for retries."""
     partition = Partition(Gateway())
     partition.broker.append(PRODUCER, 0, 0, kept)
     partition.broker.replicate(1)
@@ -218,7 +222,7 @@ def test_stored_before_the_state_was_lost_and_judged_otherwise_after_it(kept, dr
     assert partition.broker.log == [*kept]
 
 
-def test_stored_before_the_state_was_lost_and_judged_as_before_after_it():
+def test_a_batch_stored_before_the_state_was_lost_and_judged_as_before_after_it():
     partition = Partition(Gateway())
     partition.broker.append(PRODUCER, 0, 0, [1, 2])
     partition.broker.replicate(1)
@@ -228,8 +232,8 @@ def test_stored_before_the_state_was_lost_and_judged_as_before_after_it():
 
 
 @pytest.mark.parametrize("first_attempt", [Range(0, 1), Range(0, 5)])
-def test_an_attempt_that_ends_late_holds_up_nothing(is_shared, first_attempt):
-    """The client went on long ago, on another connection, and perhaps in smaller batches."""
+def test_a_late_response_to_an_attempt_delays_no_batch(is_shared, first_attempt):
+    """The client continued long ago, on another connection, and perhaps in smaller batches."""
     gateway = Gateway(is_shared=is_shared)
     partition = Partition(gateway)
     for n in range(12):
@@ -238,7 +242,7 @@ def test_an_attempt_that_ends_late_holds_up_nothing(is_shared, first_attempt):
     assert [partition.produce(n) for n in range(12, 20)] == [0] * 8
 
 
-def test_few_records_are_written_anew_at_a_time():
+def test_few_records_are_written_again_at_a_time():
     gateway = Gateway()
     gateway.now = 1.0
     for number in range(1_000):

@@ -1,4 +1,4 @@
-"""Who has to know which topics have state of producers hears of each before it matters."""
+"""Topics with state of producers are announced before their state matters."""
 
 import random
 from functools import partial
@@ -20,7 +20,7 @@ STEPS = 60
 
 
 class History:
-    """Random calls of two gateways that share state, or of one; and who asks the first."""
+    """Random calls of two gateways that share state, or of a single gateway; and who reads it."""
 
     def __init__(self, chance, *, is_shared):
         self.chance, self.now, self.records = chance, 1.0, []
@@ -44,7 +44,7 @@ class History:
         done(None)
 
     def learn(self):
-        """A batch passes that nothing has to be changed of."""
+        """Let a batch pass that needs no change."""
         topic = self.chance.choice(TOPICS)
         if not self.here.has_topic(topic):
             self.known.add(topic)
@@ -85,9 +85,7 @@ class History:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_whatever_happens_a_topic_with_state_is_known_to_nobody_as_one_without(
-    pytestconfig, is_shared
-):
+def test_a_topic_with_state_is_never_known_as_a_topic_without_state(pytestconfig, is_shared):
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(2**32) if given is None else given
     print(f"--fuzz-seed={seed}")
@@ -116,8 +114,8 @@ def test_the_topics_with_state_are_those_of_producers_in_use_and_of_others():
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_topic_stays_one_with_state_when_its_producer_is_evicted(is_shared, monkeypatch):
-    """Its batches would pass with their own sequence numbers, though records were dropped."""
+def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeypatch):
+    """Otherwise batches would keep their sequence numbers, though records were dropped."""
     monkeypatch.setattr(producers_module, "_EVICTED_TOPICS_MAX", 3)
     now, stored = [1.0], {}
 
@@ -147,7 +145,7 @@ def test_a_topic_stays_one_with_state_when_its_producer_is_evicted(is_shared, mo
     assert not (state or state.topics or any(map(state.has_topic, "abcdef")))
 
 
-def test_the_topic_of_a_record_is_known_ahead_of_the_event_loop(tmp_path):
+def test_the_topic_of_a_record_is_known_before_the_event_loop_processes_it(tmp_path):
     file, properties = tmp_path / "f", {"upstream.bootstrap.servers": "127.0.0.1:1"}
     store = ClusterStore(
         read_configuration(file, properties),
