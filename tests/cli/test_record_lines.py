@@ -28,6 +28,15 @@ def test_each_line_is_a_record(tmp_path):
     ]
 
 
+def test_timestamps_are_those_of_the_other_commands(tmp_path):
+    path = tmp_path / "records.jsonl"
+    times = ["2026-01-31T12:00:00Z", 1_769_860_800_000, None]
+    path.write_text("\n".join(json.dumps({"value": "x", "timestamp": time}) for time in times))
+    assert [record.timestamp for _, _, record in read(path)] == [
+        1_769_860_800_000, 1_769_860_800_000, -1,
+    ]  # fmt: skip
+
+
 def test_byte_order_marks_and_lone_surrogates_are_read(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"value": "\\ud800", "key": {"a": "\\udfff"}}\r\n')
@@ -46,10 +55,10 @@ def test_byte_order_marks_and_lone_surrogates_are_read(tmp_path):
         ('{"zone": 0}', "has no field zone; there are headers, key, key_base64, "),
         ('{"value_base64": "secret!"}', "value_base64 must be base64"),
         ('{"value_base64": 1}', "value_base64 must be base64"),
-        ('{"timestamp": "secret"}', "timestamp must be in ms, a whole number"),
-        ('{"timestamp": null}', "timestamp must be in ms, a whole number"),
+        ('{"timestamp": "secret"}', "timestamp must be an ISO time such as .* since 1970$"),
+        ('{"timestamp": 1769860800}', "milliseconds since 1970, and not in seconds"),
         ('{"partition": "secret"}', "partition must be a whole number"),
-        ('{"timestamp": Infinity}', "timestamp must be in ms, a whole number"),
+        ('{"timestamp": Infinity}', "timestamp must be an ISO time such as"),
         ('{"headers": {"a": "secret"}}', r'headers must be a list such as \[{"key": "a", "value": "b"}\]'),
         ('{"headers": [1]}', "headers must be a list such as"),
         ('{"headers": [{"value": "secret"}]}', "headers must be a list such as"),

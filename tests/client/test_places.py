@@ -54,6 +54,8 @@ def test_a_place_is_read_back():
     assert not found.has_any(OTHER_ID)
     assert found.has_topic("dead")
     assert not found.has_topic("clean")
+    assert found.topics_of("redrive-clean") == {"dead"}
+    assert found.topics_of("redrive-other") == frozenset()
 
 
 def test_people_can_read_it():

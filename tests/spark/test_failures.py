@@ -11,7 +11,12 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import functions as F
 
 from penstock.cluster.offsets import Cluster
-from penstock.spark.execution.failures import reason_of
+from penstock.spark.execution.failures import (
+    NOT_BASE64,
+    NOT_REPRESENTED,
+    NOT_TIME,
+    reason_of,
+)
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 
@@ -262,3 +267,36 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
     assert "policy" not in reason
     assert "did not start in time" in reason
     assert code == 3
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("[UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.", 2,
+         "there are no Parquet files"),
+        ("[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error", 2,
+         "a file is not Parquet, or is damaged"),
+        (("[CONVERSION_INVALID_INPUT] The value 'secret' (base64) cannot be converted to "
+         '"BINARY" because it is malformed. SQLSTATE: 22018'), 3,
+         ("a value does not fit the type that it is read as, or an expression of --column: "
+         "CONVERSION_INVALID_INPUT")),
+        (f"[USER_RAISED_EXCEPTION] {NOT_BASE64} SQLSTATE: P0001", 2,
+         f"the first 1,000 contents are base64, and {NOT_BASE64}"),
+        (f"[USER_RAISED_EXCEPTION] {NOT_TIME} SQLSTATE: P0001", 2,
+         (f"{NOT_TIME}: timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or "
+         "milliseconds since 1970")),
+        (("[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source "
+         "perform initialOffset:\nConfigurationError: there is no topic t"), 3,
+         "topics cannot be read or written: there is no topic t"),
+        ("Traceback\nConfigurationError: no such registry", 3,
+         "the policies cannot be loaded on the executors: no such registry"),
+        (f"[USER_RAISED_EXCEPTION] t-0: the record at offset 5{NOT_REPRESENTED}", 3,
+         ("a record cannot be written to a folder or table; from topics to topics, it can: t-0: the "
+         "record at offset 5 has a timestamp that Spark cannot represent")),
+    ],
+)  # fmt: skip
+def test_a_text_of_spark_has_one_meaning(text, code, message):
+    from pyspark.errors import PySparkException
+
+    assert reason_of(PySparkException(text)) == (message, code)

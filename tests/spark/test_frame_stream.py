@@ -257,6 +257,20 @@ def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monke
     assert in_any_order(batches()) == list(range(270, 300))
 
 
+def test_a_repeated_first_micro_batch_begins_where_it_did(stream, batches, admin, monkeypatch):
+    """Not at `--from` again: records that were removed since would be left out silently."""
+    stream.send(0, 30)
+
+    def interrupt(*_):
+        raise OSError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frame_stream, "report", interrupt)
+        assert stream("--available-now").code == 3
+    assert stream("--available-now", "--from", "0:9,1:9,2:9").code == 0
+    assert in_any_order(batches()) == list(range(30))
+
+
 def test_a_deleted_topic_does_not_end_the_stream_of_the_others(
     command, configured, topic, produce, admin, batches, tmp_path
 ):

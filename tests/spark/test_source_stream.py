@@ -1,5 +1,6 @@
 """`readStream.format("penstock")`: bounded micro-batches, each record once, through a restart."""
 
+import json
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark import register, split
+from penstock.spark.source.source_bounds import EARLIEST, LATEST
 from penstock.spark.source.source_reading import SourceError, SourceReading
 from penstock.spark.source.source_stream import StreamReader, from_json, to_json
 from penstock.stored.tasks.tasks import Sizes
@@ -246,6 +248,73 @@ def test_the_first_micro_batch_is_read_without_a_topic_that_was_deleted_since(mo
     assert [(found.topic, found.partition) for found in task.ranges] == [A0]
 
 
+def read_by(stream, start, end):
+    """Return the offsets that the tasks of a micro-batch read, by partition."""
+    found = [part for task in stream.partitions(start, end) for part in task.ranges]
+    return {Partition(part.topic, part.partition): (part.first, part.end) for part in found}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("option", [EARLIEST, LATEST])
+def test_a_repeated_first_micro_batch_begins_where_it_was_planned(option):
+    """Spark keeps only its end, and asks a new reader where the stream begins."""
+    log = Log(ONE, TWO, first=3, ends={A0: 5, A1: 3, B0: 9})
+    log.options.start = option
+    begun = dict.fromkeys(log.ends, 3) if option is EARLIEST else dict(log.ends)
+    planned = reader(log).initialOffset()
+    log.ends = {A0: 8, A1: 4, B0: 9}
+    end = reader(log).latestOffset(planned, ReadAllAvailable())
+    assert from_json(end) == log.ends
+    log.first, ends, log.ends = 4, log.ends, {A0: 20, A1: 20, B0: 20}
+    stream = reader(log)
+    wanted = {of: (begun[of], ends[of]) for of in begun if begun[of] < ends[of]}
+    assert read_by(stream, stream.initialOffset(), end) == wanted
+    after = stream.latestOffset(end, ReadAllAvailable())
+    assert read_by(stream, end, after) == {of: (ends[of], 20) for of in ends}
+    assert after == to_json(log.ends, [ONE, TWO])
+
+
+@pytest.mark.unit
+def test_a_partition_that_is_new_in_the_first_micro_batch_keeps_its_beginning():
+    """Such as all of them, where no topic matched the pattern at first."""
+    log = Log(first=2, ends={})
+    log.options.start = LATEST
+    planned = reader(log).initialOffset()
+    log.described, log.ends = (TWO,), {B0: 6}
+    end = reader(log).latestOffset(planned, ReadAllAvailable())
+    log.ends = {B0: 7}
+    stream = reader(log)
+    assert read_by(stream, stream.initialOffset(), end) == {B0: (2, 6)}
+
+
+@pytest.mark.unit
+def test_without_new_records_the_offset_of_a_stream_does_not_change():
+    """Otherwise Spark would do an empty micro-batch."""
+    log = Log(ONE, first=3, ends={A0: 5, A1: 4})
+    log.options.start = EARLIEST
+    stream = reader(log)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert json.dumps(stream.latestOffset(end, ReadAllAvailable())) == json.dumps(end)
+
+
+@pytest.mark.unit
+def test_a_repeated_first_micro_batch_is_an_error_before_pyspark_4_2(monkeypatch):
+    """Its end is all that the checkpoint has: nobody knows where it began."""
+    monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
+    log = Log(ONE, first=3, ends={A0: 5, A1: 4})
+    log.options.start, log.options.batch_offsets = EARLIEST, None
+    stream = reader(log)
+    end = stream.latestOffset()
+    assert read_by(stream, stream.initialOffset(), end) == {A0: (3, 5), A1: (3, 4)}
+    repeated = reader(log)
+    with pytest.raises(SourceError, match="the first micro-batch was interrupted"):
+        repeated.partitions(repeated.initialOffset(), end)
+    later = reader(log)
+    log.ends = {A0: 6, A1: 4}
+    assert read_by(later, end, later.latestOffset()) == {A0: (5, 6)}
+
+
 @pytest.mark.unit
 def test_another_topic_of_the_same_name():
     log = Log(Topic("a", UUID(int=9), (0, 1)), ends={A0: 5, A1: 5})
@@ -350,6 +419,24 @@ def test_records_removed_between_two_runs(stream, produce, topic, admin):
     with pytest.raises(Exception, match="the offsets from 5 up to 12 were removed"):
         stream(source)
     assert values(stream(source, failOnDataLoss="false")) == list(range(12, 20))
+
+
+def test_a_repeated_first_micro_batch_does_not_skip_what_was_removed(stream, produce, topic, admin):
+    source = topic("in")
+    produce(source, numbered(0, 5, 1))
+
+    def fails(_):
+        raise RuntimeError("the first attempt")
+
+    with pytest.raises(Exception, match="the first attempt"):
+        stream(source, each=fails, startingOffsets="earliest")
+    for future in admin.delete_records([TopicPartition(source, 0, 2)]).values():
+        future.result(30)
+    produce(source, numbered(5, 9, 1))
+    with pytest.raises(Exception, match="the offsets from 0 up to 2 were removed"):
+        stream(source, startingOffsets="earliest")
+    rest = stream(source, startingOffsets="latest", failOnDataLoss="false")
+    assert values(rest) == list(range(2, 9))
 
 
 def test_split_in_foreach_batch(stream, produce, topic, plan):

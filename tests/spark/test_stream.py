@@ -35,6 +35,7 @@ class World:
         self.logs, self.ids, self.committed = {}, {}, {}
         self.written = Counter()
         self.away, self.errors = set(), []
+        self.denied, self.read_before = {}, set()
         self.now, self.is_ended = 0.0, False
         self.batches, self.waits, self.warnings, self.notes = [], [], [], []
         self.requests = Counter()
@@ -64,6 +65,18 @@ class World:
             Topic(name, topic_id, tuple(log.number for log in self.logs if log.topic == name))
             for name, topic_id in self.ids.items()
         )
+
+    def read_earlier(self):
+        return self.read_before
+
+    def deleted(self, names):
+        for name in sorted(names & self.denied.keys()):
+            raise DeniedError(29, f"topic {name}")
+        return names - self.ids.keys() - self.denied.keys()
+
+    def deny(self, name):
+        """Take Describe away: no list has the topic any more."""
+        self.denied[name] = self.ids.pop(name)
 
     def positions(self, partitions):
         self._request("positions")
@@ -303,6 +316,45 @@ def test_a_topic_that_is_gone_does_not_end_the_others(world):
     world.stream().run()
     world.each_once()
     assert "topic t does not exist any more; the stream continues without it" in world.notes
+
+
+def test_a_topic_that_may_not_be_described_any_more_ends_the_stream(world):
+    """Its records would not be read, and nobody would know."""
+    world.create("other", 1, end=5)
+
+    def on_wait(world):
+        if len(world.waits) == 2:
+            world.deny("t")
+        world.is_ended = world.now > 2 * TOPICS_EVERY_S
+
+    world.on_wait = on_wait
+    with pytest.raises(DeniedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+        world.stream().run()
+    assert not any("does not exist" in note for note in world.notes)
+
+
+def test_a_topic_of_earlier_runs_that_may_not_be_described_now(world):
+    world.create("other", 1, end=5)
+    world.read_before = {"t", "other", "deleted"}
+    world.stream()
+    world.deny("t")
+    with pytest.raises(DeniedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+        world.stream()
+
+
+def test_a_topic_that_no_list_has_for_a_moment_stays(world):
+    world.create("other", 1, end=5)
+    listed = world.topics
+
+    def on_wait(world):
+        is_short = 2 <= len(world.waits) and world.now < TOPICS_EVERY_S + 2
+        world.topics = (lambda: listed()[1:]) if is_short else listed
+        world.is_ended = world.now > 2 * TOPICS_EVERY_S
+
+    world.on_wait = on_wait
+    world.stream().run()
+    world.each_once()
+    assert world.notes == []
 
 
 def test_a_topic_that_is_gone_while_a_task_reads_it(world):

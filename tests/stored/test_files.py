@@ -12,7 +12,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.files import SEEN, FileRecord, check_lines, read_files
+from penstock.stored.files import SEEN, FileRecord, check_lines, has_base64, read_files
 
 TYPES = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
@@ -47,7 +47,7 @@ def test_json_as_spark_writes_it(tmp_path):
 
 def test_json_written_by_hand(tmp_path):
     lines(tmp_path / "one.jsonl", {"value": "ä", "timestamp": "2025-11-21 10:00:00"}, {})
-    lines(tmp_path / "two.jsonl", {"value": "good", "key": "k", "timestamp": NOW_MS // 1000})
+    lines(tmp_path / "two.jsonl", {"value": "good", "key": "k", "timestamp": NOW_MS})
     assert list(read_files(str(tmp_path / "*.jsonl"))) == [
         FileRecord(None, -1, -1, NOW_MS, None, "ä".encode(), ()),
         FileRecord(None, -1, -1, -1, None, None, ()),
@@ -73,7 +73,10 @@ def test_json_written_by_hand(tmp_path):
         ('{"offset": true}', "offset must be an integer or null, not a boolean$"),
         ('{"offset": 1.5}', "offset must be an integer or null, not a number$"),
         ('{"timestamp": "secret"}',
-         "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or seconds since 1970$"),
+         "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or milliseconds since 1970$"),
+        ('{"timestamp": 1769860800}', "timestamp must be .* since 1970, and not in seconds$"),
+        ('{"partition": 2147483648}', "partition must be at most 2147483647$"),
+        ('{"offset": 9223372036854775808}', "offset must be at most 9223372036854775807$"),
         ('{"timestamp": {}}', "timestamp must be an ISO time"),
         ('{"headers": {}}', r'headers must be a list such as \[{"key": "a", "value": "b"}\]$'),
         ('{"headers": [1]}', "headers must be a list such as"),
@@ -108,9 +111,17 @@ def test_only_lines_of_this_machine_are_checked(tmp_path):
     check_lines(str(tmp_path / "elsewhere.jsonl"))
 
 
-def test_of_a_long_file_only_the_first_lines_are_checked(tmp_path):
+def test_whether_contents_are_read_as_base_64(tmp_path):
+    """So that the user can be warned of text that looks like it."""
+    assert has_base64(lines(tmp_path / "words.jsonl", {"value": "good"}, {"key": "YQ=="}))
+    assert not has_base64(lines(tmp_path / "text.jsonl", {"value": "good"}, {"key": "a"}))
+    assert not has_base64(lines(tmp_path / "none.jsonl", {"value": None}))
+    assert not has_base64("s3a://bucket/records.jsonl")
+    assert not has_base64(str(tmp_path))
+
+
+def test_of_a_long_file_all_lines_are_checked(tmp_path):
     path = lines(tmp_path / "records.jsonl", *[{"value": "x"}] * SEEN, {"value": {}})
-    check_lines(path, at_most=SEEN)
     with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be a string"):
         check_lines(path)
 

@@ -2,7 +2,8 @@
 
 It does not need Spark. Each line of RECORDS.jsonl is an object with any of `key`, `value` (strings
 or null; any other JSON value stands for its JSON text), `key_base64`, `value_base64`, `headers` (a
-list of objects with `key`, and `value` or `value_base64`), `timestamp` (ms), `partition`.
+list of objects with `key`, and `value` or `value_base64`), `timestamp` (an ISO time, or ms),
+`partition`.
 """
 
 from __future__ import annotations

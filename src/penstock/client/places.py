@@ -116,6 +116,11 @@ class Places:
         """Return whether any job has a place on a topic of this name."""
         return any(_field(value, "topic") == topic for value in self._values.values())
 
+    def topics_of(self, job: str) -> frozenset[str]:
+        """Return the names of the topics on which a job has places."""
+        values = self._values.values()
+        return frozenset(_field(value, "topic") for value in values if _field(value, "job") == job)
+
     def has_run(self, mark: str) -> bool:
         """Return whether a run whose id ends with a mark has written a place."""
         return any(_field(value, "run").endswith(mark) for value in self._values.values())

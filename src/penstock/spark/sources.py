@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.execution.failures import NOT_BASE64, NOT_TIME
+from penstock.stored.record_times import SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +32,7 @@ _JSON: Final = {".json", ".jsonl", ".ndjson"}
 _SEEN: Final = 1000
 """The number of values of a JSON file that are examined to distinguish base 64 from text."""
 _MS_MAX: Final = (2**63 - 1) // 1000
+_MILLISECONDS: Final = r"^-?\d{1,18}$"
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -38,6 +41,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     JSON has no bytes: keys, values and header values are taken for base 64, which is what
     Spark writes, if those of the first lines all are; otherwise for text, stored as UTF-8.
+    Timestamps are those of `penstock.stored.record_times`.
 
     Raises:
         ConfigurationError: Columns are missing, or have other types.
@@ -76,7 +80,7 @@ def from_ms(column: Column) -> Column:
 
 
 def _read_json(spark: SparkSession, path: str) -> DataFrame:
-    schema = SCHEMA.replace("binary", "string")
+    schema = SCHEMA.replace("binary", "string").replace("timestamp timestamp", "timestamp string")
     lines = spark.read.schema(schema).option("mode", "FAILFAST").json(path)
     contents = F.concat(
         F.array("key", "value"),
@@ -86,12 +90,34 @@ def _read_json(spark: SparkSession, path: str) -> DataFrame:
     encoded = all(_BASE64.fullmatch(row["text"]) for row in first.collect())
 
     def as_bytes(column: Column) -> Column:
-        form = F.lit("base64" if encoded else "utf-8")
-        return F.to_binary(column, form)
+        if not encoded:
+            return F.to_binary(column, F.lit("utf-8"))
+        found = F.try_to_binary(column, F.lit("base64"))
+        is_wrong = column.isNotNull() & found.isNull()
+        return F.when(is_wrong, F.raise_error(F.lit(NOT_BASE64)).cast("binary")).otherwise(found)
 
     def header(entry: Column) -> Column:
         return F.struct(entry["key"].alias("key"), as_bytes(entry["value"]).alias("value"))
 
     return lines.withColumn("headers", F.transform("headers", header)).withColumns(
-        {"key": as_bytes(F.col("key")), "value": as_bytes(F.col("value"))}
+        {
+            "key": as_bytes(F.col("key")),
+            "value": as_bytes(F.col("value")),
+            "timestamp": _timestamps(),
+        }
+    )
+
+
+def _timestamps() -> Column:
+    """Return the column `timestamp`, a text, as a timestamp."""
+    text, ms = F.col("timestamp"), F.expr("try_cast(timestamp AS bigint)")
+    is_number = text.rlike(_MILLISECONDS)
+    time = F.expr("try_cast(timestamp AS timestamp)")
+    is_wrong = F.when(is_number, ms.between(*SECONDS)).otherwise(time.isNull())
+    return (
+        F.when(text.isNull(), F.lit(None))
+        .when(is_wrong, F.raise_error(F.lit(NOT_TIME)))
+        .when(is_number, from_ms(ms))
+        .otherwise(time)
+        .cast("timestamp")
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime as dt
 import glob
 import json
 import re
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
+from penstock.stored.record_times import timestamp_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,10 +42,6 @@ SEEN: Final = 1000
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
 """The suffixes of files that Spark writes compressed."""
-_FAR_YEAR: Final = re.compile(r"([+-]\d{4,6})(-.*)")
-_CYCLE: Final = 400
-"""The calendar repeats after so many years."""
-_CYCLE_TIME: Final = dt.timedelta(days=146_097)
 _ROWS: Final = 10_000
 _NO_TIME: Final = -1
 _JSON_TYPES: Final = (
@@ -54,8 +50,6 @@ _JSON_TYPES: Final = (
 )  # fmt: skip
 _HEADERS: Final = '[{"key": "a", "value": "b"}]'
 _CONTENT: Final = r'"{\"id\": 1}"'
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MS: Final = dt.timedelta(milliseconds=1)
 
 
 class FileRecord(NamedTuple):
@@ -96,20 +90,30 @@ def read_files(given: str) -> Iterator[FileRecord]:
     return _read_parquet(given, files)
 
 
-def check_lines(given: str, *, at_most: int | None = None) -> None:
+def check_lines(given: str) -> None:
     """Check the lines of JSON files of this machine, if there are any.
 
     Args:
         given: As for `read_files`; perhaps a URL.
-        at_most: How many lines are checked; or a few more, which are read to know base 64.
 
     Raises:
         ConfigurationError: A line is not a record. The message names it.
     """
-    if PurePath(given).suffix.lower() in JSON_SUFFIXES:
-        files = (file for file in _found(given) if file.suffix.lower() not in _COMPRESSED)
-        for _ in islice(_read_json(files), at_most):
-            pass
+    for _ in _read_json(_json_files(given)):
+        pass
+
+
+def has_base64(given: str) -> bool:
+    """Return whether the contents of JSON files of this machine are read as base 64.
+
+    Args:
+        given: As for `read_files`; perhaps a URL.
+
+    Raises:
+        ConfigurationError: One of the first lines is not a record. The message names it.
+    """
+    first, _ = _first_lines(_json_lines(_json_files(given)))
+    return _is_base64(first) and any(line.contents for line in first)
 
 
 def _files(given: str) -> list[Path]:
@@ -136,8 +140,26 @@ def _is_hidden(below: Path) -> bool:
     return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in below.parts)
 
 
+def _json_files(given: str) -> list[Path]:
+    """Return the JSON files of this machine that can be read here."""
+    if PurePath(given).suffix.lower() not in JSON_SUFFIXES:
+        return []
+    return [file for file in _found(given) if file.suffix.lower() not in _COMPRESSED]
+
+
 def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
-    lines = (_Line(file, number, text) for file in files for number, text in _lines(file))
+    first, rest = _first_lines(_json_lines(files))
+    is_base64 = _is_base64(first)
+    for line in chain(first, rest):
+        yield line.record(is_base64=is_base64)
+
+
+def _json_lines(files: Iterable[Path]) -> Iterator[_Line]:
+    return (_Line(file, number, text) for file in files for number, text in _lines(file))
+
+
+def _first_lines(lines: Iterator[_Line]) -> tuple[list[_Line], Iterator[_Line]]:
+    """Return the lines whose contents show whether all are base 64, and the others."""
     first: list[_Line] = []
     seen = 0
     for line in lines:
@@ -145,10 +167,12 @@ def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
         seen += len(line.contents)
         if seen >= SEEN:
             break
+    return first, lines
+
+
+def _is_base64(first: Iterable[_Line]) -> bool:
     contents = islice((text for line in first for text in line.contents), SEEN)
-    is_base64 = all(map(_BASE64.fullmatch, contents))
-    for line in chain(first, lines):
-        yield line.record(is_base64=is_base64)
+    return all(map(_BASE64.fullmatch, contents))
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -198,7 +222,8 @@ class _Line:
             except (binascii.Error, ValueError):
                 raise self._wrong(f"{name} must be base64, as in the lines before") from None
 
-        partition, offset = self._integer("partition"), self._integer("offset")
+        partition = self._integer("partition", bits=32)
+        offset = self._integer("offset", bits=64)
         return FileRecord(
             self._string("topic"),
             -1 if partition is None else partition,
@@ -221,44 +246,27 @@ class _Line:
             raise self._wrong(f"{name} must be a string or null, not {_json_type(found)}{hint}")
         return found
 
-    def _integer(self, name: str) -> int | None:
+    def _integer(self, name: str, *, bits: int) -> int | None:
         found = self._fields.get(name)
-        if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+        if found is None:
+            return None
+        if not isinstance(found, int) or isinstance(found, bool):
             raise self._wrong(f"{name} must be an integer or null, not {_json_type(found)}")
+        if abs(found) >= 2 ** (bits - 1):
+            raise self._wrong(f"{name} must be at most {2 ** (bits - 1) - 1}")
         return found
 
     def _timestamp(self) -> int:
         found = self._fields.get("timestamp")
         if found is None:
             return _NO_TIME
-        if isinstance(found, int) and not isinstance(found, bool):  # as Spark reads numbers
-            return found * 1000
         try:
-            return _milliseconds(found)
-        except (ValueError, TypeError):
-            raise self._wrong(
-                "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or seconds since 1970"
-            ) from None
+            return timestamp_ms(found)
+        except ValueError as wrong:
+            raise self._wrong(str(wrong)) from None
 
     def _wrong(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"{self._where}: {what}")
-
-
-def _milliseconds(time: str) -> int:
-    """Return the milliseconds since 1970 of an ISO time; years have up to six digits, as Spark's.
-
-    Raises:
-        ValueError: It is not an ISO time.
-    """
-    years = 0
-    if far := _FAR_YEAR.fullmatch(time):
-        near = _CYCLE * 5 + int(far[1]) % _CYCLE
-        years = int(far[1]) - near
-        time = f"{near}{far[2]}"
-    moment = dt.datetime.fromisoformat(time)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return (moment - _EPOCH) // _MS + years // _CYCLE * (_CYCLE_TIME // _MS)
 
 
 def _is_header(header: object) -> bool:

@@ -127,6 +127,7 @@ class CommandJob(ABC):
             raise ConfigurationError("name either --topic T or --input PATH")
         self.check_input()
         if not given:
+            _warn_of_base64(self._options.input)
             return ()
         from penstock.cluster.offsets import check_place  # noqa: PLC0415
 
@@ -142,3 +143,15 @@ class CommandJob(ABC):
             return ()
         options = self._options
         return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
+
+
+def _warn_of_base64(given: str) -> None:
+    """Report that contents are decoded: short texts can look like base 64."""
+    from penstock.stored.files import has_base64  # noqa: PLC0415
+
+    if has_base64(given):
+        print(
+            f"warning: --input {given}: keys, values and headers are decoded from base64, because "
+            "the first 1,000 all look like it; write texts that are not base64 to Parquet files",
+            file=sys.stderr,
+        )

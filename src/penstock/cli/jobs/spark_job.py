@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
-_CHECKED_LINES: Final = 1000
 _LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, of the texts of errors: a value that cannot be cast is in them."""
 
@@ -142,26 +141,21 @@ class SparkJob(CommandJob):
         return SparkRunner(self.spark)
 
     def check_input(self) -> None:
-        """Check `--input table:`, `--column`, and the first lines of a JSON file."""
-        self._table()
-        self.check_lines(at_most=_CHECKED_LINES)
+        """Check `--input table:`, `--column`, and the lines of JSON files on this machine.
 
-    def check_lines(self, *, at_most: int | None = None) -> None:
-        """Check the lines of `--input` if they are on this machine: Spark names none of them.
-
-        Spark reads an object as its text. What a file means does not depend on `--local`.
-
-        Args:
-            at_most: How many lines are checked.
+        Spark would read objects and numbers as their text, and arrays as several records, and it
+        names no line. What a file means does not depend on `--local`.
 
         Raises:
-            ConfigurationError: A line is not a record.
+            ConfigurationError: An option is wrong, or a line is not a record.
         """
+        self._table()
         given = getattr(self._options, "input", None)
         if given and self._remote is None:
             from penstock.stored.files import check_lines  # noqa: PLC0415
 
-            check_lines(given, at_most=at_most)
+            with self.progress.phase(f"checking {given}"):
+                check_lines(given)
 
     @property
     def spark(self) -> SparkSession:
@@ -384,7 +378,6 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
         if text is None:
             raise
         if code == ExitCode.WRONG_USE and getattr(options, "input", None):
-            running.check_lines()
             text = f"--input {options.input}: {text}"
         raise CommandError(text, code) from error
     finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.engine.explain import LocatedRecord
 from penstock.policy import Header, Record
+from penstock.stored.record_times import timestamp_ms
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = ("headers", "key", "key_base64", "offset", "partition", "timestamp", "topic",
                   "value", "value_base64")  # fmt: skip
+_NO_TIME: Final = -1
 _HEADERS: Final = '[{"key": "a", "value": "b"}]'
 
 
@@ -26,7 +28,7 @@ def records_in_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
 
     A line is an object with some of `key`, `value` (texts, or null; any other JSON value means
     its own text), `key_base64`, `value_base64`, `headers` (a list of objects `key`, `value` or
-    `value_base64`), `timestamp` (ms), `partition`.
+    `value_base64`), `timestamp` (an ISO time, or ms), `partition`.
 
     Raises:
         ConfigurationError: It cannot be read, or a line is not a record.
@@ -51,7 +53,7 @@ def _from_line(line: str, where: str) -> LocatedRecord:
         raise ConfigurationError(f"{where}: must be an object with any of {', '.join(_FIELDS)}")
     _check_names(fields, where)
     record = Record(
-        _number(fields, "timestamp", -1, f"{where}: timestamp must be in ms, a whole number"),
+        _timestamp(fields, where),
         _content(fields, "key", where),
         _content(fields, "value", where),
         _headers(fields.get("headers"), where),
@@ -66,6 +68,14 @@ def _check_names(fields: Collection[str], where: str) -> None:
             near = get_close_matches(name, _FIELDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_FIELDS)}"
             raise ConfigurationError(f"{where}: a record has no field {name}; {hint}")
+
+
+def _timestamp(fields: dict[str, Any], where: str) -> int:
+    given = fields.get("timestamp")
+    try:
+        return _NO_TIME if given is None else timestamp_ms(given)
+    except ValueError as wrong:
+        raise ConfigurationError(f"{where}: {wrong}") from None
 
 
 def _number(fields: dict[str, Any], name: str, default: int, otherwise: str) -> int:

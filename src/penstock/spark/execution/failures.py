@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 
 from penstock.errors import UnavailableError
+from penstock.stored.record_times import FORMS
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -25,17 +26,18 @@ except ImportError:  # where there is only Spark Connect
         """Never raised."""
 
 
+NOT_BASE64: Final = "a key, a value or a header of a later line is not base64"
+NOT_TIME: Final = "the timestamp of a line is not a time"
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),
-    (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
+    (re.compile(r"UNABLE_TO_INFER_SCHEMA"), "there are no Parquet files"),
+    (re.compile(r"CANNOT_READ_FILE_FOOTER"), "a file is not Parquet, or is damaged"),
     (
         re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
         "a line of the files is not JSON with Kafka's columns",
     ),
-    (
-        re.compile(r"CONVERSION_INVALID_INPUT"),
-        "the first lines of the files hold base64, a later one does not",
-    ),
+    (re.compile(NOT_BASE64), f"the first 1,000 contents are base64, and {NOT_BASE64}"),
+    (re.compile(NOT_TIME), f"{NOT_TIME}: {FORMS}"),
 )
 _MORE_MEMORY: Final = (
     "give it more with --conf spark.driver.memory=4g (with a master local), or "
@@ -75,7 +77,7 @@ _FAILURES: Final = (
     ),
     (
         re.compile(rf"(\S+: the record at offset \d+{NOT_REPRESENTED})"),
-        "a record fits no frame (between topics it can be written)",
+        "a record cannot be written to a folder or table; from topics to topics, it can",
     ),
     (
         re.compile(r"SourceError: (.*)"),
@@ -106,6 +108,10 @@ _FAILURES: Final = (
     (
         re.compile(r"No space left on device|File too large|Disk quota exceeded"),
         "no space left on the device that is written to, or a quota is used up",
+    ),
+    (
+        re.compile(r"DATA_SOURCE_(?:RUNTIME_)?ERROR\b[\s\S]*?ConfigurationError: (.*)"),
+        "topics cannot be read or written",
     ),
     (
         re.compile(r"ConfigurationError: (.*)"),

@@ -54,7 +54,9 @@ _PAUSE_S: Final = 1.0
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics as they grow.
 
-    An offset of the stream is, for each topic, its id and the offset of each partition.
+    An offset of the stream is, for each topic, its id and the offset of each partition. Where the
+    stream begins, and at the end of its first micro-batch, it also has the first offset of each
+    partition: Spark keeps only where a micro-batch ends.
     """
 
     def __init__(self, source: ClusterSource, reading: SourceReading) -> None:
@@ -68,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = reading
         self._target: Offsets | None = None
         self._known: dict[str, Any] = {}
+        self._initial: dict[str, Any] | None = None
 
     @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -76,7 +79,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not BOUNDS_BATCHES and self._driver.options.batch_offsets is not None:
             raise ConfigurationError("maxOffsetsPerTrigger needs PySpark 4.2 or newer")
         place = self._driver.options.start or LATEST
-        return to_json(find_offsets(self._driver.cluster, topics, place), topics)
+        first = find_offsets(self._driver.cluster, topics, place)
+        self._initial = _json(first, {topic.name: topic.topic_id for topic in topics}, first)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the most of a micro-batch."""
@@ -114,8 +119,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             ranges = list(next_batch(ranges, Limit(limit.max_rows))[0])
         reached = starts | {offset_range.of: offset_range.end for offset_range in ranges}
-        known = {topic.name: topic.topic_id for topic in topics}
-        return _json(reached, {**_ids(start), **known})
+        ids = {**_ids(start), **{topic.name: topic.topic_id for topic in topics}}
+        if reached == begun and ids == _ids(start):
+            return start
+        return _json(reached, ids, starts if _first_offsets(start) == begun else {})
 
     @in_one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -125,9 +132,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch."""
-        begun, ends = from_json(start), from_json(end)
+        """Return the tasks of a micro-batch.
+
+        Raises:
+            SourceError: As for `latestOffset`, or it is a first micro-batch that was interrupted,
+                before PySpark 4.2.
+            ClusterError: The cluster does not answer.
+        """
+        begun, ends = _first_offsets(end) or from_json(start), from_json(end)
         if not BOUNDS_BATCHES:
+            if start == self._initial and end != self._known:
+                raise SourceError(
+                    "the first micro-batch was interrupted, and the checkpoint of a PySpark before "
+                    "4.2 does not have the offsets at which it began; start with a new checkpoint"
+                )
             self._check_topics(start, self._driver.topics_left())
             self._check_positions(begun, ends)
             self._remembered(end)
@@ -268,7 +286,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_source": None, "_known": {}}
+        state = {**self.__dict__, "_source": None, "_known": {}, "_initial": None}
         state.pop("_sizes", None)
         return state
 
@@ -303,12 +321,12 @@ class UnusableReader(DataSourceStreamReader):
         raise self._error
 
 
-_ID, _OFFSETS = "id", "offsets"
+_ID, _OFFSETS, _FIRST = "id", "offsets", "first"
 
 
 def to_json(offsets: Offsets, topics: Sequence[Topic]) -> dict[str, Any]:
     """Return offsets as Spark keeps them in a checkpoint."""
-    return _json(offsets, {topic.name: topic.topic_id for topic in topics})
+    return _json(offsets, {topic.name: topic.topic_id for topic in topics}, {})
 
 
 def from_json(kept: Mapping[str, Any]) -> Offsets:
@@ -323,11 +341,24 @@ def from_json(kept: Mapping[str, Any]) -> Offsets:
     }
 
 
-def _json(offsets: Offsets, topic_ids: Mapping[str, UUID]) -> dict[str, Any]:
+def _first_offsets(kept: Mapping[str, Any]) -> Offsets:
+    """Return where the first micro-batch begins; empty in offsets after its end."""
+    return {
+        Partition(topic, int(number)): int(offset)
+        for topic, entry in kept.items()
+        for number, offset in entry.get(_FIRST, {}).items()
+    }
+
+
+def _json(
+    offsets: Offsets, topic_ids: Mapping[str, UUID], first: Mapping[Partition, int]
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (topic, number), offset in sorted(offsets.items()):
         entry = found.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
         entry[_OFFSETS][str(number)] = offset
+    for (topic, number), offset in sorted(first.items()):
+        found[topic].setdefault(_FIRST, {})[str(number)] = offset
     return found
 
 

@@ -22,6 +22,7 @@ from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from uuid import UUID
 
     from penstock.cluster.offsets import Topic
@@ -38,6 +39,10 @@ class StreamTopics(Protocol):
     """The topics; `penstock.spark.streams.stream_source.StreamSource`."""
 
     def topics(self) -> tuple[Topic, ...]: ...
+
+    def read_earlier(self) -> AbstractSet[str]: ...
+
+    def deleted(self, names: AbstractSet[str]) -> AbstractSet[str]: ...
 
     def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]: ...
 
@@ -171,7 +176,8 @@ class Stream:
 
         Raises:
             ConfigurationError: Another command has used the id of the job.
-            UnavailableError: The cluster does not answer.
+            UnavailableError: The cluster does not answer, or does not describe a topic that
+                earlier runs of the job have read.
         """
         partitions = _partitions(topics)
         positions = self._wait_for_positions(partitions)
@@ -179,6 +185,7 @@ class Stream:
             return 0
         self._seen = frozenset(position.run for position in positions.values())
         self._source.check(self._seen)
+        self._source.deleted(self._source.read_earlier() - {topic.name for topic in topics})
         self._topics = {topic.name: topic for topic in topics}
         self._ids = {topic.name: topic.topic_id for topic in topics}
         if (positions and not self._settings.again) or first is None:
@@ -313,9 +320,12 @@ class Stream:
     def _look_for_topics(self) -> None:
         """Drop topics that are gone, and add new topics and new partitions."""
         found = {topic.name: topic for topic in self._source.topics()}
+        deleted = self._source.deleted(self._topics.keys() - found.keys())
         self._topics_at = self._clock() + TOPICS_EVERY_S
         for name, topic in list(self._topics.items()):
             if name not in found:
+                if name not in deleted:
+                    continue  # a broker did not list it for a moment
                 self._observer.note(
                     f"topic {name} does not exist any more; the stream continues without it"
                 )

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.client.errors import response_error
+from kio.schema.errors import ErrorCode
+
+from penstock.client.errors import DeniedError, response_error
 from penstock.client.positions import Position, commit_positions, read_positions
 from penstock.cluster.offset_requests import CHUNK
 from penstock.cluster.ranges import Partition, numbers_by_topic
+from penstock.cluster.topic_names import existing
 from penstock.stored.positions import check_runs, group_of, placed
-from penstock.wire.errors import RETRIABLE
+from penstock.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from uuid import UUID
 
     from penstock.client.connections.connection import Connection
     from penstock.client.places import Places
     from penstock.cluster.offset_requests import Answers
     from penstock.cluster.offsets import Cluster, Topic
+
+_DENIED: Final = int(ErrorCode.topic_authorization_failed)
+
+
+class NotDescribedError(DeniedError):
+    """A topic of the stream that the principal may not describe."""
+
+    def __init__(self, topic: str) -> None:
+        """Take the topic."""
+        super().__init__(_DENIED, f"topic {topic}")
+        advice = (
+            "the stream would leave out its records; allow the principal of upstream.* to describe "
+            "and read it (to describe it, if it was deleted), and start the stream again"
+        )
+        self.args = (f"{self}: {advice}",)
 
 
 class StreamSource:
@@ -67,6 +86,29 @@ class StreamSource:
         found = self._cluster.existing_topics(self._given, without=self._written)
         self._ids |= {topic.name: topic.topic_id for topic in found}
         return found
+
+    def read_earlier(self) -> AbstractSet[str]:
+        """Return the topics that runs of the job have read, as far as they are still meant."""
+        read = self._places.topics_of(self._job)
+        return set(existing(self._given, read, without=self._written))
+
+    def deleted(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """Return those of some topics that do not exist.
+
+        A list of all topics also leaves out those that the principal may not describe; the
+        response to their names does not.
+
+        Raises:
+            DeniedError: The principal may not describe one.
+            ClientError: The cluster does not answer.
+        """
+        if not names:
+            return set()
+        found = self._connection.describe(sorted(names))
+        for name in sorted(names):
+            if found[name].code == _DENIED:
+                raise NotDescribedError(name)
+        return {name for name in names if found[name].code == UNKNOWN_TOPIC_OR_PARTITION}
 
     def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions; without those that have none.
