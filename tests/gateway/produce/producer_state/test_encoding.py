@@ -49,5 +49,15 @@ def test_a_record_marks_the_batches_that_interceptors_changed():
     assert b"changed" not in encoding.encode(producer(batch()), "w")
 
 
+def test_a_record_says_how_old_its_batches_are():
+    old, late = batch(), batch(10)
+    state = producer(old, late)
+    old.received, state.written, late.received = 1_000.0, 9_000.0, 9_900.0
+    found = encoding.decode(encoding.encode(state, "w"), History.COMPLETE, 9_001.0, print)
+    assert [batch.received for batch in found.batches] == [1_001.0, 9_901.0]
+    old.received = late.received = 9_000.0
+    assert b"ages" not in encoding.encode(state, "w")
+
+
 def test_all_dropped_records_may_be_dead_letters():
     assert read(producer(batch(dropped=(4, 5), quarantined=(4, 5)))) == [([4, 5], [4, 5])]

@@ -481,7 +481,7 @@ def test_the_last_sequence_of_a_leader_for_many_batches_is_a_single_wait():
         producer.defer(Range(first, 1), 1)
         producer.on_last_sequence(
             Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
-            is_recent=True, overtakes=False, connection=1, now=float(first),
+            recent_from=-1.0, overtakes=False, connection=1, now=float(first),
         )  # fmt: skip
     assert 0 < len(producer.at_leader_only) <= UNSETTLED_MAX
     assert max(producer.at_leader_only.values()) == 298.0

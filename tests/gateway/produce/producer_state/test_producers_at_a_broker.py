@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.batch import Batch, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival
@@ -240,6 +240,43 @@ def test_a_late_response_to_an_attempt_delays_no_batch(is_shared, first_attempt)
         assert partition.produce(n) == 0
     gateway.producers.defer(KEY, Arrival(*KEY[:3]), 0, first_attempt)
     assert [partition.produce(n) for n in range(12, 20)] == [0] * 8
+
+
+def restarted(gateway, now):
+    """Return a gateway that starts with the last record of another."""
+    after = Gateway(is_shared=gateway.is_shared)
+    after.producers.restore(*gateway.records[-1], gateway.now)
+    after.now = now
+    return after
+
+
+def test_a_producer_that_only_lost_records_for_a_day_continues(is_shared):
+    """Its last stored batch is not retried, although the broker has forgotten it by now."""
+    gateway = Gateway(is_shared=is_shared)
+    partition = Partition(gateway)
+    assert partition.produce(0, (1,), count=2) == 0
+    for hours in range(25):
+        partition.gateways = (gateway := restarted(gateway, hours * 3600.0),)
+        assert partition.produce(2 + hours, (0,)) == 0
+    partition.broker.forget(PRODUCER)
+    partition.gateways = (restarted(gateway, 25 * 3600.0),)
+    assert partition.produce(27, (1,), count=2) == 0
+    assert partition.lost == set()
+
+
+def test_a_producer_continues_after_a_day_through_gateways_that_restart():
+    """A record says how old it is, not how old its batches are."""
+    first = Gateway(is_shared=True)
+    partition = Partition(first)
+    assert partition.produce(0, (1,), count=2) == 0
+    partition.broker.forget(PRODUCER)
+    second = restarted(first, 86_401.0)
+    second.producers.interceptors_changed(lambda _: True)
+    assert isinstance(second.decide(2, 2), Batch)
+    third = restarted(second, 86_402.0)
+    partition.gateways = (third,)
+    assert partition.produce(2, (1,), count=2) == 0
+    assert partition.lost == set()
 
 
 def test_few_records_are_written_again_at_a_time():

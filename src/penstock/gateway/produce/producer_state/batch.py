@@ -158,6 +158,8 @@ class Batch:
         letters: These, until they are stored; None after a restart, or for lack of memory.
         is_lettered: Whether they are stored.
         written: How its positions were written last; None if they were not.
+        received: When it was received last, or when the record was written that it was read from;
+            in seconds since the epoch.
     """
 
     first: int
@@ -177,6 +179,7 @@ class Batch:
     letters: bytes | None = None
     is_lettered: bool = False
     written: WrittenPositions | None = None
+    received: float = 0.0
 
     @property
     def owes_letters(self) -> bool:

@@ -24,6 +24,8 @@ _POSITION: Final = "I"
 _ALL: Final = "a"
 """All records that were dropped, where positions would stand."""
 _COMPRESSED_FROM_BYTES: Final = 256
+_AGE_S: Final = 60
+"""If no batch of a record was received so long before it, or after it, it has no ages."""
 _HEAD: Final = re.compile(
     rb'\{"version":%d,"writer":"(\w+)","epoch":(\d+),"revision":(\d+),"seen":(\d+),'
     rb'(?:"fence":(true|null|\[(\d+),"(\w+)"\]),)?' % _VERSION
@@ -97,6 +99,10 @@ def encode(
     }
     if changed := [batch.first for batch in batches if batch.is_changed]:
         value["changed"] = changed
+    # Of a batch that was decided without a record, after the last record, it is negative.
+    ages = [round(producer.written - batch.received) for batch in batches]
+    if any(abs(age_s) >= _AGE_S for age_s in ages):
+        value["ages"] = ages
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -170,8 +176,10 @@ def decode(
     try:
         batches = [_batch(*fields_of_batch) for fields_of_batch in fields["batches"]]
         changed = frozenset(fields.get("changed", ()))
-        for batch in batches:
+        ages = fields.get("ages") or [0] * len(batches)
+        for batch, age_s in zip(batches, ages, strict=True):
             batch.is_changed = batch.first in changed
+            batch.received = used - age_s
         return Producer(
             fields["epoch"],
             fields["next"],

@@ -100,7 +100,6 @@ class Producer:
             their leader alone, which also counts records that its replicas do not have yet: first
             sequence number, and since when.
         used: When the producer was last used, in seconds since the epoch.
-        decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
         revision: The revision of the last record that was written here; 0 for none.
         position: The position after the last record that is taken into account here.
@@ -117,7 +116,6 @@ class Producer:
         "begins_late",
         "begins_unknown",
         "continued",
-        "decided",
         "epoch",
         "fences",
         "history",
@@ -177,7 +175,6 @@ class Producer:
         self.begins_unknown = False
         self.topic_id = topic_id
         self.used = used
-        self.decided = used
         self.written = written
         self.revision = 0
         self.position = 0
@@ -278,11 +275,14 @@ class Producer:
                 connection and is not decided yet.
         """
         if known is not None:
+            known.received = self.used
             decision = self._again(known, dropped, data, connection)
         else:
             decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
-        if isinstance(decision, Batch) and self.undecided:
-            self._expect_no_longer(lambda waiting: waiting.first == numbers.first)
+        if isinstance(decision, Batch):
+            decision.received = self.used
+            if self.undecided:
+                self._expect_no_longer(lambda waiting: waiting.first == numbers.first)
         return decision
 
     def _decide(
@@ -438,6 +438,7 @@ class Producer:
         """
         batch = self.batches.find(numbers)
         if batch is not None:
+            batch.received = self.used
             batch.apply(Event.RETRY)
             return
         if self._is_past(numbers):
@@ -633,7 +634,7 @@ class Producer:
         dropped: Sequence[int],
         is_shared: bool,
         is_begun: bool,
-        is_recent: bool,
+        recent_from: float,
         overtakes: bool,
         connection: int,
         now: float,
@@ -647,7 +648,8 @@ class Producer:
             is_shared: Whether batches may be sent through other gateways.
             overtakes: See `decide`.
             is_begun: Whether all known batches of the producer were received here.
-            is_recent: Whether the broker cannot have forgotten the producer.
+            recent_from: Batches that were received after that time cannot have been forgotten by
+                the broker.
             connection: The number of the connection on which the broker was queried.
             now: The time in seconds.
         """
@@ -655,7 +657,7 @@ class Producer:
         if known is None:
             self._cut(numbers)
         self._presume_stored(
-            numbers, last_sequence, is_recent=is_recent, connection=connection, now=now
+            numbers, last_sequence, recent_from=recent_from, connection=connection, now=now
         )
         if known is not None and known.is_decided_otherwise(dropped):
             self._decide_otherwise(known, dropped, now)
@@ -789,7 +791,7 @@ class Producer:
         numbers: Range,
         last_sequence: int | None,
         *,
-        is_recent: bool,
+        recent_from: float,
         connection: int,
         now: float,
     ) -> None:
@@ -803,7 +805,9 @@ class Producer:
             if last_sequence is not None and not batch.follows_stored(last_sequence):
                 batch.presume()
             elif batch.state is State.PRESUMED and (
-                last_sequence is not None or is_recent or distance(numbers.first, batch.first) > 0
+                last_sequence is not None
+                or batch.received > recent_from
+                or distance(numbers.first, batch.first) > 0
             ):
                 batch.apply(Event.RETRY)
         self._believe((batch.first for batch in awaited if batch.state is State.PRESUMED), now)
@@ -867,7 +871,7 @@ class Producer:
             return
         stored = Batch(
             numbers.first, numbers.count, before, (), 0, State.PRESUMED,
-            checksum=numbers.checksum, is_whole=True,
+            checksum=numbers.checksum, is_whole=True, received=self.used,
         )  # fmt: skip
         if place is not None:
             self.batches.insert(place, stored)
@@ -1047,6 +1051,7 @@ class Producer:
             known = self.batches.find(batch.numbers)
             if known is None:
                 continue
+            known.received = max(known.received, batch.received)
             if known.loses_all and batch.loses_all:
                 known.is_lettered = known.is_lettered or batch.is_lettered
                 if not known.owes_letters:  # else they are being stored, or could not be

@@ -448,7 +448,7 @@ class Producers:
                 dropped=dropped,
                 is_shared=self._is_shared,
                 is_begun=not producer.is_confirmed,
-                is_recent=producer.decided > self._now() - self._expiration_s / 2,
+                recent_from=self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
                 connection=connection,
                 now=self._now(),
@@ -542,8 +542,6 @@ class Producers:
             if decision == UNKNOWN_PRODUCER_ID:
                 self._forget(key)
             return decision
-        if decision is not known:
-            producer.decided = producer.used
         decision.is_changed |= is_changed and decision.data is data
         if quarantined is not None and _takes_letters(decision, known, quarantined):
             decision.quarantined = quarantined.positions
@@ -878,7 +876,7 @@ class Producers:
             hides = not producer.unread and producer.merged > (head.seen or 0)
             if not hides and not producer.batches.await_lost:
                 return False
-        theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
+        theirs = encoding.decode(read.value, self._restored, read.used, self._release)
         if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
             if hides and encoding.is_ahead(producer, theirs):
@@ -893,7 +891,7 @@ class Producers:
             return True
         if head.fences:
             producer.take_over(theirs.batches, theirs.next, theirs.removed)
-            producer.written = producer.decided = read.used
+            producer.written = read.used
             producer.position = producer.merged = read.position
             return False
         self._merge(producer, key, theirs, read, is_newer=is_newer)
@@ -909,7 +907,7 @@ class Producers:
             )
             producer.agreed_at = None
         else:
-            theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
+            theirs = encoding.decode(read.value, self._restored, read.used, self._release)
             producer.learn_of_letters(theirs.batches)
         if not producer.unread:
             self._write(key, producer, _ignore)
@@ -923,7 +921,6 @@ class Producers:
         *,
         is_newer: bool,
     ) -> None:
-        producer.decided = max(producer.decided, read.used)
         is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
         if is_complete:
             producer.written = max(producer.written, read.used)
