@@ -16,7 +16,7 @@ from penstock.gateway.produce.producer_state.encoding import (
 )
 from penstock.gateway.produce.producer_state.fences import Head
 from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer import RETRIED_WITHIN_S, History, Producer
 from penstock.gateway.produce.producer_state.producers import (
     EXPIRATION_S,
     HELD_S,
@@ -255,6 +255,30 @@ class TestAnswers:
         assert gateway.answered(before, code) == code
         assert gateway.acknowledge(lost) == TIMED_OUT
         assert gateway.send(behind) == TIMED_OUT
+
+    @pytest.mark.parametrize("code", [NOT_LEADER, TIMED_OUT, 19])
+    def test_a_batch_that_the_broker_gets_before_a_retry_is_not_out_of_order(self, gateway, code):
+        """After OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka would send both in a new epoch."""
+        gateway.store(0, 1)
+        before, behind = gateway.decide(1, 2, (0,)), gateway.decide(3, 1)
+        gateway.send(before)
+        gateway.send(behind)
+        assert gateway.answered(before, code) == code
+        assert gateway.answered(behind, OUT_OF_ORDER) == TIMED_OUT
+        assert gateway.send(gateway.decide(1, 2, (0,))) == 0
+        assert gateway.send(gateway.decide(3, 1)) == 0
+        assert gateway.answered(before, 0) == 0
+        assert gateway.answered(behind, 0) == 0
+
+    def test_a_batch_after_a_batch_that_its_client_gave_up_is_out_of_order(self, gateway):
+        gateway.store(0, 1)
+        before, behind = gateway.decide(1, 2, (0,)), gateway.decide(3, 1)
+        gateway.send(before)
+        gateway.answered(before, NOT_LEADER)
+        gateway.now += RETRIED_WITHIN_S
+        gateway.decide(3, 1)
+        gateway.send(behind)
+        assert gateway.answered(behind, OUT_OF_ORDER) == OUT_OF_ORDER
 
     @pytest.mark.parametrize("code", [TOO_LARGE, 87])
     def test_batches_after_a_batch_that_failed_permanently_are_out_of_order(self, gateway, code):

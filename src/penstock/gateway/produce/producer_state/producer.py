@@ -53,6 +53,8 @@ class History(Enum):
 
 IN_FLIGHT_MAX: Final = 5
 """The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
+RETRIED_WITHIN_S: Final = 60.0
+"""A client that has not retried a batch for this long has given it up; its pauses are shorter."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
 BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
 """The histories of a producer at its first batch here, without a record."""
@@ -602,10 +604,25 @@ class Producer:
         # Not retriable to Kafka, yet idempotent producers retry after it (TransactionManager.java).
         if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
             batch.apply(Event.RETRY)
+            if code == OUT_OF_ORDER_SEQUENCE_NUMBER and self._follows_a_retry(batch):
+                return REQUEST_TIMED_OUT
         else:
             batch.apply(Event.REFUSE)
             self._release(batch)
         return code
+
+    def _follows_a_retry(self, batch: Batch) -> bool:
+        """Return whether the broker refused a batch only because an earlier one is to be retried.
+
+        After OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka takes a new epoch, and sends again what a
+        former leader may have, and may bring back. If the client has given the earlier batch up,
+        it has to learn that there is a gap.
+        """
+        if not batch.unsettled_before:
+            return False
+        missing = (earlier for earlier in self.batches.before(batch) if not earlier.is_settled)
+        oldest = next(missing, None)
+        return oldest is None or self.used - oldest.received < RETRIED_WITHIN_S
 
     def _store(self, batch: Batch, stored: Stored) -> None:
         # The broker stores a batch only after the one before it; clients rely on that, too.
