@@ -397,17 +397,26 @@ def test_a_worker_that_ends_while_it_loads_is_not_replaced_at_the_start():
     assert world.schedule.failure == "a policy worker ended: why while its policies were loaded"
 
 
-def test_processes_that_end_again_and_again_fail_the_start():
-    world = World(WorkerLimits(1))
+@pytest.mark.parametrize(
+    ("is_started", "failure"),
+    [
+        (False, "a policy process cannot be started: why"),
+        (True, "a policy worker ended: why while its policies were loaded"),
+    ],
+)
+def test_processes_that_end_again_and_again_fail_the_start(is_started, failure):
+    world = World(WorkerLimits(1, spare=False))
     ends = 0
     while world.schedule.phase is SchedulePhase.OPENING:
         for process in world.living():
+            if is_started:
+                world.started(process)
             ends += 1
-            world.die(process)
+            world.die(process, by_another=True)
         world.tick(0.1)
     assert world.schedule.phase is SchedulePhase.CANNOT_OPEN
-    assert world.schedule.failure == "a policy worker ended: why"
-    assert 4 <= ends <= 5
+    assert world.schedule.failure == failure
+    assert ends == 4
     assert world.now > 1
 
 

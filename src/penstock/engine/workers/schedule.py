@@ -530,19 +530,26 @@ class Schedule:
         useful = worker.answered or culprit is not None or (by_another and begun)
         self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is SchedulePhase.OPENING:
-            blameless = lost or worker.state_reached <= WorkerState.SPARE
-            self._lost_at_start += blameless
-            if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
-                self._check_opened()
-            else:
-                is_explained = bool(worker.failure or killed)
-                self.failure = why if is_explained else f"a policy worker ended: {why}"
-                self._become(SchedulePhase.CANNOT_OPEN)
+            self._lose_at_start(worker, why, lost=lost)
         for job in jobs:
             assert job.queue is not None
             self._remove_if_empty(job.queue)
         self._assign_queues(now)
         self._request_workers(now)
+
+    def _lose_at_start(self, worker: Worker, why: str, *, lost: bool) -> None:
+        """Continue the start without a process, or end the start."""
+        blameless = lost or worker.state_reached <= WorkerState.SPARE
+        self._lost_at_start += blameless
+        if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
+            self._check_opened()
+            return
+        if worker.state_reached is WorkerState.STARTING:
+            why = f"a policy process cannot be started: {why}"
+        elif not (worker.failure or worker.killed):
+            why = f"a policy worker ended: {why}"
+        self.failure = why
+        self._become(SchedulePhase.CANNOT_OPEN)
 
     def _remove_if_empty(self, queue: Queue) -> bool:
         """Remove the queue of a partition if it is empty; return whether it was."""
