@@ -23,6 +23,7 @@
     │       │   ├── LoginError
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError
+    │       │   │       └── NotDescribedError  Spark: a topic of a stream
     │       │   ├── NotReadableYetError
     │       │   ├── LetterRefusedError   gateway: a dead letter topic does not take a letter
     │       │   │   └── LettersTooLargeError

@@ -388,6 +388,21 @@ def test_a_worker_that_another_process_kills_while_it_loads_is_replaced_at_the_s
     assert world.schedule.phase is SchedulePhase.SERVING
 
 
+def test_a_worker_that_ends_after_it_has_loaded_is_replaced_at_the_start():
+    world = World(WorkerLimits(2))
+    for process in world.living():
+        world.started(process)
+    process, *_ = world.living()
+    world.loaded(process)
+    world.die(process)
+    while world.schedule.phase is SchedulePhase.OPENING:
+        world.tick(0.1)
+        for process in world.living():
+            world.settle(process)
+    assert world.schedule.phase is SchedulePhase.SERVING
+    assert len(world.ready) == 2
+
+
 def test_a_worker_that_ends_while_it_loads_is_not_replaced_at_the_start():
     world = World(WorkerLimits(1))
     process, *_ = world.living()

@@ -299,6 +299,20 @@ def test_without_new_records_the_offset_of_a_stream_does_not_change():
 
 
 @pytest.mark.unit
+def test_a_first_micro_batch_may_end_before_the_last_known_end_before_pyspark_4_2(monkeypatch):
+    """Spark's wrapper for Trigger.AvailableNow keeps the first end, and looks for later ones."""
+    monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
+    log = Log(ONE, first=3, ends={A0: 5, A1: 4})
+    log.options.start, log.options.batch_offsets = EARLIEST, None
+    stream = reader(log)
+    end = stream.latestOffset()
+    start = stream.initialOffset()
+    log.ends = {A0: 6, A1: 4}
+    stream.latestOffset()
+    assert read_by(stream, start, end) == {A0: (3, 5), A1: (3, 4)}
+
+
+@pytest.mark.unit
 def test_a_repeated_first_micro_batch_is_an_error_before_pyspark_4_2(monkeypatch):
     """Its end is all that the checkpoint has: nobody knows where it began."""
     monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)

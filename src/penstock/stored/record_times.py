@@ -14,7 +14,8 @@ SECONDS: Final = (10**8, 10**11 - 1)
 _NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 _ISO: Final = re.compile(
     r"[+-]?\d{4,6}-\d\d-\d\d"
-    r"([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d(:\d\d)?)?)?",
+    r"([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?[+-]\d\d(\d\d)?"
+    r"|(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d(:\d\d)?)?))?",
     re.ASCII,
 )
 """What Spark reads, too."""

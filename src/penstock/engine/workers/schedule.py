@@ -539,7 +539,8 @@ class Schedule:
 
     def _lose_at_start(self, worker: Worker, why: str, *, lost: bool) -> None:
         """Continue the start without a process, or end the start."""
-        blameless = lost or worker.state_reached <= WorkerState.SPARE
+        is_to_blame = worker.state_reached is WorkerState.LOADING or worker.killed is not None
+        blameless = lost or not is_to_blame
         self._lost_at_start += blameless
         if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
             self._check_opened()

@@ -71,6 +71,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._known: dict[str, Any] = {}
         self._initial: dict[str, Any] | None = None
+        self._planned: list[dict[str, Any]] = []
 
     @in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -109,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         topics = self._driver.topics_left()
         if start is None:
-            return self._remembered(to_json(self._ends(topics), topics))
+            return self._plan(self._remembered(to_json(self._ends(topics), topics)))
         begun = from_json(start)
         self._check_topics(start, topics)
         there = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
@@ -141,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begun, ends = _first_offsets(end) or from_json(start), from_json(end)
         if not BOUNDS_BATCHES:
-            if start == self._initial and end != self._known:
+            if start == self._initial and end not in self._planned:
                 raise SourceError(
                     "the first micro-batch was interrupted, and the checkpoint of a PySpark before "
                     "4.2 does not have the offsets at which it began; start with a new checkpoint"
@@ -149,6 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_topics(start, self._driver.topics_left())
             self._check_positions(begun, ends)
             self._remembered(end)
+            self._planned = [end]
         read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
         if not self._driver.options.fails_on_deletion:
             deleted = self._deleted(read)
@@ -188,6 +190,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._known |= end
         return dict(self._known)
+
+    def _plan(self, end: dict[str, Any]) -> dict[str, Any]:
+        """Remember an end until a micro-batch is read: Spark may get others before it is."""
+        if end not in self._planned[-1:]:
+            self._planned.append(end)
+        return end
 
     def _check_positions(self, begun: Offsets, ends: Offsets) -> None:
         """Check that a micro-batch keeps the positions of the stream, except in deleted topics."""
@@ -286,7 +294,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_source": None, "_known": {}, "_initial": None}
+        state = {**self.__dict__, "_source": None, "_known": {}, "_initial": None, "_planned": []}
         state.pop("_sizes", None)
         return state
 
