@@ -618,11 +618,9 @@ class Producer:
         former leader may have, and may bring back. If the client has given the earlier batch up,
         it has to learn that there is a gap.
         """
-        if not batch.unsettled_before:
-            return False
         missing = (earlier for earlier in self.batches.before(batch) if not earlier.is_settled)
         oldest = next(missing, None)
-        return oldest is None or self.used - oldest.received < RETRIED_WITHIN_S
+        return oldest is not None and self.used - oldest.received < RETRIED_WITHIN_S
 
     def _store(self, batch: Batch, stored: Stored) -> None:
         # The broker stores a batch only after the one before it; clients rely on that, too.
