@@ -262,8 +262,11 @@ class World:
         self.started(process)
         self.loaded(process)
 
-    def open(self) -> "World":
+    def open(self, tick_s: float = 0.0) -> "World":
+        """Let processes start and load; between ticks of so many seconds, if any."""
         while self.schedule.phase is SchedulePhase.OPENING:
+            if tick_s:
+                self.tick(tick_s)
             for process in self.living():
                 self.settle(process)
         assert self.schedule.phase is SchedulePhase.SERVING

@@ -367,10 +367,7 @@ def test_a_process_that_ends_before_it_has_policies_is_replaced_at_the_start():
     world.started(spare)
     assert spare.state == "spare"
     world.die(spare)
-    while world.schedule.phase is SchedulePhase.OPENING:
-        world.tick(0.1)
-        for process in world.living():
-            world.settle(process)
+    world.open(tick_s=0.1)
     assert world.schedule.phase is SchedulePhase.SERVING
     assert len(world.ready) == 2
 
@@ -381,10 +378,7 @@ def test_a_worker_that_another_process_kills_while_it_loads_is_replaced_at_the_s
     world.started(process)
     assert process.state == "loading"
     world.die(process, by_another=True)
-    while world.schedule.phase is SchedulePhase.OPENING:
-        world.tick(0.1)
-        for process in world.living():
-            world.settle(process)
+    world.open(tick_s=0.1)
     assert world.schedule.phase is SchedulePhase.SERVING
 
 
@@ -395,10 +389,7 @@ def test_a_worker_that_ends_after_it_has_loaded_is_replaced_at_the_start():
     process, *_ = world.living()
     world.loaded(process)
     world.die(process)
-    while world.schedule.phase is SchedulePhase.OPENING:
-        world.tick(0.1)
-        for process in world.living():
-            world.settle(process)
+    world.open(tick_s=0.1)
     assert world.schedule.phase is SchedulePhase.SERVING
     assert len(world.ready) == 2
 

@@ -298,13 +298,18 @@ def test_without_new_records_the_offset_of_a_stream_does_not_change():
     assert json.dumps(stream.latestOffset(end, ReadAllAvailable())) == json.dumps(end)
 
 
-@pytest.mark.unit
-def test_a_first_micro_batch_may_end_before_the_last_known_end_before_pyspark_4_2(monkeypatch):
-    """Spark's wrapper for Trigger.AvailableNow keeps the first end, and looks for later ones."""
+def before_pyspark_4_2(monkeypatch):
+    """Return a reader that begins at the first offsets, and its log."""
     monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
     log = Log(ONE, first=3, ends={A0: 5, A1: 4})
     log.options.start, log.options.batch_offsets = EARLIEST, None
-    stream = reader(log)
+    return reader(log), log
+
+
+@pytest.mark.unit
+def test_a_first_micro_batch_may_end_before_the_last_known_end_before_pyspark_4_2(monkeypatch):
+    """Spark's wrapper for Trigger.AvailableNow keeps the first end, and looks for later ones."""
+    stream, log = before_pyspark_4_2(monkeypatch)
     end = stream.latestOffset()
     start = stream.initialOffset()
     log.ends = {A0: 6, A1: 4}
@@ -315,10 +320,7 @@ def test_a_first_micro_batch_may_end_before_the_last_known_end_before_pyspark_4_
 @pytest.mark.unit
 def test_a_repeated_first_micro_batch_is_an_error_before_pyspark_4_2(monkeypatch):
     """Its end is all that the checkpoint has: nobody knows where it began."""
-    monkeypatch.setattr("penstock.spark.source.source_stream.BOUNDS_BATCHES", False)
-    log = Log(ONE, first=3, ends={A0: 5, A1: 4})
-    log.options.start, log.options.batch_offsets = EARLIEST, None
-    stream = reader(log)
+    stream, log = before_pyspark_4_2(monkeypatch)
     end = stream.latestOffset()
     assert read_by(stream, stream.initialOffset(), end) == {A0: (3, 5), A1: (3, 4)}
     repeated = reader(log)

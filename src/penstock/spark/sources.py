@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import NOT_BASE64, NOT_TIME
+from penstock.stored.files import BASE64, JSON_SUFFIXES, SEEN
 from penstock.stored.record_times import SECONDS
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ COLUMNS: Final = {
 """The columns of Spark's Kafka source, and their types."""
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
-_JSON: Final = {".json", ".jsonl", ".ndjson"}
-_SEEN: Final = 1000
-"""The number of values of a JSON file that are examined to distinguish base 64 from text."""
 _MS_MAX: Final = (2**63 - 1) // 1000
 _MILLISECONDS: Final = r"^-?\d{1,18}$"
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 def read_files(spark: SparkSession, path: str) -> DataFrame:
@@ -46,7 +42,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     Raises:
         ConfigurationError: Columns are missing, or have other types.
     """
-    if PurePath(path).suffix.lower() in _JSON:
+    if PurePath(path).suffix.lower() in JSON_SUFFIXES:
         return _read_json(spark, path)
     files = spark.read.parquet(path)
     types = dict(files.dtypes)
@@ -86,8 +82,8 @@ def _read_json(spark: SparkSession, path: str) -> DataFrame:
         F.array("key", "value"),
         F.coalesce(F.transform("headers", lambda header: header["value"]), F.array()),
     )
-    first = lines.select(F.explode(contents).alias("text")).where("text IS NOT NULL").limit(_SEEN)
-    encoded = all(_BASE64.fullmatch(row["text"]) for row in first.collect())
+    first = lines.select(F.explode(contents).alias("text")).where("text IS NOT NULL").limit(SEEN)
+    encoded = all(BASE64.fullmatch(row["text"]) for row in first.collect())
 
     def as_bytes(column: Column) -> Column:
         if not encoded:

@@ -39,7 +39,7 @@ _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
 SEEN: Final = 1000
 """The number of contents of JSON files that are examined to distinguish base 64 from text."""
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
 """The suffixes of files that Spark writes compressed."""
 _ROWS: Final = 10_000
@@ -172,7 +172,7 @@ def _first_lines(lines: Iterator[_Line]) -> tuple[list[_Line], Iterator[_Line]]:
 
 def _is_base64(first: Iterable[_Line]) -> bool:
     contents = islice((text for line in first for text in line.contents), SEEN)
-    return all(map(_BASE64.fullmatch, contents))
+    return all(map(BASE64.fullmatch, contents))
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
