@@ -155,8 +155,10 @@ def test_without_a_folder_a_restart_waits_for_the_registry(start, registry):
 
 def test_workers_share_their_lookups(gateway, topic, registry):
     """One record, then the registry goes: nothing of forty batches waits."""
+    topic("judged")  # which each worker loads at its start
     running = gateway(settings(registry, policy_workers=3))
-    name = topic("judged", 40)  # so it is not one of the topics that all workers load
+    running.wait_for("topics loaded", 3)  # each worker looks up the topics that exist until then
+    name = topic("judged", 40)
     schema_id = registry.register(f"{name}-value", text_of(ORDER))
     assert produce_and_error(running, name, order(schema_id)) == (0, None)
     registry.goes_away()
