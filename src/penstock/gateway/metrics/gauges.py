@@ -136,7 +136,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     )
     yield Gauge(
         "penstock_producers",
-        "Producers whose sequence numbers are kept, because interceptors may drop their records.",
+        "Producers whose sequence numbers are kept, counted for each partition.",
         (),
         {unlabelled: gateway.producers.count},
     )
@@ -187,7 +187,7 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
     )
     yield Gauge(
         "penstock_state_writes_total",
-        "Writes of the gateway's own state; after a failed or late write, clients get 7.",
+        "Writes of the gateway's own state, by kind and result.",
         ("state", "result"),
         {
             (state, result): count
