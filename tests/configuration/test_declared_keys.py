@@ -2,7 +2,9 @@
 "Spark."""
 
 import itertools
+import os
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -282,6 +284,26 @@ def test_with_a_class_path_too(tmp_path):
     (tmp_path / "here" / "shop.py").write_text(MODULE)
     found = declared_by_user(CLASS, tmp_path / "p.properties", [tmp_path / "here"])
     assert found == DECLARED
+
+
+def test_each_folder_of_a_class_path_is_searched(tmp_path):
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=a:1\n"
+        f"record.validation.policy.class.name={CLASS}\n"
+        f"record.validation.policy.class.path=one{os.pathsep}/two,three{os.pathsep}\n"
+        "topics.orders.shop.validation=true\n"
+    )
+    searched = []
+
+    def read_declared(name, file, folders):
+        searched.extend(folders)
+        return DECLARED
+
+    configuration = load_configuration(file, read_declared=read_declared)
+
+    assert searched == [tmp_path / "one", Path("/two,three")]
+    assert searched == list(configuration.class_path)
 
 
 @pytest.mark.system
