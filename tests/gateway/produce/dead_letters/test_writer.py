@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
+from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
 from penstock.gateway.produce.dead_letters import letter_queue
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
@@ -133,6 +133,28 @@ async def test_letters_that_wait_for_the_same_leaders_send_a_single_request(writ
     lookup.set_result({TO.name: TopicLeaders(TO.name, 0, NO_ID, connection.leaders)})
     assert await asyncio.gather(*stored) == [None] * 20
     assert len(connection.lookups[TO.name]) == 1
+
+
+async def test_a_partition_without_a_leader_delays_only_its_own_letters(writer):
+    made, connection = writer()
+    leaders = {0: PartitionLeader(NO_NODE, 1), 1: PartitionLeader(2, 0)}
+    described = {TO.name: TopicLeaders(TO.name, 0, NO_ID, leaders)}
+    connection.leaders = None
+
+    def describe(_):
+        connection.leaders = described[TO.name].leaders
+        (found := Future()).set_result(described)
+        return found
+
+    connection.begin_describe = describe
+    waiting = asyncio.ensure_future(store(made, ONE, TO._replace(partition=0)))
+    assert await store(made, ONE, TO._replace(partition=1)) is None
+    assert [node for node, _ in connection.sent] == [2]
+    assert not waiting.done()
+    found = {**leaders, 0: PartitionLeader(3, 2)}
+    described[TO.name] = TopicLeaders(TO.name, 0, NO_ID, found)
+    assert await waiting is None
+    assert [node for node, _ in connection.sent] == [2, 3]
 
 
 async def test_topics_without_leaders_occupy_no_thread(writer):

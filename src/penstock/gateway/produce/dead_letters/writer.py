@@ -34,7 +34,11 @@ from penstock.error_codes import (
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue, WaitingLetters
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.gateway.produce.dead_letters.letter_topics import (
+    DeadLetterTopic,
+    LetterTopics,
+    leader_of,
+)
 from penstock.records.header import record_count
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import WireError
@@ -145,16 +149,15 @@ class DeadLetterWriter:
         if letters.is_over:
             return
         try:
-            connection, to = self._connected(), letters.to
-            leaders = connection.known_leaders(to.name)
-            if leaders is None:
+            to = letters.to
+            leads = self._leader(to)
+            if leads is None:
                 self._run(self._begin_later(letters))
                 return
-            partition = to.partition % len(leaders)
-            node = leaders[partition].node
         except Exception as error:
             self._end(letters, _unexpected(error))
             return
+        partition, node = leads
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = LetterQueue()
@@ -176,10 +179,10 @@ class DeadLetterWriter:
     async def _look_up(self, letters: WaitingLetters) -> tuple[str | None, float]:
         """Look up where letters go; return why they have failed, and how long to wait with more."""
         try:
-            connection, to = self._connected(), letters.to
-            if connection.known_leaders(to.name) is None:
+            to = letters.to
+            if self._leader(to) is None:
                 async with asyncio.timeout(letters.deadline - self._clock()):
-                    await self._topics.leaders(connection, to)
+                    await self._topics.leaders(self._connected(), to)
         except TimeoutError:
             return letters.why, 0.0
         except (ClientError, WireError) as error:
@@ -218,6 +221,11 @@ class DeadLetterWriter:
         finally:
             queue.end(channel)
         self._send_more(node, queue)
+
+    def _leader(self, to: DeadLetterTopic) -> tuple[int, int] | None:
+        """Return what `leader_of` does; None also where the leaders have to be looked up."""
+        leaders = self._connected().known_leaders(to.name)
+        return None if leaders is None else leader_of(to, leaders)
 
     def _leads(self, node: int, place: Place) -> bool:
         """Return whether a broker leads a partition, as far as is known by now."""
