@@ -291,6 +291,15 @@ class TestAnswers:
         assert gateway.send(behind) == OUT_OF_ORDER
         assert gateway.decide(4, 1) == OUT_OF_ORDER
 
+    @pytest.mark.parametrize("code", [TOO_LARGE, 87])
+    def test_a_batch_on_its_way_after_a_batch_that_failed_is_out_of_order(self, gateway, code):
+        gateway.store(0, 1)
+        before, behind = gateway.decide(1, 1), gateway.decide(2, 2, (0,))
+        gateway.send(before)
+        gateway.send(behind)
+        assert gateway.answered(before, code) == code
+        assert gateway.answered(behind, OUT_OF_ORDER) == OUT_OF_ORDER
+
     def test_a_dropped_batch_after_a_refused_first_batch_never_succeeds(self, gateway):
         before, lost = gateway.decide(0, 1), gateway.decide(1, 1, (0,))
         gateway.send(before)

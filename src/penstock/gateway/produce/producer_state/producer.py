@@ -618,8 +618,10 @@ class Producer:
         former leader may have, and may bring back. If the client has given the earlier batch up,
         it has to learn that there is a gap.
         """
-        missing = (earlier for earlier in self.batches.before(batch) if not earlier.is_settled)
-        oldest = next(missing, None)
+        before = self.batches.before(batch)
+        if is_refused(before):
+            return False  # its client has a final error, and sends it no more
+        oldest = next((earlier for earlier in before if not earlier.is_settled), None)
         return oldest is not None and self.used - oldest.received < RETRIED_WITHIN_S
 
     def _store(self, batch: Batch, stored: Stored) -> None:
