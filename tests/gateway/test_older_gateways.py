@@ -9,9 +9,10 @@ from itertools import count
 
 import pytest
 
-from penstock.gateway.produce.producer_state import kept, producer
-from penstock.gateway.produce.producer_state.fences import Fences, Head
+from penstock.gateway.produce.producer_state.producer import producer
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records import kept
+from penstock.gateway.produce.producer_state.records.fences import Fences, Head
 from tests.gateway.model import gateway_model
 from tests.gateway.model.histories import World
 from tests.gateway.model.history_features import features_of

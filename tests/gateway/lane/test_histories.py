@@ -19,9 +19,9 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError

@@ -20,9 +20,9 @@ from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import ReceivedRequest
 from penstock.native import find_native
 from penstock.policy import Header, Record

@@ -6,12 +6,13 @@ from typing import Final
 import pytest
 
 from penstock.gateway.produce import end_txn
-from penstock.gateway.produce.producer_state import encoding, producers
-from penstock.gateway.produce.producer_state.batch import Batch, Event
-from penstock.gateway.produce.producer_state.batches import Batches
-from penstock.gateway.produce.producer_state.fences import Fences
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state import producers
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Event
+from penstock.gateway.produce.producer_state.producer.batches import Batches
+from penstock.gateway.produce.producer_state.producer.producer import History, Producer
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records import encoding
+from penstock.gateway.produce.producer_state.records.fences import Fences
 from tests.gateway.model import transaction_histories
 from tests.gateway.model.coordinator_model import confirmed
 from tests.gateway.model.histories import World

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.gateway.produce.producer_state.batch import Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import (
     HELD_MAX_BYTES,
     KEPT_MAX_BYTES,
@@ -23,6 +22,7 @@ from penstock.gateway.produce.producer_state.producers import (
     Decided,
     Producers,
 )
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import Append
 from tests.gateway.model.history_features import PLAIN, Features
 from tests.gateway.model.producer_model import Attempt, after

@@ -8,14 +8,14 @@ import random
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
     KeptInterceptors,
     are_as_before,
 )
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State, Stored
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.model.gateway_model import (
     Connection,

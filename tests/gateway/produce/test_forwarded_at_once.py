@@ -8,9 +8,9 @@ from kio.index import load_request_schema
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.records.header import BatchProducer
 from penstock.topic_configs.index import UnreadableTopicConfigsError

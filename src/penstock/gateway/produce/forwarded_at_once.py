@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.observed_batches import ObservedBatch
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import ClientContext
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError

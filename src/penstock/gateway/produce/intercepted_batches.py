@@ -19,14 +19,14 @@ from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.partition import Judging
-from penstock.gateway.produce.producer_state.batch import State, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.batch import State, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import (
     Arrival,
     LettersNotStored,
     Quarantined,
 )
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.records.header import checksum, is_intact, with_sequence
 from penstock.wire.errors import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.partition import ProducePartition
-    from penstock.gateway.produce.producer_state.batch import Batch
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.records.header import BatchProducer
     from penstock.wire.requests.produce import ProduceResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.produce.postponed_batches import TEXT
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.records.header import is_intact
 from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE

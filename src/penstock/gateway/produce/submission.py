@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
-    from penstock.gateway.produce.producer_state.batch import Batch
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.gateway.produce.topic_lookup import TopicLookup
 

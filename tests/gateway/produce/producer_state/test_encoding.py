@@ -2,9 +2,9 @@
 
 import json
 
-from penstock.gateway.produce.producer_state import encoding
-from penstock.gateway.produce.producer_state.batch import Batch, State
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State
+from penstock.gateway.produce.producer_state.producer.producer import History, Producer
+from penstock.gateway.produce.producer_state.records import encoding
 
 
 def producer(*batches):

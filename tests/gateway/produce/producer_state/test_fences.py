@@ -2,15 +2,15 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import State, Stored
-from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import (
+from penstock.gateway.produce.producer_state.producer.batch import State, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producer.producer import (
     REPLICATED_AFTER_S,
     UNSETTLED_MAX,
     Producer,
 )
 from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
+from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.wire.requests.leaders import Leader
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic

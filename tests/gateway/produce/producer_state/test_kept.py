@@ -5,11 +5,11 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.gateway.produce.producer_state import encoding
-from penstock.gateway.produce.producer_state.batch import Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Decided, Producers
+from penstock.gateway.produce.producer_state.records import encoding
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)
 TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 19, 45, 59

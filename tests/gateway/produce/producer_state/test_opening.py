@@ -6,10 +6,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError, read_configuration
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.opening import _take_over, open_producers
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)

@@ -7,16 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
-from penstock.gateway.produce.producer_state.encoding import (
-    ProducerKey,
-    decode,
-    encode,
-    read_head,
+from penstock.gateway.produce.producer_state.producer.batch import (
+    TRANSITIONS,
+    Batch,
+    Event,
+    State,
+    Stored,
 )
-from penstock.gateway.produce.producer_state.fences import Head
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import RETRIED_WITHIN_S, History, Producer
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producer.producer import (
+    RETRIED_WITHIN_S,
+    History,
+    Producer,
+)
 from penstock.gateway.produce.producer_state.producers import (
     EXPIRATION_S,
     HELD_S,
@@ -24,6 +27,13 @@ from penstock.gateway.produce.producer_state.producers import (
     Decided,
     Producers,
 )
+from penstock.gateway.produce.producer_state.records.encoding import (
+    ProducerKey,
+    decode,
+    encode,
+    read_head,
+)
+from penstock.gateway.produce.producer_state.records.fences import Head
 from penstock.records.sequences import SEQUENCES, add, distance
 from tests.gateway.model import histories
 from tests.gateway.model.broken_producers import (

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import Batch, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.produce.producer_state.test_producer_state import KEY, Gateway
 

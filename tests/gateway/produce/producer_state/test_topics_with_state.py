@@ -9,10 +9,10 @@ from penstock.cluster.compacted_topic import LogRecord
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import producers as producers_module
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 TOPICS = ("a", "b", "c")
 HISTORIES = 200

@@ -9,13 +9,16 @@ now.
 
 Modules, in reading order:
 
-- `numbers`: arithmetic of sequence numbers
-- `batch`: a batch, its states and the legal transitions
-- `batches`: the last batches of one producer
-- `producer`: a producer at one partition, the state machine over its batches
+- `producer`: one producer at one partition
+    - `numbers`: arithmetic of sequence numbers
+    - `batch`: a batch, its states and the legal transitions
+    - `batches`: the last batches of one producer
+    - `producer`: the state machine over its batches
 - `producers`: all producers, within limits
-- `encoding`: the record format of a producer
-- `kept`: records of producers that are not in use here, in the order of what their writers knew
+- `records`: the records that keep their state
+    - `encoding`: their format
+    - `fences`: which of them count
+    - `kept`: those of producers that are not in use here, in the order of what their writers knew
 - `local`, `cluster`, `state_topic`: the stores for records, on this machine or in a topic
 - `presence`: finds gateways that do not share their state
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import Configuration
-    from penstock.gateway.produce.producer_state.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 log = structlog.get_logger()
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from penstock.gateway.produce.producer_state import encoding
-from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.doubts import Doubts
-from penstock.gateway.produce.producer_state.kept import (
+from penstock.gateway.produce.producer_state.leaders import Leaders
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range, distance
+from penstock.gateway.produce.producer_state.producer.producer import BEGUN, History, Producer
+from penstock.gateway.produce.producer_state.records import encoding
+from penstock.gateway.produce.producer_state.records.kept import (
     KEPT_MAX_BYTES,
     UNREAD,
     KeptRecord,
     KeptRecords,
 )
-from penstock.gateway.produce.producer_state.leaders import Leaders
-from penstock.gateway.produce.producer_state.numbers import Range, distance
-from penstock.gateway.produce.producer_state.producer import BEGUN, History, Producer
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.gateway.produce.producer_state.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.wire.requests.leaders import Leader
 
     Buffer = bytes | memoryview

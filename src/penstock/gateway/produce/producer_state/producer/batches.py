@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.gateway.produce.producer_state.batch import Batch, State
-from penstock.gateway.produce.producer_state.numbers import distance
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State
+from penstock.gateway.produce.producer_state.producer.numbers import distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.gateway.produce.producer_state.numbers import Range
+    from penstock.gateway.produce.producer_state.producer.numbers import Range
 
 REMEMBERED: Final = 10
 """Twice the number of batches that a broker remembers (ProducerStateEntry.java)."""

@@ -11,10 +11,10 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from penstock.gateway.produce.producer_state.batch import Batch, State, WrittenPositions
-from penstock.gateway.produce.producer_state.fences import Fence, Head
-from penstock.gateway.produce.producer_state.numbers import distance
-from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State, WrittenPositions
+from penstock.gateway.produce.producer_state.producer.numbers import distance
+from penstock.gateway.produce.producer_state.producer.producer import Beginning, History, Producer
+from penstock.gateway.produce.producer_state.records.fences import Fence, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,10 +10,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
-from penstock.gateway.produce.producer_state.batches import BATCHES_MAX, Batches, is_refused
-from penstock.gateway.produce.producer_state.fences import Fences
-from penstock.gateway.produce.producer_state.numbers import Range, add, distance
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.producer.batches import (
+    BATCHES_MAX,
+    Batches,
+    is_refused,
+)
+from penstock.gateway.produce.producer_state.producer.numbers import Range, add, distance
+from penstock.gateway.produce.producer_state.records.fences import Fences
 from penstock.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     NONE,
