@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from penstock.gateway.produce.producer_state.producer import producer
+from penstock.gateway.produce.producer_state.producer import record_state
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import kept
 from penstock.gateway.produce.producer_state.records.fences import Fences, Head
@@ -64,7 +64,7 @@ def world(monkeypatch):
     def fences():
         return OlderFences() if OlderProducers.calls else Fences()
 
-    monkeypatch.setattr(producer, "Fences", fences)
+    monkeypatch.setattr(record_state, "Fences", fences)
     monkeypatch.setattr(kept, "Fences", fences)
 
     def make(seed, *, switches):

@@ -7,9 +7,13 @@ import pytest
 
 from penstock.gateway.produce import end_txn
 from penstock.gateway.produce.producer_state import producers
+from penstock.gateway.produce.producer_state.producer.at_broker import AtBroker
 from penstock.gateway.produce.producer_state.producer.batch import Batch, Event
 from penstock.gateway.produce.producer_state.producer.batches import Batches
-from penstock.gateway.produce.producer_state.producer.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer.earlier_batches import EarlierBatches
+from penstock.gateway.produce.producer_state.producer.history import History
+from penstock.gateway.produce.producer_state.producer.numbering import Numbering
+from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Fences
@@ -35,8 +39,10 @@ def acknowledges_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def counts_nothing(patch: pytest.MonkeyPatch) -> None:
     """Sequence numbers are those of the client, though records are dropped."""
-    made = Producer._new
-    patch.setattr(Producer, "_new", staticmethod(lambda numbers, _, *rest: made(numbers, 0, *rest)))
+    made = Numbering._new
+    patch.setattr(
+        Numbering, "_new", staticmethod(lambda numbers, _, *rest: made(numbers, 0, *rest))
+    )
 
 
 def waits_for_no_write(patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +83,7 @@ def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
 
 def sends_anything(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent although an earlier batch has to be retried."""
-    patch.setattr(Producer, "_obstacle", lambda *_: 0)
+    patch.setattr(EarlierBatches, "obstacle", lambda *_: 0)
 
 
 def takes_a_timeout_for_stored(patch: pytest.MonkeyPatch) -> None:
@@ -180,19 +186,19 @@ def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
 
 def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
     """A batch that cannot be sent again is acknowledged once its leader has it."""
-    patch.setattr(Producer, "_is_replicated", lambda *_: True)
+    patch.setattr(AtBroker, "_is_replicated", lambda *_: True)
 
 
 def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
     """A batch that is decided again in front of others gets the numbers of those."""
-    again = Producer._decide_otherwise
+    again = Numbering.undecide
 
-    def decide_otherwise(self, *arguments):
+    def undecide(self, batch):
         before = self.beginning
-        again(self, *arguments)
+        again(self, batch)
         self.beginning = before
 
-    patch.setattr(Producer, "_decide_otherwise", decide_otherwise)
+    patch.setattr(Numbering, "undecide", undecide)
 
 
 def forwards_commits(patch: pytest.MonkeyPatch) -> None:

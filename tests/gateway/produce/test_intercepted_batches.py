@@ -17,7 +17,7 @@ from penstock.engine.verdict import (
 )
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
-from penstock.gateway.produce.producer_state.producer.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
 from tests.gateway.sessions.test_session import Talk, produce_response

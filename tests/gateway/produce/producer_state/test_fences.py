@@ -4,10 +4,10 @@ import pytest
 
 from penstock.gateway.produce.producer_state.producer.batch import State, Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producer.producer import (
+from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
     REPLICATED_AFTER_S,
     UNSETTLED_MAX,
-    Producer,
 )
 from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
@@ -334,8 +334,8 @@ def test_later_decisions_of_others_do_not_fit_if_a_batch_was_split_here():
     first.decide(14, 2)
     other.decide(10, 2)
     theirs, known = (gateway.producers._producers[KEY] for gateway in (first, other))
-    assert not known.learn(theirs.batches, theirs.next, theirs.removed)
-    assert (known.next, known.removed) == (12, 1)
+    assert not known.learn(theirs.decisions)
+    assert (known.numbering.next, known.numbering.removed) == (12, 1)
     assert other.decide(12, 2).broker_first == 11
     assert other.decide(14, 2).broker_first == 13
 
@@ -354,7 +354,7 @@ def test_later_decisions_of_others_fit_if_the_parts_of_a_batch_lose_as_many_reco
     other.decide(8, 2, (0,))
     first.read()
     known = first.producers._producers[KEY]
-    assert (known.next, known.removed) == (10, 4)
+    assert (known.numbering.next, known.numbering.removed) == (10, 4)
     assert first.decide(10, 1).broker_first == 6
 
 
@@ -479,12 +479,15 @@ def test_the_last_sequence_of_a_leader_for_many_batches_is_a_single_wait():
     producer = Producer(0, 10, release=lambda _: None)
     for first in range(10, 300, 2):
         producer.defer(Range(first, 1), 1)
-        producer.on_last_sequence(
+        producer.at_broker.on_last_sequence(
             Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
             recent_from=-1.0, overtakes=False, connection=1, now=float(first),
         )  # fmt: skip
-    assert 0 < len(producer.at_leader_only) <= UNSETTLED_MAX
-    assert max(producer.at_leader_only.values()) == 298.0
+    only_at_leader = producer.at_broker.only_at_leader
+    assert 0 < len(only_at_leader) <= UNSETTLED_MAX
+    until = 298.0 + REPLICATED_AFTER_S
+    assert not only_at_leader.are_replicated_before(300, until - 1)
+    assert only_at_leader.are_replicated_before(300, until)
 
 
 def test_a_batch_waits_for_an_earlier_batch_that_is_not_stored():

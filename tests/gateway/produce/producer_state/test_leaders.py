@@ -5,7 +5,7 @@ import pytest
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S, Leaders
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producer.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.wire.requests.leaders import Leader

@@ -14,12 +14,10 @@ from penstock.gateway.produce.producer_state.producer.batch import (
     State,
     Stored,
 )
+from penstock.gateway.produce.producer_state.producer.earlier_batches import RETRIED_WITHIN_S
+from penstock.gateway.produce.producer_state.producer.history import History
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producer.producer import (
-    RETRIED_WITHIN_S,
-    History,
-    Producer,
-)
+from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.producers import (
     EXPIRATION_S,
     HELD_S,
@@ -659,9 +657,9 @@ class TestEncoding:
         record = encode(producer, writer, revision=3, seen=70)
         assert read_head(record) == Head(producer.epoch, writer, 3, 70)
         read = decode(record, History.COMPLETE, 5.0, lambda _: None)
-        for name in ("epoch", "next", "removed", "topic_id"):
-            assert getattr(read, name) == getattr(producer, name)
-        assert (read.used, read.history) == (5.0, History.COMPLETE)
+        assert (read.epoch, read.topic_id) == (producer.epoch, producer.topic_id)
+        assert read.decisions[1:] == producer.decisions[1:]
+        assert (read.used, read.at_broker.history) == (5.0, History.COMPLETE)
         for found, batch in zip(read.batches, producer.batches, strict=True):
             for name in ("first", "count", "broker_first", "dropped_count", "state"):
                 assert getattr(found, name) == getattr(batch, name)
@@ -692,7 +690,7 @@ class TestEncoding:
         gateway.answered(refused, TOO_LARGE)
         producer = gateway.producers._producers[KEY]
         read = decode(encode(producer, ""), History.RESTORED, 0.0, lambda _: None)
-        assert (read.next, read.removed) == (2, 1)
+        assert (read.numbering.next, read.numbering.removed) == (2, 1)
 
 
 MOST_HISTORIES = 1_000

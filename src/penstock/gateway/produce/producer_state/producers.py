@@ -13,8 +13,9 @@ import structlog
 from penstock.gateway.produce.producer_state.doubts import Doubts
 from penstock.gateway.produce.producer_state.leaders import Leaders
 from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.producer.history import BEGUN, History
 from penstock.gateway.produce.producer_state.producer.numbers import Range, distance
-from penstock.gateway.produce.producer_state.producer.producer import BEGUN, History, Producer
+from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.kept import (
     KEPT_MAX_BYTES,
@@ -309,7 +310,7 @@ class Producers:
         known = producer.batches.find(numbers)
         if known is not None:
             return known.state is State.AWAITED
-        return not producer.batches or producer.next != numbers.first
+        return not producer.batches or producer.numbering.next != numbers.first
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
         """Return the batch of the first attempt, if a batch is a retry; None otherwise."""
@@ -383,21 +384,23 @@ class Producers:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
             # A producer whose last batch was decided here starts its next epoch here, too.
-            is_here = producer.history not in BEGUN and producer.continued is not None
+            is_here = (
+                producer.at_broker.history not in BEGUN and producer.at_broker.continued is not None
+            )
             follows = not dropped or (is_here and not self._is_shared)
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
         if known is not None:
-            is_kept_back = self._is_shared and producer.is_kept_back(known)
+            is_kept_back = self._is_shared and producer.earlier.keep_back(known)
             return is_kept_back or known.is_decided_otherwise(dropped)
-        if producer.next != numbers.first:
+        if producer.numbering.next != numbers.first:
             return True
         at = numbers.first, connection
-        if dropped and not (producer.is_confirmed and producer.continued == at):
+        if dropped and not (producer.at_broker.is_confirmed and producer.at_broker.continued == at):
             return True
         if not self._is_shared:
             return False
-        if producer.is_beginning_unknown and producer.continued != at:
+        if producer.at_broker.is_beginning_unknown and producer.at_broker.continued != at:
             return True  # else the first batch that is sent would not fence
         # A batch that has to be retried may have been stored through another gateway.
         loses_all = len(dropped) == numbers.count
@@ -438,16 +441,16 @@ class Producers:
                 dropped
                 and leader is not None
                 and self._doubts.affect(key.topic)
-                and producer.may_be_elsewhere(numbers, last_sequence, dropped)
+                and producer.at_broker.may_be_elsewhere(numbers, last_sequence, dropped)
                 and not self._leaders.are_final(key.topic, key.partition, leader)
             ):
                 return False
-            producer.on_last_sequence(
+            producer.at_broker.on_last_sequence(
                 numbers,
                 last_sequence,
                 dropped=dropped,
                 is_shared=self._is_shared,
-                is_begun=not producer.is_confirmed,
+                is_begun=not producer.at_broker.is_confirmed,
                 recent_from=self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
                 connection=connection,
@@ -476,13 +479,17 @@ class Producers:
         if producer.epoch != epoch:
             return True
         if self._is_shared:
-            producer.skip(numbers, overtakes=_overtakes(producer, numbers, waiting))
+            producer.at_broker.skip(numbers, overtakes=_overtakes(producer, numbers, waiting))
         loses_all = len(dropped) == numbers.count
-        if not loses_all or producer.is_confirmed or producer.batches.find(numbers) is not None:
+        if (
+            not loses_all
+            or producer.at_broker.is_confirmed
+            or producer.batches.find(numbers) is not None
+        ):
             return True
         begins = producer.batches[0].first if producer.batches else numbers.first
         if begins == 0:
-            producer.history = History.COMPLETE
+            producer.at_broker.history = History.COMPLETE
         return begins == 0
 
     def decide(
@@ -529,7 +536,7 @@ class Producers:
         if producer.batches.presume_one_of(waiting, numbers.first):
             producer.defer(numbers, connection)
             return REQUEST_TIMED_OUT
-        is_agreed = producer.is_agreed(numbers, known, connection, self._doubts.generation)
+        is_agreed = producer.record.is_agreed(numbers, known, connection, self._doubts.generation)
         decision = producer.decide(
             numbers,
             dropped,
@@ -577,10 +584,10 @@ class Producers:
         elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
             return False
         else:
-            is_unsure = producer.begins_late or producer.begins_unknown
+            is_unsure = producer.at_broker.begins_late or producer.record.begins_unknown
             fences = is_unsure or self._doubts.affect(key.topic)
         if is_agreed or fences:
-            producer.agreed_at = batch.next, connection, self._doubts.generation
+            producer.record.agreed_at = batch.next, connection, self._doubts.generation
         return fences
 
     def _is_to_be_written(self, key: ProducerKey, batch: Batch) -> bool:
@@ -664,19 +671,18 @@ class Producers:
             done(None)
             return
         # Without a fence that is not written, its content would not fence.
-        fences = fences or any(unread in self._fencing for unread in producer.unread)
-        producer.written = self._now()
+        fences = fences or any(unread in self._fencing for unread in producer.record.unread)
         self._revisions += 1
-        producer.revision = self._revisions
+        revision = self._revisions
+        producer.record.write(revision, self._now(), is_read_back=self._is_shared)
         if self._is_shared:
-            producer.unread += (producer.revision,)
-            self._read_back[producer.revision] = False
+            self._read_back[revision] = False
             if fences:
-                self._fencing.add(producer.revision)
-            done = partial(self._written, key, producer, producer.revision, done)
+                self._fencing.add(revision)
+            done = partial(self._written, key, producer, revision, done)
         self._keep(key, self._encode(producer, fences=fences), done)
         current = self._producers.get(key)
-        if current is not None and current.epoch > producer.epoch and current.written:
+        if current is not None and current.epoch > producer.epoch and current.record.written:
             self._write(key, current, _ignore)  # only the last record is kept
 
     def _written(
@@ -690,20 +696,24 @@ class Producers:
         if failure is not None:  # others may never read it, and know all there is without it
             for known in (producer, self._producers.get(key)):
                 if known is not None:
-                    known.unread = tuple(other for other in known.unread if other != revision)
+                    known.record.not_written(revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
         if revision in self._fencing:
             if failure is None:
-                producer.begins_unknown = False
+                producer.record.begins_unknown = False
             else:
-                producer.agreed_at = None
+                producer.record.agreed_at = None
         self._fencing.discard(revision)
         done(failure)
 
     def _encode(self, producer: Producer, *, fences: bool = False) -> bytes:
         return encoding.encode(
-            producer, self._writer, revision=producer.revision, seen=self._position, fences=fences
+            producer,
+            self._writer,
+            revision=producer.record.revision,
+            seen=self._position,
+            fences=fences,
         )
 
     def not_kept(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
@@ -829,7 +839,7 @@ class Producers:
         if producer is not None:
             if kept.head.epoch < producer.epoch:
                 self._read_older(key, kept)
-                if producer.written and not producer.unread:
+                if producer.record.written and not producer.record.unread:
                     self._write(key, producer, _ignore)  # or it would be lost to the older epoch
                 return
             if kept.head.epoch > producer.epoch:
@@ -848,10 +858,10 @@ class Producers:
         before = self._of(key, read.head.epoch)
         if before is None:
             return
-        if before.fences.is_void(read.head):
-            before.fences.leave_out(read.head, read.position)
+        if before.record.fences.is_void(read.head):
+            before.record.fences.leave_out(read.head, read.position)
             return
-        before.fences.take(read.head, read.position)
+        before.record.fences.take(read.head, read.position)
         if read.head.writer == self._writer:
             self._confirm(read.head.revision)
 
@@ -864,16 +874,15 @@ class Producers:
         """Apply a record to a producer that is in use here; return whether it takes its place."""
         head = read.head
         is_own = head.writer == self._writer
-        if producer.fences.is_void(head):
+        if producer.record.fences.is_void(head):
             self._ignore_void(producer, key, read)
             return False
-        producer.fences.take(head, read.position)
+        producer.record.fences.take(head, read.position)
         if is_own:
-            producer.unread = tuple(unread for unread in producer.unread if unread > head.revision)
-            producer.position = read.position
+            producer.record.read_own(head, read.position)
             self._confirm(head.revision)
             # It was written before the records of others at that time were read, and hides them.
-            hides = not producer.unread and producer.merged > (head.seen or 0)
+            hides = producer.record.is_hidden_by(head)
             if not hides and not producer.batches.await_lost:
                 return False
         theirs = encoding.decode(read.value, self._restored, read.used, self._release)
@@ -882,34 +891,31 @@ class Producers:
             if hides and encoding.is_ahead(producer, theirs):
                 self._write(key, producer, _ignore)
             return False
-        knows_all = head.seen is not None and head.seen >= producer.position
-        is_void_here = any(unread in self._fencing for unread in producer.unread)
-        is_newer = (knows_all and not producer.unread) or is_void_here
+        is_void_here = any(unread in self._fencing for unread in producer.record.unread)
+        is_newer = producer.record.is_known_to(head) or is_void_here
         if (is_newer or head.fences) and _is_other(producer.topic_id, theirs.topic_id):
             producer.clear()  # the topic was created again
             del self._producers[key]
             return True
         if head.fences:
-            producer.take_over(theirs.batches, theirs.next, theirs.removed)
-            producer.written = read.used
-            producer.position = producer.merged = read.position
+            producer.take_over(theirs.decisions)
+            producer.record.written = read.used
+            producer.record.read_other(read.position)
             return False
         self._merge(producer, key, theirs, read, is_newer=is_newer)
         return False
 
     def _ignore_void(self, producer: Producer, key: ProducerKey, read: KeptRecord) -> None:
         """Ignore the decision of a record that does not count; it must not stay the last record."""
-        producer.fences.leave_out(read.head, read.position)
-        producer.position = read.position
+        producer.record.fences.leave_out(read.head, read.position)
         if read.head.writer == self._writer:
-            producer.unread = tuple(
-                unread for unread in producer.unread if unread > read.head.revision
-            )
-            producer.agreed_at = None
+            producer.record.read_own(read.head, read.position)
+            producer.record.agreed_at = None
         else:
+            producer.record.position = read.position
             theirs = encoding.decode(read.value, self._restored, read.used, self._release)
             producer.learn_of_letters(theirs.batches)
-        if not producer.unread:
+        if not producer.record.unread:
             self._write(key, producer, _ignore)
 
     def _merge(
@@ -921,10 +927,10 @@ class Producers:
         *,
         is_newer: bool,
     ) -> None:
-        is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
+        is_complete = producer.learn(theirs.decisions, is_newer=is_newer)
         if is_complete:
-            producer.written = max(producer.written, read.used)
-        producer.position = producer.merged = read.position
+            producer.record.written = max(producer.record.written, read.used)
+        producer.record.read_other(read.position)
         if not is_complete and encoding.is_ahead(producer, theirs):
             # The other gateway had older state; the last record in the topic wins.
             self._write(key, producer, _ignore)
@@ -943,7 +949,7 @@ class Producers:
         old = (
             (key, producer)
             for key, producer in self._producers.items()
-            if 0 < producer.written < rewritten_before and producer.removed
+            if 0 < producer.record.written < rewritten_before and producer.numbering.removed
         )
         for key, producer in islice(old, REWRITTEN_MAX):
             self._write(key, producer, _ignore)
@@ -1016,18 +1022,18 @@ class Producers:
             if merged is not None and encoding.is_ahead(merged, decoded):
                 merged, decoded = decoded, merged
             if merged is not None:
-                decoded.learn(merged.batches, merged.next, merged.removed)
+                decoded.learn(merged.decisions)
             merged = decoded
         if merged is not None:
             read = [kept.position for kept in records if kept.position != UNREAD]
-            merged.position = max(read, default=0)
-            merged.fences = fences
-            merged.revision = max(
+            merged.record.position = max(read, default=0)
+            merged.record.fences = fences
+            merged.record.revision = max(
                 (kept.head.revision for kept in records if kept.head.writer == self._writer),
                 default=0,
             )
             if len(read) < len(records):
-                merged.unread = (merged.revision,)
+                merged.record.unread = (merged.record.revision,)
         return merged
 
     def _decode_one(self, kept: KeptRecord) -> Producer | None:
@@ -1075,8 +1081,8 @@ class Producers:
         before = self._producers.get(key)
         if before is not None:
             if epoch > before.epoch:
-                if before.history not in BEGUN:
-                    history = History.COMPLETE if first == 0 else before.history
+                if before.at_broker.history not in BEGUN:
+                    history = History.COMPLETE if first == 0 else before.at_broker.history
                 first = 0  # brokers expect that of a producer that they know
                 self._replace(key, before)
             else:
@@ -1084,7 +1090,9 @@ class Producers:
         else:
             self._begin_topic(key.topic)
         producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
-        producer.begins_unknown = self._is_shared and first != 0 and history is History.UNKNOWN
+        producer.record.begins_unknown = (
+            self._is_shared and first != 0 and history is History.UNKNOWN
+        )
         self._producers[key] = producer
         self._bound()
         return producer
@@ -1124,16 +1132,16 @@ class Producers:
         All gateways have to assign the same sequence numbers to the producer's batches.
         """
         producer = self._producers[key]
-        if producer.written and self._look_up is not None:
+        if producer.record.written and self._look_up is not None:
             self._is_kept_elsewhere = True
-            self._note_evicted(key.topic, producer.written + self._expiration_s)
-        record = self._encode(producer) if self._is_shared and producer.written else None
+            self._note_evicted(key.topic, producer.record.written + self._expiration_s)
+        record = self._encode(producer) if self._is_shared and producer.record.written else None
         self._forget(key)
         if record is not None:
             head = encoding.read_head(record)
-            position = UNREAD if producer.unread else producer.position
-            self._kept.add(key, KeptRecord(record, producer.written, position, head))
-            self._kept.keep_fences(key, producer.epoch, producer.fences)
+            position = UNREAD if producer.record.unread else producer.record.position
+            self._kept.add(key, KeptRecord(record, producer.record.written, position, head))
+            self._kept.keep_fences(key, producer.epoch, producer.record.fences)
             self._begin_topic(key.topic)
 
     def _begin_topic(self, topic: str) -> None:
@@ -1161,7 +1169,7 @@ class Producers:
     def _bound(self) -> None:
         while len(self._producers) > self._producers_max:
             key = self._least_needed()
-            if self._producers[key].removed and self._keep is None:
+            if self._producers[key].numbering.removed and self._keep is None:
                 self._kept.count_evicted(1, self._now())
             self._set_aside(key)
         if self._kept.bytes > self._kept_max_bytes:
@@ -1182,7 +1190,7 @@ class Producers:
 
     def _need(self, key: ProducerKey) -> tuple[bool, bool]:
         producer = self._producers[key]
-        return producer.may_be_retried, bool(producer.written)
+        return producer.earlier.may_be_retried, bool(producer.record.written)
 
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""
@@ -1228,8 +1236,9 @@ def _takes_letters(decision: Batch, known: Batch | None, quarantined: Quarantine
 
 def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
     """Whether an undecided batch with lower sequence numbers has been received."""
-    ahead = distance(producer.next, numbers.first)
-    return any(0 <= distance(producer.next, first) < ahead for first in waiting)
+    following = producer.numbering.next
+    ahead = distance(following, numbers.first)
+    return any(0 <= distance(following, first) < ahead for first in waiting)
 
 
 def _is_other(known: UUID | None, current: UUID | None) -> bool:
