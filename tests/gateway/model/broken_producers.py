@@ -7,6 +7,8 @@ import pytest
 
 from penstock.gateway.produce import end_txn
 from penstock.gateway.produce.producer_state import producers
+from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
+from penstock.gateway.produce.producer_state.letters import Letters
 from penstock.gateway.produce.producer_state.producer.at_broker import AtBroker
 from penstock.gateway.produce.producer_state.producer.batch import Batch, Event
 from penstock.gateway.produce.producer_state.producer.batches import Batches
@@ -17,6 +19,8 @@ from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Fences
+from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
+from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
 from tests.gateway.model import transaction_histories
 from tests.gateway.model.coordinator_model import confirmed
 from tests.gateway.model.histories import World
@@ -47,13 +51,13 @@ def counts_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def waits_for_no_write(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent before the decision about it is written."""
-    write = Producers._write
+    write = RecordWriter.write
 
-    def writing(self, key, producer, done):
-        write(self, key, producer, lambda _: None)
+    def writing(self, key, producer, done=lambda _: None, *, fences=False):
+        write(self, key, producer, fences=fences)
         done(None)
 
-    patch.setattr(Producers, "_write", writing)
+    patch.setattr(RecordWriter, "write", writing)
 
 
 def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
@@ -68,12 +72,12 @@ def reads_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def learns_nothing(patch: pytest.MonkeyPatch) -> None:
     """What other gateways have written of a known producer is ignored."""
-    patch.setattr(Producers, "_learn", lambda *_, **__: None)
+    patch.setattr(RecordReader, "_learn", lambda *_: False)
 
 
 def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
     """The broker is never queried for the last sequence number."""
-    patch.setattr(Producers, "needs_last_sequence", lambda *_: False)
+    patch.setattr(BrokerQueries, "is_needed", lambda *_, **__: False)
 
 
 def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
@@ -147,20 +151,18 @@ def keeps_an_older_record(patch: pytest.MonkeyPatch) -> None:
 
 def believes_that_letters_are_stored(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent although its dead letters could not be stored."""
-    stored = Producers._letters_stored
-    patch.setattr(
-        Producers, "_letters_stored", lambda self, batch, done, _: stored(self, batch, done, None)
-    )
+    stored = Letters._stored
+    patch.setattr(Letters, "_stored", lambda self, batch, done, _: stored(self, batch, done, None))
 
 
 def stores_letters_once_they_are_decided(patch: pytest.MonkeyPatch) -> None:
     """Dead letters are stored though their decision could not be written."""
-    store = Producers._store_letters
+    store = Letters.store
 
     def storing(self, batch, letters, quarantined, done, failure):
         store(self, batch, letters, quarantined, done, None)
 
-    patch.setattr(Producers, "_store_letters", storing)
+    patch.setattr(Letters, "store", storing)
 
 
 def forgets_who_was_set_aside(patch: pytest.MonkeyPatch) -> None:

@@ -293,7 +293,8 @@ def test_records_that_another_gateway_dropped_meanwhile_are_dropped_again(retrie
     other = Forgetful()
     other.session.client_data(request(1, batch(b"a", b"b")))
     assert other.dropped_before == [(("i",), ())]
-    other.producers._producers.update(retried.producers._producers)  # read from another gateway
+    for key, producer in retried.producers._in_use.items():
+        other.producers._in_use.add(key, producer)  # read from another gateway
     other.decide(ACCEPTED)
     assert codes(other) == [7]
     other.session.client_data(request(2, batch(b"a", b"b")))

@@ -114,8 +114,8 @@ def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> boo
         bool(producers)
         and (
             producers.has_topic(name)
-            or producers.has_undecided(name)
-            or (topic.topic_id is not None and producers.has_undecided(topic.topic_id))
+            or producers.arrivals.have_topic(name)
+            or (topic.topic_id is not None and producers.arrivals.have_topic(topic.topic_id))
         )
     )
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict, Replacement
     from penstock.gateway.produce.dead_letters.writer import LettersRefused
+    from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
-    from penstock.gateway.produce.producer_state.producers import Arrival
     from penstock.records.header import BatchProducer
     from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
 

@@ -152,7 +152,7 @@ class ProduceExchange(Held):
             # came before is still being judged by them.
             name = topic.data.name
             is_registered = (
-                name is None or request.is_intercepted(topic) or producers.has_undecided(name)
+                name is None or request.is_intercepted(topic) or producers.arrivals.have_topic(name)
             )
             for partition in request.partitions_of(topic):
                 if is_registered and partition.number >= 0:
@@ -318,7 +318,7 @@ class ProduceExchange(Held):
         ):
             self._phase = ProducePhase.FETCHING_STATE
             on_found = partial(self._on_last_sequences, unknown)
-            doubted = [topic for topic in unknown if request.gateway.producers.is_doubted(topic)]
+            doubted = [topic for topic in unknown if request.gateway.producers.doubts.affect(topic)]
             fetch_last_sequences(request, unknown, on_found, doubted=doubted)
             return False
         if unknown:

@@ -99,6 +99,23 @@ class Producer:
         self.at_broker = AtBroker(history, self.numbering, self.earlier)
         self.record = RecordState(written)
 
+    def is_of_other_topic(self, topic_id: UUID | None) -> bool:
+        """Whether its topic was deleted and created again with another id, as far as is known."""
+        return self.topic_id is not None and topic_id is not None and self.topic_id != topic_id
+
+    def overtakes(self, numbers: Range, waiting: Sequence[int]) -> bool:
+        """Whether an undecided batch with lower sequence numbers has been received.
+
+        Args:
+            numbers: The sequence numbers of a batch.
+            waiting: The first sequence numbers of the received batches that are not decided.
+        """
+        if not waiting:
+            return False
+        following = self.numbering.next
+        ahead = distance(following, numbers.first)
+        return any(0 <= distance(following, first) < ahead for first in waiting)
+
     # Received batches
 
     def decide(

@@ -19,13 +19,10 @@ from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State, Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import (
-    Arrival,
-    LettersNotStored,
-    Quarantined,
-)
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.records.header import checksum, is_intact, with_sequence
@@ -106,7 +103,7 @@ class InterceptedBatches:
             partition.arrival = Arrival(
                 identity, partition.number, producer.producer_id, self._principal
             )
-            self._producers.arrived(partition.arrival, producer.epoch, producer.base_sequence)
+            self._producers.arrivals.add(partition.arrival, producer.epoch, producer.base_sequence)
 
     def _translates(self, producer: BatchProducer) -> bool:
         if producer.producer_id < 0:
@@ -125,7 +122,7 @@ class InterceptedBatches:
         return (
             partition.is_registered
             and partition.arrival is not None
-            and self._producers.undecided(partition.arrival) > 1
+            and self._producers.arrivals.count(partition.arrival) > 1
         )
 
     def is_unknown_producer(self, partition: ProducePartition) -> bool:
@@ -236,7 +233,7 @@ class InterceptedBatches:
             if partition.judging is Judging.NONE and not is_intact(partition.data):
                 continue
             key = partition.key
-            if self._producers.needs_last_sequence(
+            if self._producers.queries.is_needed(
                 key,
                 partition.epoch,
                 partition.numbers,
@@ -272,14 +269,14 @@ class InterceptedBatches:
         key, epoch, numbers = partition.key, partition.epoch, partition.numbers
         if last is None or (last.code and last.code not in RETRIABLE):
             # The broker is too old, or the client is not authorized to read the topic.
-            partition.is_unknown = not self._producers.without_last_sequence(
+            partition.is_unknown = not self._producers.queries.without_last_sequence(
                 key, arrival, epoch, numbers, partition.dropped
             )
         elif last.code:
             self._request.answer(partition, PartitionResponse(last.code))
         else:
             sequence = last.sequence if last.epoch == epoch else -1
-            is_known = self._producers.on_last_sequence(
+            is_known = self._producers.queries.on_last_sequence(
                 key,
                 arrival,
                 epoch,
@@ -489,7 +486,9 @@ class InterceptedBatches:
         partition.is_registered = False
         producer = partition.producer
         if partition.arrival is not None and producer is not None:
-            self._producers.departed(partition.arrival, producer.epoch, producer.base_sequence)
+            self._producers.arrivals.remove(
+                partition.arrival, producer.epoch, producer.base_sequence
+            )
         if partition.judging is None:
             partition.arrival = None
 
