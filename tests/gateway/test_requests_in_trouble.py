@@ -7,7 +7,7 @@ from uuid import UUID
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
-from penstock.gateway.produce.intercepted_batches import Idempotence
+from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.produce.test_intercepted_batches import (
