@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
 
     StoreLetters = Callable[[bytes, Callable[[str | None], None]], None]
-    """Stores dead letters; see `producer_state.producers.Quarantined.store`."""
+    """Stores dead letters; see `producer_state.letters.Quarantined.store`."""
 
 
 class Judging(Enum):

@@ -2,7 +2,7 @@
 
 For topics whose batches are sent unchanged. `postponed_batches` has the rule, and the state
 of each producer. The batches of other topics are kept in order by their sequence numbers:
-`producer_state.producer` decides about them (see `intercepted_batches`).
+`producer_state.producer.earlier_batches` decides about them.
 """
 
 from __future__ import annotations

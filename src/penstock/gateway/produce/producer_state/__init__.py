@@ -16,7 +16,7 @@ Modules, in reading order:
     - `numbering`: their sequence numbers for the broker, lower by the dropped records before them
     - `earlier_batches`: whether a batch waits for an earlier batch
     - `history`, `at_broker`, `stored_at_leader`: what the broker has stored
-    - `record_state`: what is written of it
+    - `record_state`: the records that were written of it, and read
     - `other_decisions`: the decisions of another gateway about it
     - `producer`: the state machine over its batches
 - `producers`: all producers, for the batches of requests
@@ -28,7 +28,7 @@ Modules, in reading order:
     - `doubts`, `topics_with_state`: the topics whose batches need them
 - `records`: the records that keep their state
     - `encoding`: their format
-    - `record_writer`, `record_reader`: what is written before a batch is sent, and read of others
+    - `record_writer`, `record_reader`: written before a batch is sent, and read from others
     - `fences`: which of them count
     - `kept`: those of producers that are not in use here, in the order of what their writers knew
 - `opening`, `local`, `cluster`, `state_topic`: where they are stored, on this machine or in a topic

@@ -1,4 +1,4 @@
-"""What the broker has stored of a producer, as far as it is known here.
+"""The batches that the broker has stored of a producer, as far as they are known here.
 
 The broker may have stored batches that did not pass through this gateway. It is queried for the
 last sequence number that it has stored (DescribeProducers), and its responses to batches say more.
@@ -31,7 +31,7 @@ IN_FLIGHT_MAX: Final = 5
 
 
 class AtBroker:
-    """What is known of what the broker has stored of a producer.
+    """The knowledge about the batches that the broker has stored of a producer.
 
     Attributes:
         history: The known facts about the batches before the first of the remembered batches.

@@ -1,4 +1,4 @@
-"""What is known about the batches of a producer before the first that is remembered."""
+"""The knowledge about the batches of a producer before the first that is remembered."""
 
 from __future__ import annotations
 

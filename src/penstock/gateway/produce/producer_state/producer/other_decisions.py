@@ -132,7 +132,7 @@ class OtherDecisions(NamedTuple):
     def instead_of(self, own: Batches) -> Merged:
         """Return these batches, and those here that fit: their records were not dropped.
 
-        A batch that both gateways know remains the one here.
+        Of a batch that both gateways know, the batch here stays.
         """
         same = {_decision(batch): batch for batch in own if batch.state is not State.REFUSED}
         known = [same.get(_decision(theirs), theirs) for theirs in self.batches]

@@ -45,8 +45,8 @@ class Producer:
         numbering: The last batches, and their sequence numbers for the broker.
         batches: The same batches.
         earlier: The batches for which later batches have to wait.
-        at_broker: What is known of what the broker has stored.
-        record: What is written of the producer here, and what other gateways have written.
+        at_broker: The knowledge about the batches that the broker has stored.
+        record: The records that were written of the producer, here and by other gateways.
     """
 
     __slots__ = (

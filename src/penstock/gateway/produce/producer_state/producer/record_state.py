@@ -1,4 +1,4 @@
-"""What is written of a producer here, and what other gateways may have written of it."""
+"""The records of a producer that were written here, and those of other gateways."""
 
 from __future__ import annotations
 
