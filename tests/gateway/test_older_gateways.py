@@ -14,6 +14,7 @@ from penstock.gateway.produce.producer_state.producer import record_state
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import kept
 from penstock.gateway.produce.producer_state.records.fences import Fences, Head
+from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from tests.gateway.model import gateway_model
 from tests.gateway.model.histories import World
 from tests.gateway.model.history_features import features_of
@@ -56,18 +57,23 @@ class OlderQueries(CountedCalls, BrokerQueries):
     """Queries of a gateway that does not know fences."""
 
 
+class OlderDecisions(WrittenDecisions):
+    """Decisions of a gateway that does not know fences."""
+
+    def fence(self, *arguments, **options):
+        return False
+
+
 class OlderProducers(CountedCalls, Producers):
     """Producers of a gateway that does not know fences."""
 
     def __init__(self, **options):
         super().__init__(**options)
         self.queries.__class__ = OlderQueries
+        self._written.__class__ = OlderDecisions
 
     def interceptors_changed(self, affects):
         pass
-
-    def _fences(self, *arguments, **options):
-        return False
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 from penstock.gateway.produce import end_txn
-from penstock.gateway.produce.producer_state import producers
+from penstock.gateway.produce.producer_state import written_decisions
 from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
 from penstock.gateway.produce.producer_state.letters import Letters
 from penstock.gateway.produce.producer_state.producer.at_broker import AtBroker
-from penstock.gateway.produce.producer_state.producer.batch import Batch, Event
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State
 from penstock.gateway.produce.producer_state.producer.batches import Batches
 from penstock.gateway.produce.producer_state.producer.earlier_batches import EarlierBatches
 from penstock.gateway.produce.producer_state.producer.history import History
@@ -21,6 +21,7 @@ from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Fences
 from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
 from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from tests.gateway.model import transaction_histories
 from tests.gateway.model.coordinator_model import confirmed
 from tests.gateway.model.histories import World
@@ -62,7 +63,7 @@ def waits_for_no_write(patch: pytest.MonkeyPatch) -> None:
 
 def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
     """A decision that was not written is not written again."""
-    patch.setattr(producers, "_TO_BE_WRITTEN", frozenset({producers.State.DECIDED}))
+    patch.setattr(written_decisions, "_TO_BE_WRITTEN", frozenset({State.DECIDED}))
 
 
 def reads_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,7 @@ def lets_every_record_count(patch: pytest.MonkeyPatch) -> None:
 
 def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
     """While interceptors change, batches without dropped records are passed without a record."""
-    patch.setattr(Producers, "_fences", lambda *_, **__: False)
+    patch.setattr(WrittenDecisions, "fence", lambda *_, **__: False)
 
 
 def believes_a_leader(patch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ Modules, in reading order:
     - `producers_in_use`, `known_producers`: the producers, and what a restart knows of them
     - `broker_queries`, `leaders`: when the broker is queried, and what its response means
     - `held_batches`: the bytes for retries
+    - `written_decisions`: which decisions other gateways have to know
     - `letters`: when dead letters are stored
     - `doubts`, `topics_with_state`: the topics whose batches need them
 - `records`: the records that keep their state

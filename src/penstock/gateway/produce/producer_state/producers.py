@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.produce.producer_state.arrivals import Arrivals
 from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
@@ -22,6 +22,7 @@ from penstock.gateway.produce.producer_state.records.kept import KEPT_MAX_BYTES,
 from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
 from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
 from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState
+from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -37,14 +38,10 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.known_producers import LookUp
     from penstock.gateway.produce.producer_state.letters import Quarantined
     from penstock.gateway.produce.producer_state.producer.numbers import Range
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.records.record_writer import Keep
 
     Buffer = bytes | memoryview
-
-_TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
-"""States of a batch that, as far as is known, was not sent since it was decided."""
 
 
 class Decided(NamedTuple):
@@ -106,7 +103,7 @@ class Producers:
         self.topics = TopicsWithState(now)
         self.held = HeldBatches(held_max_bytes, now)
         self._now = now
-        self._is_shared = is_shared
+        self._written = WrittenDecisions(self.doubts, is_shared=is_shared)
         self._in_use = ProducersInUse()
         self._writer = RecordWriter(keep, self._in_use, now=now, is_shared=is_shared)
         self._known = KnownProducers(
@@ -288,9 +285,9 @@ class Producers:
             decision.quarantined = quarantined.positions
             decision.letters = quarantined.letters
         outgoing, letters = decision.data, decision.letters
-        fences = self._fences(key, producer, decision, connection, is_agreed=is_agreed)
+        fences = self._written.fence(key, producer, decision, connection, is_agreed=is_agreed)
         self.held.hold(decision)  # may release it at once, for lack of memory
-        is_written = fences or self._is_to_be_written(key, decision)
+        is_written = fences or self._written.include(key, decision)
         if is_written:
             done = partial(_kept, decision, done)
         if decision.owes_letters:
@@ -301,37 +298,6 @@ class Producers:
         else:
             done(None)
         return Decided(decision, outgoing)
-
-    def _fences(
-        self,
-        key: ProducerKey,
-        producer: Producer,
-        batch: Batch,
-        connection: int,
-        *,
-        is_agreed: bool,
-    ) -> bool:
-        """Whether the decision about a batch has to be written, and then counts for all."""
-        if is_agreed:
-            fences = False
-        elif not self._is_shared or (batch.is_done and batch.state not in _TO_BE_WRITTEN):
-            return False
-        else:
-            is_unsure = producer.at_broker.begins_late or producer.record.begins_unknown
-            fences = is_unsure or self.doubts.affect(key.topic)
-        if is_agreed or fences:
-            producer.record.agreed_at = batch.next, connection, self.doubts.generation
-        return fences
-
-    def _is_to_be_written(self, key: ProducerKey, batch: Batch) -> bool:
-        """Whether the decision about a batch has to be written, for every gateway.
-
-        If another gateway may drop the records that are sent here, also that none is dropped: the
-        broker does not know everything. Its leader may not have the records of a former leader.
-        """
-        if batch.state not in _TO_BE_WRITTEN:
-            return False
-        return bool(batch.dropped_count) or (self._is_shared and self.doubts.affect(key.topic))
 
     def not_kept(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
         """Record that a decision could not be written: its batch gets a retriable error.
