@@ -485,7 +485,7 @@ def test_the_last_sequence_of_a_leader_for_many_batches_is_a_single_wait():
     for first in range(10, 300, 2):
         producer.defer(Range(first, 1), 1)
         producer.at_broker.on_last_sequence(
-            Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
+            Range(first + 1, 1), first, dropped=(0,), is_shared=True,
             recent_from=-1.0, overtakes=False, connection=1, now=float(first),
         )  # fmt: skip
     only_at_leader = producer.at_broker.only_at_leader

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.gateway.produce.producer_state.leaders import Leaders
-from penstock.gateway.produce.producer_state.producer.history import BEGUN, History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,10 +88,8 @@ class BrokerQueries:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
             # A producer whose last batch was decided here starts its next epoch here, too.
-            is_here = (
-                producer.at_broker.history not in BEGUN and producer.at_broker.continued is not None
-            )
-            follows = not dropped or (is_here and not self._is_shared)
+            is_here = producer.at_broker.was_decided_here and not self._is_shared
+            follows = not dropped or is_here
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
         if known is not None:
@@ -100,12 +97,13 @@ class BrokerQueries:
             return is_kept_back or known.is_decided_otherwise(dropped)
         if producer.numbering.next != numbers.first:
             return True
-        at = numbers.first, connection
-        if dropped and not (producer.at_broker.is_confirmed and producer.at_broker.continued == at):
+        at_broker = producer.at_broker
+        is_continued = at_broker.is_continued_at(numbers.first, connection)
+        if dropped and not (at_broker.is_confirmed and is_continued):
             return True
         if not self._is_shared:
             return False
-        if producer.at_broker.is_beginning_unknown and producer.at_broker.continued != at:
+        if at_broker.is_beginning_unknown and not is_continued:
             return True  # else the first batch that is sent would not fence
         # A batch that has to be retried may have been stored through another gateway.
         loses_all = len(dropped) == numbers.count
@@ -155,7 +153,6 @@ class BrokerQueries:
                 last_sequence,
                 dropped=dropped,
                 is_shared=self._is_shared,
-                is_begun=not producer.at_broker.is_confirmed,
                 recent_from=self._now() - self._expiration_s / 2,
                 overtakes=producer.overtakes(numbers, waiting),
                 connection=connection,
@@ -186,13 +183,8 @@ class BrokerQueries:
         if self._is_shared:
             producer.at_broker.skip(numbers, overtakes=producer.overtakes(numbers, waiting))
         loses_all = len(dropped) == numbers.count
-        if (
-            not loses_all
-            or producer.at_broker.is_confirmed
-            or producer.batches.find(numbers) is not None
-        ):
+        if not loses_all or producer.at_broker.is_confirmed:
             return True
-        begins = producer.batches[0].first if producer.batches else numbers.first
-        if begins == 0:
-            producer.at_broker.history = History.COMPLETE
-        return begins == 0
+        if producer.batches.find(numbers) is not None:
+            return True
+        return producer.at_broker.begin_without_answer(numbers)

@@ -102,9 +102,23 @@ class AtBroker:
 
     # Batches that are decided and sent here
 
+    @property
+    def was_decided_here(self) -> bool:
+        """Whether the producer's last batch was decided here, after the batches before it."""
+        return self.history not in BEGUN and self.continued is not None
+
+    def is_continued_at(self, first: int, connection: int) -> bool:
+        """Whether it is certain that no batch before a sequence number is missing here.
+
+        Args:
+            first: The sequence number.
+            connection: The number of the connection.
+        """
+        return self.continued == (first, connection)
+
     def appended(self, batch: Batch) -> None:
         """Record that a batch was decided, behind all others."""
-        is_continued = self.continued == (batch.first, batch.connection)
+        is_continued = self.is_continued_at(batch.first, batch.connection)
         self.continued = (batch.next, batch.connection) if is_continued else None
 
     def stored(self) -> None:
@@ -127,7 +141,6 @@ class AtBroker:
         *,
         dropped: Sequence[int],
         is_shared: bool,
-        is_begun: bool,
         recent_from: float,
         overtakes: bool,
         connection: int,
@@ -141,7 +154,6 @@ class AtBroker:
             dropped: The positions of the records of the batch that interceptors dropped now.
             is_shared: Whether batches may be sent through other gateways.
             overtakes: See `Producer.decide`.
-            is_begun: Whether all known batches of the producer were received here.
             recent_from: Batches that were received after that time cannot have been forgotten by
                 the broker.
             connection: The number of the connection on which the broker was queried.
@@ -160,7 +172,7 @@ class AtBroker:
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
             self.only_at_leader.begin_again(now)
-            self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
+            self._broker_has_none(numbers, overtakes=overtakes)
             return
         known = self._batches.find(numbers)
         removed = self._numbering.removed if known is None else known.removed
@@ -263,10 +275,10 @@ class AtBroker:
             for other in self._batches
         )
 
-    def _broker_has_none(self, numbers: Range, *, is_begun: bool, overtakes: bool) -> None:
+    def _broker_has_none(self, numbers: Range, *, overtakes: bool) -> None:
         """Record that the broker has stored nothing of this epoch, or has forgotten it."""
         has_forgotten = self._batches.are_known_to_broker or self._is_restored
-        if is_begun:
+        if not self.is_confirmed:  # all known batches were received here
             self.history = History.COMPLETE
         if has_forgotten:  # the broker accepts any first sequence number then
             self.skip(numbers, overtakes=overtakes)
@@ -321,6 +333,17 @@ class AtBroker:
         return last_sequence is None or (
             distance(last_sequence, add(numbers.first, -self._numbering.removed)) > 0
         )
+
+    def begin_without_answer(self, numbers: Range) -> bool:
+        """Begin with a batch although the broker does not say what it has stored before it.
+
+        Returns:
+            Whether that is certain to be nothing.
+        """
+        begins = self._batches[0].first if self._batches else numbers.first
+        if begins == 0:
+            self.history = History.COMPLETE
+        return begins == 0
 
     def skip(self, numbers: Range, *, overtakes: bool) -> None:
         """Continue at a batch although the broker does not say what it has stored before it.
