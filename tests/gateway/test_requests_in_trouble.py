@@ -7,8 +7,8 @@ from uuid import UUID
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
-from penstock.gateway.produce.intercepted_batches import Idempotence
-from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.produce.test_intercepted_batches import (
     Intercepted,
@@ -220,7 +220,7 @@ def test_scope_request_returns_no_error_for_stored_batches():
     talk.decide()
     talk.decide()
     producers = talk.producers
-    for key, producer in producers._producers.items():
+    for key, producer in producers._in_use.items():
         for stored in producer.batches:
             producers.on_response(key, 0, stored, 0, Stored(1))
     again = Intercepted(producers)
@@ -258,7 +258,7 @@ def test_acks_0_delayed_batches_are_not_stored():
     while again.verdicts:
         again.decide()
     assert b"judged" not in again.broker.data
-    states = [b.state.name for p in talk.producers._producers.values() for b in p.batches]
+    states = [b.state.name for _, p in talk.producers._in_use.items() for b in p.batches]
     assert "STORED" not in states[1:], states
 
 
@@ -271,11 +271,11 @@ def test_an_abandoned_request_registers_no_batches_again():
     talk.broker.take()
     question = talk.session._expected[0]
     talk.decide(refused(87, "no", "v"))  # acks=0: breaks off, what is pending is abandoned
-    assert not talk.producers._arrived
+    assert not talk.producers.arrivals
     lookup = question.on_response.__self__
     talk.session.topics.put("judged", topic_id)
     lookup._on_topics_resolved()  # what `_on_topics` does with the broker's response
-    assert not talk.producers._arrived, "for ever: later batches are told 7"
+    assert not talk.producers.arrivals, "for ever: later batches are told 7"
 
 
 def test_an_error_of_the_gateway_in_a_verdict_closes_the_connection():

@@ -13,8 +13,8 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.local import free_ports
 from tests.conftest import create_topic, delete_topic
 from tests.faults import Proxy

@@ -19,9 +19,10 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
@@ -187,7 +188,7 @@ class HandedOver(Alone):
 
     def _follow(self):
         self.talk.lane = TableTopics(native, self.talk, compiled(self.talk))
-        self.talk.producers.on_topic = self.talk.lane.forget
+        self.talk.producers.topics.on_topic = self.talk.lane.forget
 
     def configs_change(self):
         super().configs_change()

@@ -19,10 +19,11 @@ from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
-from penstock.gateway.produce.intercepted_batches import InterceptedBatches
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import ReceivedRequest
 from penstock.native import find_native
 from penstock.policy import Header, Record
@@ -320,7 +321,7 @@ def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively
 def shared_state(talk, monkeypatch):
     """Return the shared state of producers of a gateway, connected to the lane."""
     producers = Producers(now=lambda: 5.0, is_shared=True)
-    producers.on_topic = talk.lane.forget
+    producers.topics.on_topic = talk.lane.forget
     monkeypatch.setattr(talk, "producers", producers, raising=False)
     return producers
 

@@ -8,14 +8,15 @@ import random
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
     KeptInterceptors,
     are_as_before,
 )
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
+from penstock.gateway.produce.producer_state.letters import Quarantined
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State, Stored
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.model.gateway_model import (
     Connection,
@@ -181,10 +182,10 @@ class World:
             self.features.passes
             and not connection.gateway.has_interceptors
             and not producers.has_topic(key.topic)
-            and not producers.undecided(request.arrival)
+            and not producers.arrivals.count(request.arrival)
         )
         if not request.passes:
-            producers.arrived(request.arrival, attempt.epoch, attempt.first)
+            producers.arrivals.add(request.arrival, attempt.epoch, attempt.first)
             connection.gateway.meets(request)
             known = producers.find(key, attempt.epoch, request.numbers)
             request.judged = known is None or not known.is_decided
@@ -256,7 +257,7 @@ class World:
         return (
             not request.passes
             and not (request.judged and request.verdict)
-            and connection.gateway.producers.needs_last_sequence(
+            and connection.gateway.producers.queries.is_needed(
                 request.key,
                 request.attempt.epoch,
                 request.numbers,
@@ -274,7 +275,7 @@ class World:
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
             connection.gateway.read()  # the decisions about existing batches
-        if not connection.gateway.producers.on_last_sequence(
+        if not connection.gateway.producers.queries.on_last_sequence(
             request.key,
             request.arrival,
             epoch,
@@ -288,7 +289,7 @@ class World:
 
     def _decide(self, connection: Connection, request: Request) -> None:
         producers, attempt, key = connection.gateway.producers, request.attempt, request.key
-        producers.departed(request.arrival, attempt.epoch, attempt.first)
+        producers.arrivals.remove(request.arrival, attempt.epoch, attempt.first)
         if request.code is not None:
             producers.defer(key, request.arrival, attempt.epoch, request.numbers)
             return
@@ -532,7 +533,7 @@ class World:
             return
         producers, attempt = connection.gateway.producers, request.attempt
         if not request.decided:
-            producers.departed(request.arrival, attempt.epoch, attempt.first)
+            producers.arrivals.remove(request.arrival, attempt.epoch, attempt.first)
         elif request.made is not None and request.made.state is State.DECIDED:
             producers.defer(request.key, request.arrival, attempt.epoch, request.numbers)
 
@@ -591,7 +592,7 @@ class World:
         """Let a gateway keep its digest with its state, if it can."""
         gateway = self.gateways[place]
         if not gateway.is_cut_off:
-            in_doubt = gateway.producers.are_in_doubt
+            in_doubt = gateway.producers.doubts.are_present
             self.kept[place] = Interceptors(self._digest(place), in_doubt), self.now
 
     def pass_minutes(self) -> None:

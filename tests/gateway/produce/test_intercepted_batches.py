@@ -17,7 +17,7 @@ from penstock.engine.verdict import (
 )
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
-from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
 from tests.gateway.sessions.test_session import Talk, produce_response
@@ -293,7 +293,8 @@ def test_records_that_another_gateway_dropped_meanwhile_are_dropped_again(retrie
     other = Forgetful()
     other.session.client_data(request(1, batch(b"a", b"b")))
     assert other.dropped_before == [(("i",), ())]
-    other.producers._producers.update(retried.producers._producers)  # read from another gateway
+    for key, producer in retried.producers._in_use.items():
+        other.producers._in_use.add(key, producer)  # read from another gateway
     other.decide(ACCEPTED)
     assert codes(other) == [7]
     other.session.client_data(request(2, batch(b"a", b"b")))

@@ -12,7 +12,7 @@ from penstock.gateway.produce.postponed_batches import (
     REQUEST_INTERVAL_S,
     PostponedBatches,
 )
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT

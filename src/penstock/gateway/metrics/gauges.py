@@ -144,19 +144,19 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "penstock_topics_with_producer_state",
         "Topics whose batches native threads leave to Python: records were dropped, or may be.",
         (),
-        {unlabelled: len(gateway.producers.topics)},
+        {unlabelled: len(gateway.producers.topics.names)},
     )
     yield Gauge(
         "penstock_producers_kept_bytes",
         "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
-        {unlabelled: gateway.producers.kept_bytes},
+        {unlabelled: gateway.producers.kept.bytes},
     )
     yield Gauge(
         "penstock_producers_evicted_total",
         "Producers whose state was removed to save memory.",
         (),
-        {unlabelled: gateway.producers.evicted},
+        {unlabelled: gateway.producers.kept.evicted},
         "counter",
     )
     yield Gauge(

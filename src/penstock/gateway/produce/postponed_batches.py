@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import TTLCache
 
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.records.sequences import add, distance
 
 if TYPE_CHECKING:

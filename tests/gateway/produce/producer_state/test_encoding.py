@@ -2,9 +2,10 @@
 
 import json
 
-from penstock.gateway.produce.producer_state import encoding
-from penstock.gateway.produce.producer_state.batch import Batch, State
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State
+from penstock.gateway.produce.producer_state.producer.history import History
+from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.records import encoding
 
 
 def producer(*batches):
@@ -52,7 +53,7 @@ def test_a_record_marks_the_batches_that_interceptors_changed():
 def test_a_record_says_how_old_its_batches_are():
     old, late = batch(), batch(10)
     state = producer(old, late)
-    old.received, state.written, late.received = 1_000.0, 9_000.0, 9_900.0
+    old.received, state.record.written, late.received = 1_000.0, 9_000.0, 9_900.0
     found = encoding.decode(encoding.encode(state, "w"), History.COMPLETE, 9_001.0, print)
     assert [batch.received for batch in found.batches] == [1_001.0, 9_901.0]
     old.received = late.received = 9_000.0

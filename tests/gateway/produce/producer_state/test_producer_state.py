@@ -7,23 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
-from penstock.gateway.produce.producer_state.encoding import (
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.held_batches import HELD_S
+from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
+from penstock.gateway.produce.producer_state.producer.batch import (
+    TRANSITIONS,
+    Batch,
+    Event,
+    State,
+    Stored,
+)
+from penstock.gateway.produce.producer_state.producer.earlier_batches import RETRIED_WITHIN_S
+from penstock.gateway.produce.producer_state.producer.history import History
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producers import Decided, Producers
+from penstock.gateway.produce.producer_state.records.encoding import (
     ProducerKey,
     decode,
     encode,
     read_head,
 )
-from penstock.gateway.produce.producer_state.fences import Head
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import RETRIED_WITHIN_S, History, Producer
-from penstock.gateway.produce.producer_state.producers import (
-    EXPIRATION_S,
-    HELD_S,
-    Arrival,
-    Decided,
-    Producers,
-)
+from penstock.gateway.produce.producer_state.records.fences import Head
 from penstock.records.sequences import SEQUENCES, add, distance
 from tests.gateway.model import histories
 from tests.gateway.model.broken_producers import (
@@ -98,13 +103,13 @@ class Gateway:
         return batch
 
     def needs_last_sequence(self, first, count, dropped=(), *, epoch=0, connection=1):
-        return self.producers.needs_last_sequence(
+        return self.producers.queries.is_needed(
             KEY, epoch, Range(first, count), dropped, connection=connection
         )
 
     def learn_last_sequence(self, first, count, last, dropped=(), *, epoch=0, connection=1):
         """Let the broker return the producer's last sequence."""
-        self.producers.on_last_sequence(
+        self.producers.queries.on_last_sequence(
             KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
         )
 
@@ -212,14 +217,14 @@ class TestReceived:
     def test_a_topic_has_undecided_batches_until_the_last_batch_departs(self, gateway):
         producers = gateway.producers
         for arrival, epoch, first in ((ARRIVAL, 0, 0), (ARRIVAL, 0, 1), (OTHER_ARRIVAL, 1, 0)):
-            producers.arrived(arrival, epoch, first)
-        assert [producers.undecided(found) for found in (ARRIVAL, OTHER_ARRIVAL)] == [2, 1]
+            producers.arrivals.add(arrival, epoch, first)
+        assert [producers.arrivals.count(found) for found in (ARRIVAL, OTHER_ARRIVAL)] == [2, 1]
         for arrival, epoch, first in ((ARRIVAL, 0, 1), (OTHER_ARRIVAL, 1, 0), (ARRIVAL, 0, 0)):
-            assert producers.has_undecided("t")
-            assert not producers.has_undecided("u")
-            producers.departed(arrival, epoch, first)
-        assert not producers.has_undecided("t")
-        assert producers.undecided(ARRIVAL) == producers.undecided(OTHER_ARRIVAL) == 0
+            assert producers.arrivals.have_topic("t")
+            assert not producers.arrivals.have_topic("u")
+            producers.arrivals.remove(arrival, epoch, first)
+        assert not producers.arrivals.have_topic("t")
+        assert producers.arrivals.count(ARRIVAL) == producers.arrivals.count(OTHER_ARRIVAL) == 0
 
     def test_the_last_sequence_is_requested_for_later_batches_of_a_newer_epoch_only(self, gateway):
         gateway.store(0, 4, (0,), epoch=1)
@@ -449,9 +454,9 @@ class TestRestored:
         gateway.store(0, 1)
         gateway.decide(1, 2, (0,))
         after = self.restart(gateway)
-        after.producers.arrived(ARRIVAL, 0, 1)
+        after.producers.arrivals.add(ARRIVAL, 0, 1)
         assert after.decide(3, 1) == TIMED_OUT
-        after.producers.departed(ARRIVAL, 0, 1)
+        after.producers.arrivals.remove(ARRIVAL, 0, 1)
         assert after.send(after.decide(1, 2, (0,))) == 0
         assert after.decide(3, 1).broker_first == 2
 
@@ -499,7 +504,7 @@ class TestTrouble:
 
     def test_the_loss_of_a_batch_may_be_stored_after_a_refusal(self):
         gateway, late, failures = Gateway(is_shared=True), [], []
-        gateway.producers._keep = lambda key, record, done: late.append((key, record, done))
+        gateway.producers._writer._keep = lambda key, record, done: late.append((key, record, done))
         gateway.producers.decide(
             KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, done=failures.append
         )
@@ -574,21 +579,21 @@ class TestMemory:
     def test_a_view_of_a_large_request_is_copied(self, gateway):
         request = bytes(5_000_000)
         gateway.decide(0, 1, data=memoryview(request)[:100])
-        assert gateway.producers.held_bytes == 100
+        assert gateway.producers.held.bytes == 100
 
     def test_a_view_of_most_of_a_request_counts_as_all_of_it(self, gateway):
         request = bytes(5_000_000)
         gateway.decide(0, 1, data=memoryview(request)[:4_000_000])
-        assert gateway.producers.held_bytes == 5_000_000
+        assert gateway.producers.held.bytes == 5_000_000
 
     def test_a_stored_batch_is_not_held(self, gateway):
         gateway.store(0, 64_000, range(0, 64_000, 2))
-        assert gateway.producers.held_bytes == 0
+        assert gateway.producers.held.bytes == 0
 
     def test_held_memory_is_bounded(self):
         gateway = Gateway(held_max_bytes=1_000)
         batches = [gateway.decide(first, 1, data=bytes(400)) for first in range(4)]
-        assert gateway.producers.held_bytes == 800
+        assert gateway.producers.held.bytes == 800
         assert [batch.data is None for batch in batches] == [True, True, False, False]
 
     def test_bytes_are_forgotten_after_ten_minutes_and_producers_after_a_day(self, gateway):
@@ -596,7 +601,7 @@ class TestMemory:
         gateway.now = HELD_S + 1
         gateway.producers.expire()
         assert batch.data is None
-        assert gateway.producers.held_bytes == 0
+        assert gateway.producers.held.bytes == 0
         assert gateway.producers.has_topic("t")
         gateway.now = EXPIRATION_S + 1
         gateway.producers.expire()
@@ -618,7 +623,7 @@ class TestMemory:
         assert len(record) < 100_000
         read = decode(record, History.RESTORED, 0.0, lambda _: None)
         assert list(read.batches[0].dropped) == dropped
-        assert gateway.producers.held_bytes == len(b"data") + 4 * batch.dropped_count
+        assert gateway.producers.held.bytes == len(b"data") + 4 * batch.dropped_count
 
 
 @st.composite
@@ -658,9 +663,9 @@ class TestEncoding:
         record = encode(producer, writer, revision=3, seen=70)
         assert read_head(record) == Head(producer.epoch, writer, 3, 70)
         read = decode(record, History.COMPLETE, 5.0, lambda _: None)
-        for name in ("epoch", "next", "removed", "topic_id"):
-            assert getattr(read, name) == getattr(producer, name)
-        assert (read.used, read.history) == (5.0, History.COMPLETE)
+        assert (read.epoch, read.topic_id) == (producer.epoch, producer.topic_id)
+        assert read.decisions[1:] == producer.decisions[1:]
+        assert (read.used, read.at_broker.history) == (5.0, History.COMPLETE)
         for found, batch in zip(read.batches, producer.batches, strict=True):
             for name in ("first", "count", "broker_first", "dropped_count", "state"):
                 assert getattr(found, name) == getattr(batch, name)
@@ -689,9 +694,9 @@ class TestEncoding:
         refused = gateway.decide(2, 2, (0,))
         gateway.send(refused)
         gateway.answered(refused, TOO_LARGE)
-        producer = gateway.producers._producers[KEY]
+        producer = gateway.producers._in_use.get(KEY)
         read = decode(encode(producer, ""), History.RESTORED, 0.0, lambda _: None)
-        assert (read.next, read.removed) == (2, 1)
+        assert (read.numbering.next, read.numbering.removed) == (2, 1)
 
 
 MOST_HISTORIES = 1_000
