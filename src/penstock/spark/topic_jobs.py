@@ -170,13 +170,13 @@ def redrive_topic(
     max_replays: int,
 ) -> JobResult:
     """Judge dead letters again; see `penstock.spark.functions.redrive`."""
-    there = _topics_of(plan)
-    letters, target = there.cluster.topic(source), there.cluster.topic(to)
     if to == source + PARKED_SUFFIX:
         raise ConfigurationError(f"redrive: records that fail too often are written to {to}")
-    plan = _plan_of(there, plan, (target,))
     if repair is not None:
-        plan = plan.with_interceptor(repair)
+        plan = plan.with_interceptor(repair)  # before the cluster is contacted
+    there = _topics_of(plan)
+    letters, target = there.cluster.topic(source), there.cluster.topic(to)
+    plan = _plan_of(there, plan, (target,))
     found = prepare_redrive(there, letters, target, plan, max_replays=max_replays)
     done = found.write(there, SparkRunner(spark))
     return _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)

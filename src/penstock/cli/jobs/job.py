@@ -105,6 +105,19 @@ class CommandJob(ABC):
             print(f"warning: no policy of {plan.path} judges {names_of(without)}", file=sys.stderr)
         return plan
 
+    @cached_property
+    def plan_without_topics(self) -> RecordPlan:
+        """The policies of FILE; those of `--compare` are loaded, too. Nothing is contacted.
+
+        Raises:
+            ConfigurationError: They cannot be loaded.
+        """
+        from penstock.stored.plan import load_plan  # noqa: PLC0415
+
+        if other := getattr(self._options, "compare", None):
+            load_plan(other)
+        return load_plan(self._options.file)
+
     def _settings_of(
         self, topics: Sequence[Topic], file: str | None
     ) -> dict[str, Mapping[str, str]]:
@@ -120,7 +133,7 @@ class CommandJob(ABC):
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
-                written to, or `--from` or `--to` is no place.
+                written to, or `--from` or `--to` is no place, or a policy cannot be loaded.
         """
         given = self._options.topic
         if bool(given) == bool(self._options.input):
@@ -133,6 +146,7 @@ class CommandJob(ABC):
 
         check_place(self._options.start, "--from")
         check_place(getattr(self._options, "end", "latest"), "--to")
+        _ = self.plan_without_topics  # wrong policies are reported before the cluster is contacted
         return self.there.sources(
             given, [location.name for location in written if location.is_topic]
         )
