@@ -23,7 +23,6 @@
     │       │   ├── LoginError
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError
-    │       │   │       └── NotDescribedError  Spark: a topic of a stream
     │       │   ├── NotReadableYetError
     │       │   ├── LetterRefusedError   gateway: a dead letter topic does not take a letter
     │       │   │   └── LettersTooLargeError
@@ -38,6 +37,7 @@
     │       │       ├── TooManyTasksError
     │       │       └── UnknownOutcomeError
     │       ├── ClusterError             the cluster, for the Spark commands
+    │       │   └── NotDescribedError    cluster: a topic
     │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that stores producer state

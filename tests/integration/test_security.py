@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import NotDescribedError
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_acls, create_topic
@@ -357,5 +357,5 @@ def test_a_topic_that_may_not_be_described_is_not_missing(secured, files, secure
     cluster = Cluster(properties, Path())
     assert cluster.missing({"open"}) == set()
     assert "closed" not in cluster.names()
-    with pytest.raises(ClusterError, match="authorization failed"):
+    with pytest.raises(NotDescribedError, match="topic closed: TOPIC_AUTHORIZATION_FAILED"):
         cluster.missing({"open", "closed"})

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster import created_topics, librdkafka, offset_requests, topic_names
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
@@ -165,7 +165,8 @@ class Cluster:
         principal may not describe.
 
         Raises:
-            ClusterError: The cluster does not answer, or does not describe one to the principal.
+            NotDescribedError: The principal may not describe one.
+            ClusterError: The cluster does not answer.
         """
         return {name for name, found in self._descriptions(tuple(names)) if found is None}
 
@@ -190,6 +191,8 @@ class Cluster:
                         found = future.result(_TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
+                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise NotDescribedError(name) from None
                     if code not in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
                         raise self._unreachable(error) from None
                     found = None
