@@ -4,6 +4,7 @@
     ├── PenstockError
     │   ├── CommandError                 cli: ends a command with a text and an exit code
     │   ├── ConfigurationError           the file, or a class it names, is not usable
+    │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
