@@ -19,8 +19,7 @@ class NotDescribedError(ClusterError):
     def __init__(self, topic: str) -> None:
         """Take the name."""
         super().__init__(
-            f"topic {topic}: TOPIC_AUTHORIZATION_FAILED (29): its records would be left out; allow "
-            "the principal of upstream.* to describe and read it (to describe it, if it was "
-            "deleted), and start again"
+            f"topic {topic}: TOPIC_AUTHORIZATION_FAILED (29): allow the principal of upstream.* to "
+            "describe it, even if it was deleted, and start again"
         )
         self.topic = topic
