@@ -50,6 +50,7 @@
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
+    │       │   ├── SharedTargetError    spark: another job writes to the same folder or table
     │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
     │       │   ├── RefusedRecordsError  spark: records without a sink
     │       │   └── SourceError          spark: a read of the data source

@@ -80,6 +80,10 @@ _FAILURES: Final = (
         "records were not written",
     ),
     (
+        re.compile(r"SharedTargetError: (.*)"),
+        "two jobs write to one target",
+    ),
+    (
         re.compile(r"Python worker (?:failed )?to connect back"),
         (
             "a Python worker did not start in time; check spark.pyspark.python and the load of the "
