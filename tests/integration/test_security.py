@@ -23,9 +23,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import NotDescribedError
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka, free_ports
+from penstock.stored.topics import StoredTopics
 from tests.conftest import create_acls, create_topic
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
@@ -343,19 +344,57 @@ def test_a_client_without_write_permission_on_a_topic_writes_no_dead_letters(
         running.stop()
 
 
-def test_a_topic_that_may_not_be_described_is_not_missing(secured, files, secured_admin):
-    """A stream would take it for deleted, and skip its records."""
+def properties_of_alice(secured, files):
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     login = f'{module} required username="alice" password="alice-secret";'
-    properties = {
+    return {
         "bootstrap.servers": secured.bootstrap_servers,
         "security.protocol": "SASL_SSL",
         "ssl.truststore.location": str(files.trust),
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.jaas.config": login,
     }
-    cluster = Cluster(properties, Path())
+
+
+def test_a_topic_that_may_not_be_described_is_not_missing(secured, files, secured_admin):
+    """A stream would take it for deleted, and skip its records."""
+    cluster = Cluster(properties_of_alice(secured, files), Path())
     assert cluster.missing({"open"}) == set()
     assert "closed" not in cluster.names()
-    with pytest.raises(ClusterError, match="authorization failed"):
+    with pytest.raises(NotDescribedError, match="topic closed: TOPIC_AUTHORIZATION_FAILED"):
         cluster.missing({"open", "closed"})
+
+
+def test_a_warning_names_topics_that_a_glob_matches_and_that_may_not_be_described(
+    secured, files, secured_admin, tmp_path
+):
+    """With Describe on the cluster, or if an earlier run has read them; otherwise nobody knows."""
+    warnings = []
+
+    def sources(given):
+        file = tmp_path / "penstock.properties"
+        there = StoredTopics(properties_of_alice(secured, files), file, "places")
+        found = there.sources(given, warn=warnings.append)
+        return there, found, {topic.name for topic in found}
+
+    there, topics, names = sources("[co]*e[dn]")
+    assert (names, warnings) == ({"open"}, [])
+    with pytest.raises(NotDescribedError, match="topic closed: TOPIC_AUTHORIZATION_FAILED"):
+        sources("o*,closed")
+    there.warn_of_hidden("[co]*", {"closed", "open", "x"}, topics, (), warnings.append)
+    assert warnings.pop() == (
+        "[co]* matches topic closed, which the principal of upstream.* may not describe: the "
+        "records there are left out"
+    )
+    rule = AclBinding(
+        ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:alice", "*",
+        AclOperation.DESCRIBE, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    create_acls(secured_admin, rule)
+    there, topics, names = sources("[co]*e[dn]")
+    assert names == {"open"}
+    assert len(warnings) == 1
+    assert warnings.pop().startswith("[co]*e[dn] matches topic closed, which the principal")
+    there.warn_of_hidden("[co]*", {"closed"}, topics, (), warnings.append)
+    sources("open")
+    assert warnings == []

@@ -16,7 +16,10 @@ from pyspark.sql import DataFrameWriter
 
 import penstock.spark.session
 from penstock import cli
+from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.delta_tables import DeltaTables
+from penstock.spark.sink.judged_batches import JudgedBatch
+from penstock.spark.sink.table_commits import TableCommits
 from penstock.spark.sink.table_problems import create_statement
 from tests.java import QUICK
 from tests.limits import HANGS_S
@@ -187,19 +190,69 @@ def streams() -> None:
     shown("another checkpoint", *has(clean, dead))
 
 
+def rows_of(topic: str, first: int, count: int):
+    """Make a frame of accepted records."""
+    return spark.sql(
+        f"SELECT binary(NULL) key, binary('x') value, '{topic}' topic, 0 partition, id offset, "
+        "timestamp(NULL) timestamp, 0 timestampType, "
+        "cast(NULL AS array<struct<key:string,value:binary>>) headers, 'accepted' sink "
+        f"FROM range({first}, {first + count})"
+    )
+
+
+def two_jobs_to_a_table() -> None:
+    """No job can see another at its start: the table has no record that they will write."""
+    clean, dead = table("shared"), table("shared_dead")
+    tables = {"accepted": clean, "rejected": dead}
+    first, second, ahead, whole = (DeltaTables(spark, tables) for _ in range(4))
+
+    def write(job: DeltaTables, query: str, number: int, topic: str, offset: int) -> None:
+        rows = rows_of(topic, offset, 10)
+        job.write(rows, JudgedBatch(rows, query, number, f"{query}{number}", "checkpoint"))
+
+    def fails_to_write(*arguments) -> None:
+        try:
+            write(*arguments)
+        except SparkError as error:
+            assert "twice, because another job writes the records of this topic" in str(error)
+        else:
+            raise AssertionError("two jobs wrote the same records")
+
+    write(first, "first", 0, "shared", 0)
+    write(first, "first", 0, "shared", 0)  # an attempt that follows
+    write(second, "second", 0, "another", 0)
+    write(first, "first", 1, "shared", 10)
+    write(ahead, "ahead", 0, "shared", 40)
+    write(first, "first", 2, "shared", 20)
+    write(first, "first", 3, "shared", 30)
+    assert has(clean) == [60]
+    fails_to_write(second, "second", 1, "shared", 10)
+    fails_to_write(DeltaTables(spark, tables), "second", 1, "shared", 10)  # started again
+    fails_to_write(first, "first", 4, "shared", 40)  # what `ahead` had written long before
+    try:
+        whole.write(rows_of("shared", 0, 10), None)
+    except SparkError as error:
+        assert "shared-0 at offset" in str(error), error
+        assert "micro-batch" in str(error), error
+    else:
+        raise AssertionError("a batch wrote the records of a stream")
+    whole.write(rows_of("whole", 0, 10).union(rows_of("whole", 0, 10)), None)  # twice in its files
+    shown("two jobs to a table")
+
+
 @contextlib.contextmanager
 def without_names():
     """Write as before commits had names of micro-batches."""
-    options, has_commit = DataFrameWriter.options, DeltaTables._has
+    options, version_of = DataFrameWriter.options, TableCommits.version_of
 
     def some(self, **given):
         return options(self, **{name: of for name, of in given.items() if name != "userMetadata"})
 
-    DataFrameWriter.options, DeltaTables._has = some, lambda *_: True
+    DataFrameWriter.options, TableCommits.version_of = some, lambda *_: None
     try:
         yield
     finally:
-        DataFrameWriter.options, DeltaTables._has = options, has_commit
+        DataFrameWriter.options, TableCommits.version_of = options, version_of
 
 
 def commits_without_names() -> None:
@@ -371,6 +424,7 @@ penstock.spark.session.stop_session = lambda _: None
 shown("a session", spark.version)
 for step in (
     streams,
+    two_jobs_to_a_table,
     commits_without_names,
     other_commits,
     batches,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.execution.failures import NOT_BASE64, NOT_TIME
-from penstock.stored.files import BASE64, JSON_SUFFIXES, SEEN
-from penstock.stored.record_times import SECONDS
+from penstock.spark.json_files import read_json
+from penstock.stored.files import JSON_SUFFIXES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +28,6 @@ COLUMNS: Final = {
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _MS_MAX: Final = (2**63 - 1) // 1000
-_MILLISECONDS: Final = r"^-?\d{1,18}$"
 
 
 def read_files(spark: SparkSession, path: str) -> DataFrame:
@@ -43,7 +41,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
         ConfigurationError: Columns are missing, or have other types.
     """
     if PurePath(path).suffix.lower() in JSON_SUFFIXES:
-        return _read_json(spark, path)
+        return read_json(spark, path).withColumn("timestamp", from_ms(F.col("timestamp")))
     files = spark.read.parquet(path)
     types = dict(files.dtypes)
     missing = [name for name in _NEEDED if name not in types]
@@ -73,47 +71,3 @@ def from_ms(column: Column) -> Column:
     """Return ms since the epoch as a timestamp; null where Spark cannot represent it."""
     # Outside of it, timestamp_millis would end the job.
     return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
-
-
-def _read_json(spark: SparkSession, path: str) -> DataFrame:
-    schema = SCHEMA.replace("binary", "string").replace("timestamp timestamp", "timestamp string")
-    lines = spark.read.schema(schema).option("mode", "FAILFAST").json(path)
-    contents = F.concat(
-        F.array("key", "value"),
-        F.coalesce(F.transform("headers", lambda header: header["value"]), F.array()),
-    )
-    first = lines.select(F.explode(contents).alias("text")).where("text IS NOT NULL").limit(SEEN)
-    encoded = all(BASE64.fullmatch(row["text"]) for row in first.collect())
-
-    def as_bytes(column: Column) -> Column:
-        if not encoded:
-            return F.to_binary(column, F.lit("utf-8"))
-        found = F.try_to_binary(column, F.lit("base64"))
-        is_wrong = column.isNotNull() & found.isNull()
-        return F.when(is_wrong, F.raise_error(F.lit(NOT_BASE64)).cast("binary")).otherwise(found)
-
-    def header(entry: Column) -> Column:
-        return F.struct(entry["key"].alias("key"), as_bytes(entry["value"]).alias("value"))
-
-    return lines.withColumn("headers", F.transform("headers", header)).withColumns(
-        {
-            "key": as_bytes(F.col("key")),
-            "value": as_bytes(F.col("value")),
-            "timestamp": _timestamps(),
-        }
-    )
-
-
-def _timestamps() -> Column:
-    """Return the column `timestamp`, a text, as a timestamp."""
-    text, ms = F.col("timestamp"), F.expr("try_cast(timestamp AS bigint)")
-    is_number = text.rlike(_MILLISECONDS)
-    time = F.expr("try_cast(timestamp AS timestamp)")
-    is_wrong = F.when(is_number, ms.between(*SECONDS)).otherwise(time.isNull())
-    return (
-        F.when(text.isNull(), F.lit(None))
-        .when(is_wrong, F.raise_error(F.lit(NOT_TIME)))
-        .when(is_number, from_ms(ms))
-        .otherwise(time)
-        .cast("timestamp")
-    )

@@ -38,7 +38,7 @@ class CommandJob(ABC):
         self._places_topic = configuration.redrive_places_topic
         self.decompressed_batch_max_bytes = configuration.decompressed_batch_max_bytes
         for warning in configuration.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            warn(warning)
         self.began = time.monotonic()
         self.progress = Progress()
 
@@ -102,8 +102,21 @@ class CommandJob(ABC):
         )
         without = [topic.name for topic in topics if not plan.judges(topic.name)]
         if without:
-            print(f"warning: no policy of {plan.path} judges {names_of(without)}", file=sys.stderr)
+            warn(f"no policy of {plan.path} judges {names_of(without)}")
         return plan
+
+    @cached_property
+    def plan_without_topics(self) -> RecordPlan:
+        """The policies of FILE; those of `--compare` are loaded, too. Nothing is contacted.
+
+        Raises:
+            ConfigurationError: They cannot be loaded.
+        """
+        from penstock.stored.plan import load_plan  # noqa: PLC0415
+
+        if other := getattr(self._options, "compare", None):
+            load_plan(other)
+        return load_plan(self._options.file)
 
     def _settings_of(
         self, topics: Sequence[Topic], file: str | None
@@ -120,7 +133,7 @@ class CommandJob(ABC):
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
-                written to, or `--from` or `--to` is no place.
+                written to, or `--from` or `--to` is no place, or a policy cannot be loaded.
         """
         given = self._options.topic
         if bool(given) == bool(self._options.input):
@@ -133,8 +146,9 @@ class CommandJob(ABC):
 
         check_place(self._options.start, "--from")
         check_place(getattr(self._options, "end", "latest"), "--to")
+        _ = self.plan_without_topics  # before the cluster is contacted
         return self.there.sources(
-            given, [location.name for location in written if location.is_topic]
+            given, [location.name for location in written if location.is_topic], warn=warn
         )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
@@ -145,13 +159,21 @@ class CommandJob(ABC):
         return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
 
 
+def warn(text: str) -> None:
+    """Print a warning.
+
+    Args:
+        text: The warning, without the word.
+    """
+    print(f"warning: {text}", file=sys.stderr)
+
+
 def _warn_of_base64(given: str) -> None:
     """Report that contents are decoded: short texts can look like base 64."""
     from penstock.stored.files import has_base64  # noqa: PLC0415
 
     if has_base64(given):
-        print(
-            f"warning: --input {given}: keys, values and headers are decoded from base64, because "
-            "the first 1,000 all look like it; write texts that are not base64 to Parquet files",
-            file=sys.stderr,
+        warn(
+            f"--input {given}: keys, values and headers are decoded from base64, because the first "
+            "1,000 all look like it; write texts that are not base64 to Parquet files"
         )
