@@ -223,7 +223,7 @@ def test_a_reload_removes_and_adds_policies(judging, topic_client, topic, file):
         judging.process.send_signal(signal.SIGHUP)
         wait_until(lambda: code(b"good") != 0, what="the policies without no-b")
         refused = topic_client.produce(topic, b"good")
-        assert "cannot be asked: penstock.policies: there is no policy no-b" in (
+        assert "cannot run: penstock.policies: there is no policy no-b" in (
             refused.error_message
         )
         assert alter(topic_client, topic, SUBTRACT, "no-b") == (0, None)

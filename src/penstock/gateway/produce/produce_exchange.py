@@ -55,7 +55,7 @@ _OTHER_PARTITION_REFUSED: Final = PartitionResponse(
 )
 _OTHER_PARTITION_RETRIED: Final = PartitionResponse(
     REQUEST_TIMED_OUT,
-    "Another partition of the request has to come again, and so has this one",
+    "Another partition of the request must be retried, and so must this partition",
 )
 
 

@@ -204,7 +204,7 @@ class Submission:
 
     def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> None:
         names = ", ".join(plan.policies) or "of this topic"
-        verdict = failed(names, f"cannot be asked: {plan.unusable}")
+        verdict = failed(names, f"cannot run: {plan.unusable}")
         for partition in self._request.partitions_of(topic):
             self._request.refuse(partition, plan.topic, verdict)
 

@@ -440,7 +440,7 @@ def test_the_last_sequence_is_requested_after_a_batch_postponed_here_and_stored_
     """The other gateway's record does not show whether the batch is stored."""
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.defer(10, 10)  # a policy cannot decide now
-    assert gateway_1.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    assert gateway_1.needs_last_sequence(20, 1), "it must be retried, or was stored elsewhere"
     gateway_2.read().store(10, 10)
     gateway_1.read()
     assert gateway_1.needs_last_sequence(20, 1)
