@@ -48,7 +48,7 @@ class Gate:
 
     def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until the frame has arrived."""
-        assert self._reached.wait(timeout_s), f"{self._passes} did not come"
+        assert self._reached.wait(timeout_s), f"{self._passes} did not occur"
 
     def open(self, *, deliver: bool = True) -> None:
         """Deliver the frame, or drop it."""

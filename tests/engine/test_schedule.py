@@ -888,7 +888,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9), also=st.integers(0, 9))
     def end_after_another_began(self, number, also):
-        """A verdict is gathered while the next batch is begun, and that one takes long."""
+        """A verdict is received while the next batch is begun, and that batch takes long."""
         ready = self.world.ready
         if ready:
             process = ready[number % len(ready)]
@@ -1020,7 +1020,7 @@ def check_lines(world: World) -> None:
     for queue in queues:
         for job in (*queue, *(job for job in sent if job.queue is queue)):
             assert places.setdefault(job.topic_partition, queue) is queue, (
-                "a partition in two lines"
+                "a partition in two queues"
             )
 
 

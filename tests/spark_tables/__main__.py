@@ -1,6 +1,6 @@
 """Runs the scenario of `scenario.py` on a real Delta; see `make spark-tables`.
 
-It has a PySpark of its own; see `tests.spark_versions.environments`. Ends with 1 where it fails.
+It has its own PySpark; see `tests.spark_versions.environments`. Ends with 1 where it fails.
 """
 
 import os

@@ -161,13 +161,15 @@ def streams() -> None:
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
     with refusing(dead):
-        told = run(split(topic, *options, **to), 3)
-        assert has(clean, dead) == [360, 0], told
-        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in told, told
+        output = run(split(topic, *options, **to), 3)
+        assert has(clean, dead) == [360, 0], output
+        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in output, (
+            output
+        )
     shown("a stream that ends between its tables", *has(clean, dead))
 
-    told = run(split(topic, *options, policy="Nothing", **to))
-    assert "batch 0: 360 accepted, 40 refused" in told, told
+    output = run(split(topic, *options, policy="Nothing", **to))
+    assert "batch 0: 360 accepted, 40 refused" in output, output
     assert has(clean, dead) == [360, 40]
     assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40
     shown("goes on with the verdicts that it had", *has(clean, dead))
@@ -175,8 +177,8 @@ def streams() -> None:
     for done in (checkpoint / "commits").iterdir():
         done.unlink()
     produce("stream", 100)
-    told = run(split(topic, *options, **to))
-    assert "batch 1: 90 accepted, 10 refused" in told, told
+    output = run(split(topic, *options, **to))
+    assert "batch 1: 90 accepted, 10 refused" in output, output
     assert has(clean, dead) == [450, 50]
     shown("ends before its own commit, and goes on", *has(clean, dead))
 
@@ -217,7 +219,7 @@ def commits_without_names() -> None:
 
 
 def other_commits() -> None:
-    """Others maintain the tables while a stream is between them; micro-batches without bad ones."""
+    """Others maintain the tables while a stream is between them; micro-batches without bad records."""
     clean, dead, checkpoint = table("others"), table("others_dead"), folder / "others"
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
@@ -264,7 +266,7 @@ def stored(topic: str) -> int:
 
 
 def old_checkpoints() -> None:
-    """A checkpoint that was restored from a backup: its numbers come again, with other records."""
+    """A checkpoint that was restored from a backup: its numbers are used again, with other records."""
     _old_checkpoint("old", f"table:{table('old_letters')}", is_deleted=False)
     _old_checkpoint("older", f"dead-{folder.name}", is_deleted=True)
 
@@ -293,9 +295,11 @@ def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
     checkpoint.rename(latest)
     backup.rename(checkpoint)
     if is_deleted:
-        told = run(arguments, 3)
-        assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in told, told
-        assert len(told.splitlines()) == 1, told
+        output = run(arguments, 3)
+        assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in output, (
+            output
+        )
+        assert len(output.splitlines()) == 1, output
     else:
         fails(arguments, f"table:{clean} has records that this run would write again: {topic}-")
     assert written() == before
@@ -340,17 +344,19 @@ def errors() -> None:
     """Tables that cannot be written."""
     topic, good = produce("errors", 50), f"path:{folder / 'unused'}"
 
-    def told(name: str, text: str) -> None:
+    def is_refused(name: str, text: str) -> None:
         fails(split(topic, accepted=name, rejected=good), text)
 
     spark.range(1).createOrReplaceTempView("a_view")
-    told("table:a_view", "has the format of a view; only Delta tables")
+    is_refused("table:a_view", "has the format of a view; only Delta tables")
     missing = f"delta.`{folder / 'missing'}`"
-    told(f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`")
+    is_refused(
+        f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`"
+    )
     other, days = f"delta.`{folder / 'other'}`", f"delta.`{folder / 'days'}`"
     spark.sql(f"CREATE TABLE {other} (key STRING, value BINARY) USING delta")
-    told(f"table:{other}", "key is string, topic is missing, ")
-    told(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
+    is_refused(f"table:{other}", "key is string, topic is missing, ")
+    is_refused(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
     day = "day DATE GENERATED ALWAYS AS (CAST(timestamp AS DATE))) USING delta"
     spark.sql(create_statement(days).replace(") USING delta", f", {day} PARTITIONED BY (day)"))
     run(split(topic, accepted=f"table:{days}", rejected=good))
@@ -359,8 +365,8 @@ def errors() -> None:
     here = f"delta.`{folder / 'warehouse' / 'one_table'}`"
     for other in ("spark_catalog.default.one_table", here):
         arguments = split(topic, accepted="table:one_table", rejected=f"table:{other}")
-        told_twice = f"--accepted table:one_table and --rejected table:{other} are the same table"
-        fails(arguments, told_twice)
+        same_table = f"--accepted table:one_table and --rejected table:{other} are the same table"
+        fails(arguments, same_table)
     assert has("one_table") == [0]
     shown("errors")
 

@@ -64,7 +64,7 @@ def learns_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Producers, "_learn", lambda *_, **__: None)
 
 
-def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
+def queries_no_broker(patch: pytest.MonkeyPatch) -> None:
     """The broker is never queried for the last sequence number."""
     patch.setattr(Producers, "needs_last_sequence", lambda *_: False)
 
@@ -223,7 +223,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     believes_what_was_not_written: Features(gateways=3),
     reads_nothing: Features(gateways=3),
     learns_nothing: Features(gateways=3),
-    asks_no_broker: PLAIN,
+    queries_no_broker: PLAIN,
     knows_no_retry: PLAIN,
     sends_anything: PLAIN,
     takes_a_timeout_for_stored: Features(appended=True),
@@ -268,7 +268,7 @@ QUICKLY_FOUND: Final = (
     counts_nothing,
     waits_for_no_write,
     believes_what_was_not_written,
-    asks_no_broker,
+    queries_no_broker,
     knows_no_retry,
     sends_anything,
     sends_what_is_new,

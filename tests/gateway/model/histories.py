@@ -232,11 +232,11 @@ class World:
         """Decide the batches that have arrived, and send those that are next in order."""
         for request in list(connection.arrived):
             if not request.decided:
-                if self._asks(connection, request):
+                if self._needs_query(connection, request):
                     self._let_go(connection)
                     if connection.arrived[0] is not request:
                         return  # earlier batches have to be at the broker when it is queried
-                    self._ask(connection, request)
+                    self._query(connection, request)
                 request.decided = True
                 if not request.passes:
                     self._decide(connection, request)
@@ -252,7 +252,7 @@ class World:
             self._release(connection, request)
             connection.replies.append(request)
 
-    def _asks(self, connection: Connection, request: Request) -> bool:
+    def _needs_query(self, connection: Connection, request: Request) -> bool:
         return (
             not request.passes
             and not (request.judged and request.verdict)
@@ -265,7 +265,7 @@ class World:
             )
         )
 
-    def _ask(self, connection: Connection, request: Request) -> None:
+    def _query(self, connection: Connection, request: Request) -> None:
         epoch = request.attempt.epoch
         if self.forgetful:
             # A leader also returns records that may still be truncated. A batch is assumed to be
@@ -338,7 +338,7 @@ class World:
         request.made = outcome.batch
         request.outgoing = outcome.data
         if outcome.batch.is_whole:
-            assert not outcome.batch.is_changed, f"goes as it came: {attempt}"
+            assert not outcome.batch.is_changed, f"the batch was changed: {attempt}"
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
             letters = frozenset(attempt.records[i] for i in request.quarantined)
@@ -380,7 +380,7 @@ class World:
                     self._check_order(request, f"{code}")
                 request.code = code
                 return
-            assert request.outgoing is not None, f"nothing is left of {attempt}"
+            assert request.outgoing is not None, f"an empty batch was sent: {attempt}"
             records = unpacked(request.outgoing)  # a known batch is sent as before
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
@@ -441,7 +441,7 @@ class World:
 
     @property
     def has_order(self) -> bool:
-        """Whether every client continues with a batch of its own."""
+        """Return whether every client continues with its own batch."""
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
     def _check_order(self, request, message: str):
@@ -479,7 +479,7 @@ class World:
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
         if request.due and code == 0 and request.made.loses_all:
-            assert request.made.stored.base_offset == -1, "an offset of what is not stored"
+            assert request.made.stored.base_offset == -1, "an offset of a batch that is not stored"
         self.last_codes[who] = code
         self.clients[who].answered(attempt, code)
         if self.follows and attempt.first % 2:
@@ -742,7 +742,7 @@ class World:
         self.finish()
         return self
 
-    def _is_told_truly(self, batch, stored) -> bool:
+    def _has_its_result(self, batch, stored) -> bool:
         """Whether each record of a batch is where it is to be: stored, a letter, or dropped."""
         records = set(batch.records)
         there, letters = stored & records, records & self.dead.ids.keys()
@@ -808,10 +808,10 @@ class World:
         stored = set(log)
         for record, ids in self.dead.ids.items():
             epochs = {epoch for _, epoch, _ in ids}
-            assert len(ids) == len(epochs), f"letters of {record} with ids {ids}"
+            assert len(ids) == len(epochs), f"dead letters of {record} with ids {ids}"
         for client in self.clients:
             for batch in client.acknowledged:
-                assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"
+                assert self._has_its_result(batch, stored), f"lost, or not dropped: {batch}"
             if self.forgetful:
                 continue  # lost records may end producers, or double records; unseen they are not
             assert not client.fatal, client.fatal

@@ -49,7 +49,7 @@ def through_gateway(frame: bytes, answer) -> bytes:
         coroutine.send(None)
     except StopIteration as done:
         return done.value
-    raise AssertionError("the handler waits for something else")
+    raise AssertionError("the handler waits for another response")
 
 
 class TransactionWorld(World):
@@ -259,14 +259,14 @@ class TransactionWorld(World):
         """The committed records, and the results that the applications got."""
         if self.shared:
             self.follow()
-        assert not self.dead.ids, "letters of transactions"
+        assert not self.dead.ids, "dead letters of transactions"
         log = self.broker.log
         for who, client in enumerate(self.clients):
             own = [batch for batch in log if batch // 1_000_000 == who]
             visible = [transaction for transaction in own if self.fates.get(transaction)]
             for batches in client.committed:
                 for batch in batches:
-                    assert self._is_told_truly(batch, set(visible)), f"lost: {batch}"
+                    assert self._has_its_result(batch, set(visible)), f"lost: {batch}"
             for batches in client.aborted:
                 there = {record for batch in batches for record in batch.records} & set(visible)
                 assert not there, f"aborted, and committed: {there}"

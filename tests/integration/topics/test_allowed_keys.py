@@ -76,7 +76,7 @@ def test_a_disallowed_key_is_refused_read_only_and_without_effect(judging, file)
 
     with TopicClient(judging.broker_address()) as client:
         client.create(topic, {**judged_by("NotBad"), MODE: "observe"})
-        assert client.produce(topic, b"bad").error_code == 0, "it is only observed"
+        assert client.produce(topic, b"bad").error_code == 0, "the mode is observe"
         # A broker that has stored a record of the topic describes it, too.
         assert (mode().value, mode().is_read_only) == ("observe", False)
 

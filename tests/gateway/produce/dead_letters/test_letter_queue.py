@@ -27,7 +27,7 @@ def test_a_request_has_the_first_letters_of_each_partition():
     queue, (first, second, third, other) = queue_of(A, A, B, C)
     taken = queue.take()
     assert taken == {A: first, B: third, C: other}
-    assert queue.take() == {}, "the second of A goes only when the first is answered"
+    assert queue.take() == {}, "the second request of A is sent after the response to the first"
     queue.release(taken)
     assert queue.take() == {A: second}
 
@@ -71,7 +71,7 @@ def test_a_single_request_is_in_flight_unless_it_is_slow():
     assert second not in {None, first}
     queue.take()
     queue.append(C, letters())
-    assert not queue.goes_on(first), "the second one is prompt, and takes what waits"
+    assert not queue.goes_on(first), "the second channel is prompt, and takes the waiting letters"
     queue.end(first)
     assert queue.goes_on(second)
 
