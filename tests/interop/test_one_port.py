@@ -22,9 +22,9 @@ from kio.schema.metadata.v12.request import MetadataRequest
 
 from penstock.artifacts import cache_folder
 from penstock.local import LocalKafka, free_ports
+from tests.certificates import Files
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_security import Files
 from tests.java import program
 from tests.namespaces import with_hosts
 from tests.proxies import LoadBalancer
