@@ -6,17 +6,9 @@ import pytest
 
 from penstock.engine.verdict import RecordError, refused_records
 from penstock.gateway.refusal_log import Refused
-from tests.browser.made_up import START, MadeUp, about
+from tests.browser.made_up import START
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
-
-
-@pytest.fixture
-def made_up(tmp_path, monkeypatch):
-    about(monkeypatch)
-    running = MadeUp(tmp_path)
-    yield running
-    running.close()
 
 
 def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):

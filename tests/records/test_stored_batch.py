@@ -15,17 +15,10 @@ from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER, TRANSACTIONAL, as_produced, read_producer
 from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import StoredBatch, read_stored_batch
-from tests.records.encoding import CODECS, encode_batch, encode_stored, zigzag
+from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch, encode_stored, zigzag
 from tests.records.test_batch import WIDE, record
 from tests.records.test_decoder import RECORD
 
-NOW = 1_700_000_000_000
-RECORDS = [
-    Record(NOW, b"key", b"value", (Header("name", b"x"), Header("name", None), Header("", b""))),
-    Record(NOW - 5, None, b"v" * 100),
-    Record(NOW + 70_000, b"k", None),
-    Record(NOW, b"", b"", (Header("schlüssel", b"\xff"),)),
-]
 GAPS = (0, 3, 4, 90)
 LIMIT = 1 << 20
 CLIENT = NOW + 1

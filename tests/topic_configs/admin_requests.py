@@ -36,6 +36,16 @@ _TRY_AGAIN = {3, 6, 100}
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID: a broker's errors for a
 topic that it does not know yet. It has stored nothing."""
 
+NOT_BAD: Final = """
+from penstock.policy import *
+
+class NotBad(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value == b"bad" for record in records):
+            raise PolicyViolationException("bad")
+"""
+"""A module `policies`; see `judged_by`."""
+
 
 def judged_by(policy: str) -> dict[str, str]:
     """Return the settings of a topic whose batches a class of the module `policies` judges."""

@@ -14,17 +14,9 @@ from penstock.local import LocalKafka, free_ports
 from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topic_configs.added_key import ADDED
-from tests.topic_configs.admin_requests import TopicClient, judged_by
+from tests.topic_configs.admin_requests import NOT_BAD, judged_by
 
 PROGRAM = [sys.executable, "-m", "tests.topic_configs.added_key"]
-POLICIES = """
-from penstock.policy import *
-
-class NotBad(RecordsPolicy):
-    def validate(self, topic, partition, records):
-        if any(record.value == b"bad" for record in records):
-            raise PolicyViolationException("bad")
-"""
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
 
 
@@ -47,7 +39,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
             # Other gateways of this cluster do not know the key.
             "topic.settings.topic": "__settings_with_an_added_key",
         },
-        POLICIES,
+        NOT_BAD,
     )
 
 
@@ -57,12 +49,6 @@ def judging(file: Path) -> Iterator[RunningGateway]:
     running = RunningGateway(file, PROGRAM)
     yield running
     running.stop()
-
-
-@pytest.fixture
-def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
-    with TopicClient(judging.broker_address()) as client:
-        yield client
 
 
 def described(gateway: RunningGateway, topic: str) -> ConfigEntry:

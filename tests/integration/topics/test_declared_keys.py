@@ -2,7 +2,6 @@
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,14 +52,6 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
         POLICIES,
     )
-
-
-@pytest.fixture(scope="module")
-def judging(file: Path) -> Iterator[RunningGateway]:
-    """A gateway whose policy declares keys."""
-    running = RunningGateway(file)
-    yield running
-    running.stop()
 
 
 @pytest.fixture

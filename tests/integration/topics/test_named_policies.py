@@ -2,7 +2,6 @@
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,19 +89,6 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory, metrics_po
         },
         POLICIES,
     )
-
-
-@pytest.fixture(scope="module")
-def judging(file: Path) -> Iterator[RunningGateway]:
-    running = RunningGateway(file)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
-    with TopicClient(judging.broker_address()) as client:
-        yield client
 
 
 @pytest.fixture
