@@ -1,4 +1,4 @@
-"""What `split` has to do with Delta tables: batches, streams, crashes between commits, kills, errors."""
+"""`split` with Delta tables: batches, streams, crashes between commits, kills, errors."""
 
 import contextlib
 import io
@@ -129,7 +129,7 @@ def fails(arguments: list[str], text: str) -> None:
 
 
 def batches() -> None:
-    """Whole topics, then what has come since."""
+    """Split whole topics, then later records."""
     clean, dead = table("clean"), table("dead")
     topic = produce("batch", 400)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -155,7 +155,7 @@ def refusing(name: str):
 
 
 def streams() -> None:
-    """Micro-batches, and each of the moments at which a stream can end."""
+    """Split micro-batches; the stream ends at each possible moment."""
     clean, dead, checkpoint = table("streamed"), table("refused"), folder / "checkpoint"
     topic = produce("stream", 400)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -172,7 +172,7 @@ def streams() -> None:
     assert "batch 0: 360 accepted, 40 refused" in output, output
     assert has(clean, dead) == [360, 40]
     assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40
-    shown("goes on with the verdicts that it had", *has(clean, dead))
+    shown("continues with its stored verdicts", *has(clean, dead))
 
     for done in (checkpoint / "commits").iterdir():
         done.unlink()
@@ -180,7 +180,7 @@ def streams() -> None:
     output = run(split(topic, *options, **to))
     assert "batch 1: 90 accepted, 10 refused" in output, output
     assert has(clean, dead) == [450, 50]
-    shown("ends before its own commit, and goes on", *has(clean, dead))
+    shown("ends before its own commit, and continues", *has(clean, dead))
 
     again = ("--streaming", "--available-now", "--checkpoint", str(folder / "another"))
     fails(split(topic, *again, **to), "has records that this run would write again")
@@ -191,7 +191,7 @@ def streams() -> None:
 
 @contextlib.contextmanager
 def without_names():
-    """Write as before commits had names of micro-batches."""
+    """Write commits without the names of micro-batches, as earlier versions did."""
     options, has_commit = DataFrameWriter.options, DeltaTables._has
 
     def some(self, **given):
@@ -205,7 +205,7 @@ def without_names():
 
 
 def commits_without_names() -> None:
-    """A stream that ended between its tables, and whose commits are no longer known by name."""
+    """A stream that ended between its tables, whose commits have no names."""
     clean, dead, checkpoint = table("nameless"), table("nameless_dead"), folder / "nameless"
     topic = produce("nameless", 100)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -311,7 +311,7 @@ def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
 
 
 def kills() -> None:
-    """A stream that is killed at random moments while records come."""
+    """A stream that is killed at random moments while records are produced."""
     clean, dead, chance = table("survivors"), table("letters"), random.Random(7)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     topic = produce("killed", 200)

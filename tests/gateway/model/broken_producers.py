@@ -1,4 +1,4 @@
-"""Errors that the gateway might have with producers' state, to see that histories find them."""
+"""Possible errors of the gateway in the state of producers: histories must find each of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -55,12 +55,12 @@ def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written is read by chance only."""
+    """Records of other gateways are read by chance only."""
     patch.setattr(Producers, "needs_reading", lambda *_: False)
 
 
 def learns_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written of a known producer is ignored."""
+    """Records of other gateways about a known producer are ignored."""
     patch.setattr(Producers, "_learn", lambda *_, **__: None)
 
 
@@ -183,7 +183,7 @@ def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
-    """A batch that is decided again in front of others gets the numbers of those."""
+    """A batch that is decided again in front of others gets the numbers of these."""
     again = Producer._decide_otherwise
 
     def decide_otherwise(self, *arguments):
@@ -248,7 +248,7 @@ BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
     forwards_commits,
     confirms_whatever_is_refused,
 )
-"""Those that histories of transactions find."""
+"""The errors that histories of transactions find."""
 
 
 def first_found(breaks: Breaks, world: Callable[[int], World], seeds: Iterable[int]) -> int | None:
@@ -280,4 +280,4 @@ QUICKLY_FOUND: Final = (
     lets_every_record_count,
     writes_only_what_loses_records,
 )
-"""Those that are found in a hundred histories."""
+"""The errors that a hundred histories find."""

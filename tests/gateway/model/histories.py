@@ -37,7 +37,7 @@ CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
 RUN = 12
-"""For so many records all are dropped, or none, if there are runs."""
+"""With runs, all of so many successive records are dropped, or none."""
 APPENDED = (7, 20)
 """The errors of a broker for batches that it has appended: timeout, too few replicas."""
 SHARED_STARTS = (0, 0, 12)
@@ -107,7 +107,7 @@ class World:
 
     @property
     def kind(self) -> str:
-        """What sort of history it is."""
+        """The kind of the history."""
         words = ["shared" if self.shared else "local"]
         words += ["with refusals"] if self.refusals else []
         words += ["with expiry"] if self.expired else []
@@ -415,7 +415,7 @@ class World:
         return self.features.appended and self.more.random() < 0.05
 
     def _is_too_large(self, producer_id, records):
-        """Some batches are; if it takes any number, a broker would take the next batch."""
+        """Some batches are too large, unless the broker would accept any number for the next batch."""
         large = self.refusals and len(records) > 1 and self.chance.random() < 0.02
         return self.too_large.setdefault(tuple(records), large and self.broker.knows(producer_id))
 
@@ -423,7 +423,7 @@ class World:
         return self.clients[request.key.producer_id - 1000]
 
     def _is_early(self, request) -> bool:
-        """Whether a batch is missing that comes before."""
+        """Return whether an earlier batch is missing."""
         attempt = request.attempt
         there = self.broker.all_records()
         client = self._client(request)
@@ -445,7 +445,7 @@ class World:
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
     def _check_order(self, request, message: str):
-        """The order is objected to only where a batch is missing, never to our numbers."""
+        """A broker refuses the order only if a batch is missing, never the gateway's numbers."""
         if (
             self.has_order
             and not self.refusals
@@ -458,7 +458,7 @@ class World:
             assert self._is_early(request), f"{message} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:
-        """The oldest answer on some connection arrives."""
+        """Deliver the oldest response on a random connection."""
         connections = [connection for connection in self.connections[who] if connection.replies]
         if not connections:
             return
@@ -494,7 +494,7 @@ class World:
             self.connections[who].remove(connection)
 
     def learn(self, who: int) -> None:
-        """A producer hears who leads."""
+        """Let a producer read the leader from the metadata."""
         if self.leaders[who] != self.broker.leader:
             self.leaders[who] = self.broker.leader
             self.clients[who].leader_changed()
@@ -503,7 +503,7 @@ class World:
         self.broker.replicate(self.chance.randint(1, 3))
 
     def move(self) -> None:
-        """Another leader, where both producers are known: it would take any number otherwise."""
+        """Elect another leader, if it knows both producers: otherwise it would accept any number."""
         if all(
             self.broker.has_replicated(client.producer_id) or not client.in_flight
             for client in self.clients
@@ -537,7 +537,7 @@ class World:
             producers.defer(request.key, request.arrival, attempt.epoch, request.numbers)
 
     def _unheard(self, connection, request):
-        """The gateway may hear an answer that its client does not hear any more."""
+        """The gateway may get a response after its client has disconnected."""
         if request.passes or not request.sent or self.chance.random() < 0.5:
             return
         code = request.append.code if request.append is not None else request.code
@@ -710,7 +710,7 @@ class World:
                 self.keep_interceptors(place)
 
     def walk(self) -> "World":
-        """Let things happen, then let every producer come to its end."""
+        """Cause random events, then let every producer finish."""
         chance = self.chance
         self.refusals = chance.random() < 0.4
         for _ in range(self.features.steps):
@@ -743,7 +743,7 @@ class World:
         return self
 
     def _has_its_result(self, batch, stored) -> bool:
-        """Whether each record of a batch is where it is to be: stored, a letter, or dropped."""
+        """Return whether each record of a batch is stored, a dead letter or dropped, as decided."""
         records = set(batch.records)
         there, letters = stored & records, records & self.dead.ids.keys()
         decided = self.decisions.get(tuple(batch.records), ())
@@ -764,7 +764,7 @@ class World:
         return any((decision.kept, decision.letters) == (there, letters) for decision in decided)
 
     def finish(self) -> None:
-        """Let everything that can still happen happen."""
+        """Complete all pending events."""
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for turn in range(FINAL_TURNS):
@@ -780,7 +780,7 @@ class World:
         self.check()
 
     def send_all(self, who: int) -> None:
-        """Let a client send, and all messages arrive."""
+        """Let a client send, and deliver all messages."""
         self.learn(who)
         self.send(who)
         self.write()
@@ -801,7 +801,7 @@ class World:
             self.held_up += self.last_codes[who] == 7
 
     def check(self) -> None:
-        """The stored records, and the results that the applications got."""
+        """Compare the stored records with the results that the applications got."""
         if self.shared:
             self.follow()
         log = self.broker.log
