@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway
 from tests.raw import RawClient
 from tests.topic_configs.admin_requests import TopicClient
@@ -20,6 +21,19 @@ def topic_client(judging):
     """A connection to the gateway on which topics are created, altered and produced to."""
     with TopicClient(judging.broker_address()) as connected:
         yield connected
+
+
+@pytest.fixture
+def kafka_configs(judging):
+    """Runs Kafka's own tool on a topic, through the gateway; returns its output."""
+
+    def run(topic: str, *arguments: str) -> str:
+        of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
+        done = run_tool("kafka-configs", *of_topic, "--entity-name", topic, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture

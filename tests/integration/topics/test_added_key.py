@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, Reso
 
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.local import LocalKafka, free_ports
-from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topic_configs.added_key import ADDED
 from tests.topic_configs.admin_requests import NOT_BAD, judged_by
@@ -83,17 +82,13 @@ def test_a_topic_with_the_key_is_judged(topic_client):
     assert topic_client.produce(topic, b"bad").error_code == POLICY_VIOLATION
 
 
-def test_kafka_configs_sets_and_shows_the_key(judging, topic_client):
+def test_kafka_configs_sets_and_shows_the_key(topic_client, kafka_configs):
     topic = name()
     topic_client.create(topic, {})
-    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
-    of_topic += ("--entity-name", topic)
 
-    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "test.level=high")
-    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    kafka_configs(topic, "--alter", "--add-config", "test.level=high")
 
-    assert done.returncode == 0, done.stderr
-    assert "test.level=high sensitive=false" in shown.stdout
+    assert "test.level=high sensitive=false" in kafka_configs(topic, "--describe")
 
 
 def test_the_files_default_changes_at_sighup(judging, topic_client, file):

@@ -14,7 +14,6 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.static.primitive import i8
 
 from penstock.local import LocalKafka, free_ports
-from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.metrics import scrape
 from tests.topic_configs.admin_requests import TopicClient, creation
@@ -181,15 +180,12 @@ def test_a_list_is_appended_to_and_subtracted_from(topic_client, topic):
     )  # fmt: skip
 
 
-def test_admin_tools_set_and_show_the_list(judging, topic_client, topic):
+def test_admin_tools_set_and_show_the_list(judging, topic_client, kafka_configs, topic):
     topic_client.create(topic, {})
-    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
-    of_topic += ("--entity-name", topic)
 
-    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", f"{KEY}=[no-b,small]")
-    shown = run_tool("kafka-configs", *of_topic, "--describe")
-    assert done.returncode == 0, done.stderr
-    assert f"{KEY}=no-b,small sensitive=false" in shown.stdout
+    kafka_configs(topic, "--alter", "--add-config", f"{KEY}=[no-b,small]")
+
+    assert f"{KEY}=no-b,small sensitive=false" in kafka_configs(topic, "--describe")
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": judging.address})
     entry = admin.describe_configs([resource])[resource].result(60)[KEY]
