@@ -1,11 +1,13 @@
 """Plain English in the pages that were written for strangers: words that may not come back.
 
 A page joins `PAGES` when it is free of them. Help, messages, log events, names and docstrings of
-`src/penstock`, the tests and the benchmarks are free of them, too. `make lint` runs this.
+`src/penstock`, the tests and the benchmarks are free of them, too; so are comments of tests and
+benchmarks. `make lint` runs this.
 """
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -221,6 +223,24 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
             match statement:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     yield joined(text)
+
+
+def comments(module: Path) -> Iterator[str]:
+    """Yield the comments of a module, each line by itself."""
+    with module.open("rb") as lines:
+        for token in tokenize.tokenize(lines.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string.lstrip("# ")
+
+
+@pytest.mark.thorough
+def test_comments_of_tests_are_in_plain_english():
+    assert {
+        f"{module.relative_to(ROOT)}: {text}": wrong
+        for module in modules(*PLAIN[1:])
+        for text in comments(module)
+        if (wrong := found(text, IN_TESTS))
+    } == {}
 
 
 @pytest.mark.thorough

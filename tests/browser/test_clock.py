@@ -23,7 +23,7 @@ def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):
 
     last = json.loads(console._history.as_text())["points"][-1]
     point = {**last, "at": START, "records": {"accepted": 98_765.0}}
-    for _ in range(2):  # one that is told again is the same
+    for _ in range(2):  # an event that is sent again is the same
         made_up.soon(console._subscribers.publish, "point", point)
     page.locator("#charts").get_by_text("accepted 98,765", exact=True).first.wait_for()
 

@@ -251,7 +251,7 @@ def test_acks_0_delayed_batches_are_not_stored():
     talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     codes(talk)
     talk.broker.take()
-    # number 1 waits to come again; number 2 decided before that, held back at its turn
+    # number 1 waits for its retry; number 2 was decided before that, and is held at its turn
     again = Intercepted(talk.producers)
     frame = request_frame(produce_request([("judged", [(0, batch(b"v", first=2))])], acks=0), 1)
     again.session.client_data(frame)

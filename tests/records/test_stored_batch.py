@@ -396,7 +396,7 @@ def test_a_batch_with_other_keys_and_values_is_written():
     ]  # fmt: skip
     assert rows(sent(batch.cut([0, 1, 3], replaced=(keys, values)))) == expected(wanted)
     assert rows(sent(batch.cut([1], replaced=(keys, values)))) == expected(RECORDS[1:2])
-    # As of records that were dropped: what is not kept is not looked at.
+    # As for dropped records: keys and values of records that are not kept are not read.
     keys[2] = values[2] = None
     assert rows(sent(batch.cut([0, 1, 3], replaced=(tuple(keys), values)))) == expected(wanted)
 

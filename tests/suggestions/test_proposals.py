@@ -80,7 +80,7 @@ def test_each_says_how_many_mistakes_it_would_refuse():
     found = refused(propose("orders", given + mistakes, 0.01))
     assert found["JsonSchema",] == 3  # "x", no currency, junk
     assert found["Rules", "rules.amount"] == 3  # "x", -1e12, junk
-    assert found["Rules", "rules.currency"] == 2  # eur, junk; it asks whether it is there
+    assert found["Rules", "rules.currency"] == 2  # eur, junk; the rule has has()
     assert found["KeyRequired",] == 1
 
 

@@ -174,7 +174,7 @@ def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestco
             both += passes
             only_python += in_python and not passes
     assert both > count // 20
-    assert only_python < both  # what is compressed, and requests that are not plain
+    assert only_python < both  # compressed batches, and requests that are not plain
 
 
 @pytest.mark.parametrize("codec", [0, *READ_NATIVELY])
@@ -276,7 +276,7 @@ def test_unbounded_schemas_and_policies_of_users_are_not_judged_natively(tmp_pat
     inline_judge(tmp_path)
     (tmp_path / "back.json").write_text('{"pattern": "^(?!a)"}')
     users = "from penstock.policies import KeyRequired\nclass Mine(KeyRequired): pass\n"
-    # A module of its own: it is imported into the tests' process, which may have `policies`.
+    # Not `policies`: the tests' process, which imports it, may have a module of that name.
     (tmp_path / "keys_of_a_user.py").write_text(users)
     both = {"policies": "p,q", "topics.t.penstock.policies": "q,p",
             "policies.q.type": "penstock.policies.KeyRequired", **properties}  # fmt: skip

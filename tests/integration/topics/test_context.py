@@ -125,7 +125,7 @@ def codes(client: RawClient, *topics: Topic, **options: Any) -> list[int]:
     return [outcome[topic.name][0] for topic in topics]
 
 
-# What is counted
+# Counts
 
 
 def test_topics_of_a_request_count_each_other(client, team):

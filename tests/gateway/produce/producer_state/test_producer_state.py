@@ -179,7 +179,7 @@ class TestNumbers:
         assert gateway.decide(0, 3, (0,), epoch=1).broker_first == 0
         behind = gateway.decide(3, 2, epoch=1)
         assert behind.broker_first == 2
-        # Whoever began it may not be allowed to write: only the broker tells.
+        # Its client may not be allowed to write: only the broker knows.
         assert gateway.decide(4, 1, epoch=0).broker_first == 3
         gateway.send(behind, epoch=1)
         assert gateway.answered(behind, 0, epoch=1) == 0
