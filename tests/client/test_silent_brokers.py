@@ -156,7 +156,7 @@ async def test_an_older_abandoned_letter_ends_the_connection_too():
         responds = [(await broker.next_request())[1] for _ in letters]
         responds[0]()
         await letters[0]
-        await cancelled(letters[2])  # the one before it may have its response yet
+        await cancelled(letters[2])  # the request before it may still get its response
         responds[1]()
         await letters[1]
         await cancelled(letters[3])

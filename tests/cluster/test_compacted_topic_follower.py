@@ -87,7 +87,7 @@ def follower_at(position, topic):
 
 
 async def test_the_end_is_requested_again_from_a_leader_that_does_not_know_it_yet():
-    """One that has just started may answer before it knows that another one leads."""
+    """A broker that has just started may answer before it knows that another broker leads."""
     await follower_at(5, Ends(3, 3, 5)).read_to_end(60)
 
 

@@ -336,7 +336,7 @@ def test_an_import_that_does_not_end_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.system
-def test_what_an_import_has_started_ends_with_it(tmp_path):
+def test_processes_that_an_import_has_started_end_with_it(tmp_path):
     pid = tmp_path / "pid"
     (tmp_path / "shop.py").write_text(
         "import pathlib, subprocess\n"

@@ -309,8 +309,8 @@ def test_a_deleted_topic_does_not_end_the_stream_of_the_others(
     delete_topic(admin, deleted)
     produce(kept, [{"value": b"good 3"}])
     done = stream(f"{kept}*")
-    told = f"topic {deleted} was deleted; the stream continues without it"
-    assert (done.code, told in done.err) == (0, True), done
+    message = f"topic {deleted} was deleted; the stream continues without it"
+    assert (done.code, message in done.err) == (0, True), done
     assert in_any_order(batches()) == [1, 3]
 
 

@@ -471,7 +471,7 @@ def test_a_requested_end_waits_for_the_micro_batch(world):
 def test_a_micro_batch_that_fails_when_all_is_ended_is_given_up(world):
     def on_work(world, batch):
         world.is_ended = True
-        raise ConnectionError("the JVM is gone, too")
+        raise ConnectionError("the JVM has ended, too")
 
     world.on_work = on_work
     world.stream().run()

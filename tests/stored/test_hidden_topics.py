@@ -1,4 +1,4 @@
-"""Topics that a glob matches and no list has; `tests/integration/test_security.py` has real ones."""
+"""Topics that a glob matches and no list has; `tests/integration/test_security.py` uses ACLs."""
 
 from types import SimpleNamespace
 

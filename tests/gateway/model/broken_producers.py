@@ -1,4 +1,4 @@
-"""Errors that the gateway might have with producers' state, to see that histories find them."""
+"""Possible errors of the gateway in the state of producers: histories must find each of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -67,16 +67,16 @@ def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written is read by chance only."""
+    """Records of other gateways are read by chance only."""
     patch.setattr(Producers, "needs_reading", lambda *_: False)
 
 
 def learns_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written of a known producer is ignored."""
+    """Records of other gateways about a known producer are ignored."""
     patch.setattr(RecordReader, "_learn", lambda *_: False)
 
 
-def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
+def queries_no_broker(patch: pytest.MonkeyPatch) -> None:
     """The broker is never queried for the last sequence number."""
     patch.setattr(BrokerQueries, "is_needed", lambda *_, **__: False)
 
@@ -193,7 +193,7 @@ def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
-    """A batch that is decided again in front of others gets the numbers of those."""
+    """A batch that is decided again in front of others gets the numbers of these."""
     again = Numbering.undecide
 
     def undecide(self, batch):
@@ -233,7 +233,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     believes_what_was_not_written: Features(gateways=3),
     reads_nothing: Features(gateways=3),
     learns_nothing: Features(gateways=3),
-    asks_no_broker: PLAIN,
+    queries_no_broker: PLAIN,
     knows_no_retry: PLAIN,
     sends_anything: PLAIN,
     takes_a_timeout_for_stored: Features(appended=True),
@@ -258,7 +258,7 @@ BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
     forwards_commits,
     confirms_whatever_is_refused,
 )
-"""Those that histories of transactions find."""
+"""The errors that histories of transactions find."""
 
 
 def first_found(breaks: Breaks, world: Callable[[int], World], seeds: Iterable[int]) -> int | None:
@@ -278,7 +278,7 @@ QUICKLY_FOUND: Final = (
     counts_nothing,
     waits_for_no_write,
     believes_what_was_not_written,
-    asks_no_broker,
+    queries_no_broker,
     knows_no_retry,
     sends_anything,
     sends_what_is_new,
@@ -290,4 +290,4 @@ QUICKLY_FOUND: Final = (
     lets_every_record_count,
     writes_only_what_loses_records,
 )
-"""Those that are found in a hundred histories."""
+"""The errors that a hundred histories find."""

@@ -153,8 +153,8 @@ class Gateway:
         unwritten: Writes that the cluster has not accepted, in order; None instead of the function
             of a write that has timed out.
         is_cut_off: Whether writes are impossible for a while.
-        has_interceptors: Whether they are not switched off.
-        version: Which interceptors these are.
+        has_interceptors: Whether its interceptors are enabled.
+        version: The version of its interceptors.
         unstored: Dead letters that are not stored yet, and the function that is to be called.
         is_cut_off_from_letters: Whether none can be stored for a while.
     """
@@ -244,10 +244,10 @@ class Gateway:
         done(None)
 
     def end_letters(self, *, fails: float) -> None:
-        """Let all letters be stored, or not; some of those are stored nevertheless.
+        """Store or fail all letters; some failed letters are stored nevertheless.
 
         Args:
-            fails: The probability that some are not, as far as this gateway knows.
+            fails: The probability that this gateway gets an error.
         """
         unstored, self.unstored = self.unstored, []
         for letters, done in unstored:

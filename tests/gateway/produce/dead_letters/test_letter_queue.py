@@ -112,7 +112,7 @@ def test_a_single_request_is_in_flight_unless_it_is_slow():
     assert second not in {None, first}
     queue.take()
     queue.append(C, letters())
-    assert not queue.goes_on(first), "the second one is prompt, and takes what waits"
+    assert not queue.goes_on(first), "the second channel is prompt, and takes the waiting letters"
     queue.end(first)
     assert queue.goes_on(second)
 

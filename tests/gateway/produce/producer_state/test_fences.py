@@ -295,10 +295,12 @@ def test_a_batch_that_cannot_be_sent_again_is_not_decided_again_if_a_former_lead
     assert not learn_last_sequence(gateway, 8, leader=Leader(5, has_committed=False))
     gateway.defer(10, 10)
     assert learn_last_sequence(gateway, 18, leader=Leader(6, has_committed=False)), (
-        "it has come back"
+        "the leader may have the batch again"
     )
     assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
-    assert learn_last_sequence(gateway, 8, leader=Leader(7, has_committed=True)), "it is gone"
+    assert learn_last_sequence(gateway, 8, leader=Leader(7, has_committed=True)), (
+        "the batch is lost"
+    )
     assert gateway.decide(10, 10, (0, 1)).dropped_count == 2
 
 
@@ -440,7 +442,9 @@ def test_the_last_sequence_is_requested_after_a_batch_postponed_here_and_stored_
     """The other gateway's record does not show whether the batch is stored."""
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.defer(10, 10)  # a policy cannot decide now
-    assert gateway_1.needs_last_sequence(20, 1), "it must be retried, or was stored elsewhere"
+    assert gateway_1.needs_last_sequence(20, 1), (
+        "the batch must be retried, or was stored through another gateway"
+    )
     gateway_2.read().store(10, 10)
     gateway_1.read()
     assert gateway_1.needs_last_sequence(20, 1)

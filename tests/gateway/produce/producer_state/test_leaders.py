@@ -213,7 +213,9 @@ class TestALeaderThatReturns:
         assert not self.can_decide(changed, broker)
         broker.move(returns=True)
         assert self.can_decide(changed, broker)
-        assert changed.decide(10, 3, (0,)) == REQUEST_TIMED_OUT, "the leader may lose it yet"
+        assert changed.decide(10, 3, (0,)) == REQUEST_TIMED_OUT, (
+            "the leader may still lose the batch"
+        )
         changed.now += REPLICATED_AFTER_S
         assert self.can_decide(changed, broker)
         stored = changed.decide(10, 3, (0,))

@@ -1,6 +1,5 @@
 """Topics with state of producers are announced before their state matters."""
 
-import random
 from functools import partial
 
 import pytest
@@ -86,11 +85,7 @@ class History:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_topic_with_state_is_never_known_as_a_topic_without_state(pytestconfig, is_shared):
-    given = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(2**32) if given is None else given
-    print(f"--fuzz-seed={seed}")
-    chance = random.Random(seed)
+def test_a_topic_with_state_is_never_known_as_a_topic_without_state(chance, is_shared):
     learned = forgotten = 0
     for _ in range(HISTORIES):
         history = History(chance, is_shared=is_shared)
