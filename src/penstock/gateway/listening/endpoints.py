@@ -142,8 +142,8 @@ def _advertised_host(configuration: Configuration) -> str:
 
 
 def _check_broker_ports(configuration: Configuration) -> None:
-    port, ports = configuration.listener.address.port, configuration.broker_ports or ()
-    if port in ports:
+    port, ports = configuration.listener.address.port, configuration.broker_ports
+    if ports is not None and port in ports:
         raise ConfigurationError(
             f"{configuration.path}: listeners: port {port} is one of broker.ports, "
             f"{ports[0]}-{ports[-1]}; each broker needs a port of its own: take a port outside"
