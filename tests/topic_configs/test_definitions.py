@@ -82,6 +82,36 @@ def test_valid_values_can_be_used(tmp_path, name, enabled):
     assert topic_plan.unusable == ""
 
 
+@pytest.mark.parametrize(
+    ("allowed", "name", "may_be_named"),
+    [
+        ("policies.A", "policies:A", True),
+        ("policies:A", "policies.A", True),
+        ("policies.*", "policies:A", True),
+        ("policies.*", "policies.inner:A", True),
+        ("policies:*", "policies.A", True),
+        ("policies:*", "policies:A", True),
+        ("policies:*", "policies.inner.A", False),
+        ("policies:*", "policies.inner:A", False),
+        ("policies.A", "policies:B", False),
+        ("policies.*", "policies2:A", False),
+    ],
+)
+def test_a_class_is_the_same_with_a_dot_and_with_a_colon(tmp_path, allowed, name, may_be_named):
+    found = plan(tmp_path, "*", **{"records.policy.class.names.allowed": allowed})
+    assert found.allows_class(name) is may_be_named
+
+
+def test_a_class_of_the_file_may_be_named_with_a_dot_and_with_a_colon(tmp_path):
+    of_file = {
+        "records.policy.class.names.allowed": "",
+        "topics.a.records.policy.class.name": "policies.A",
+        "topics.b.records.policy.class.name": "policies:B",
+    }
+    found = plan(tmp_path, "*", **of_file)
+    assert all(map(found.allows_class, ("policies.A", "policies:A", "policies.B", "policies:B")))
+
+
 def plan(folder, allowed, **properties):
     read = read_configuration(
         folder / "penstock.properties",
