@@ -146,7 +146,7 @@ def _check_broker_ports(configuration: Configuration) -> None:
     if ports is not None and port in ports:
         raise ConfigurationError(
             f"{configuration.path}: listeners: port {port} is one of broker.ports, "
-            f"{ports[0]}-{ports[-1]}; each broker needs a port of its own: take a port outside"
+            f"{ports[0]}-{ports[-1]}; each broker needs a separate port: take a port outside"
         )
 
 
