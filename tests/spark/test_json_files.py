@@ -116,7 +116,7 @@ def test_the_rows_of_lines():
         "key": b"a!", "value": b"good", "topic": "t", "partition": 0, "offset": 2**40,
         "timestamp": -5, "timestampType": 1, "headers": [{"key": "?", "value": None}],
     }  # fmt: skip
-    assert second == {**dict.fromkeys(first), "headers": []}
+    assert second == {**dict.fromkeys(first), "headers": None}
     (row,) = rows(batch(line(key="YQ==")), is_base64=True)
     assert (row["key"], row["value"]) == (b"a", base64.b64decode("good"))
 

@@ -118,7 +118,8 @@ def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
         None if record.offset == -1 else record.offset,
         None if record.timestamp == NO_TIME else record.timestamp,
         line.timestamp_type(),
-        [{"key": _text(header.key), "value": header.value} for header in record.headers],
+        # None for none, as in Spark's Kafka source.
+        [{"key": _text(header.key), "value": header.value} for header in record.headers] or None,
     )
 
 
