@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigurationError(
                 f"--to {target}: records that fail too often are written there"
             )
-        _repairing(running.plan_without_topics, options.repair)  # before the cluster is contacted
+        _repairing(running.plan_without_topics(), options.repair)  # before the cluster is contacted
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         plan = _repairing(plan, options.repair)
         if dead_letters.is_folder or target.is_folder:

@@ -15,7 +15,7 @@ from penstock.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
@@ -41,6 +41,7 @@ class CommandJob(ABC):
             warn(warning)
         self.began = time.monotonic()
         self.progress = Progress()
+        self._plans: dict[str, RecordPlan] = {}
 
     @property
     @abstractmethod
@@ -91,38 +92,30 @@ class CommandJob(ABC):
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.stored.plan import load_plan  # noqa: PLC0415
         from penstock.stored.topics import names_of  # noqa: PLC0415
 
-        plan = load_plan(
-            file or self._options.file,
-            topic_ids={topic.name: topic.topic_id for topic in topics},
-            records_policy_batch=self._options.records_policy_batch,
-            topic_settings=self._settings_of(topics, file) if topics else {},
-        )
+        plan = self.plan_without_topics(file)
+        if topics:
+            ids = {topic.name: topic.topic_id for topic in topics}
+            plan = plan.for_topics(ids, settings_of(topics, plan.configuration, self.properties))
         without = [topic.name for topic in topics if not plan.judges(topic.name)]
         if without:
             warn(f"no policy of {plan.path} judges {names_of(without)}")
         return plan
 
-    @cached_property
-    def plan_without_topics(self) -> RecordPlan:
-        """The policies of FILE; those of `--compare` are loaded, too. Nothing is contacted.
+    def plan_without_topics(self, file: str | None = None) -> RecordPlan:
+        """Load the policies of a file, by default of FILE, once. Nothing is contacted.
 
         Raises:
             ConfigurationError: They cannot be loaded.
         """
         from penstock.stored.plan import load_plan  # noqa: PLC0415
 
-        if other := getattr(self._options, "compare", None):
-            load_plan(other)
-        return load_plan(self._options.file)
-
-    def _settings_of(
-        self, topics: Sequence[Topic], file: str | None
-    ) -> dict[str, Mapping[str, str]]:
-        configuration = load_configuration(file or self._options.file)
-        return settings_of(topics, configuration, self.properties)
+        path = file or self._options.file
+        if path not in self._plans:
+            batch = self._options.records_policy_batch
+            self._plans[path] = load_plan(path, records_policy_batch=batch)
+        return self._plans[path]
 
     def sources(self, written: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:
         """Return the topics that are read; none for files.
@@ -146,7 +139,9 @@ class CommandJob(ABC):
 
         check_place(self._options.start, "--from")
         check_place(getattr(self._options, "end", "latest"), "--to")
-        _ = self.plan_without_topics  # before the cluster is contacted
+        for file in (getattr(self._options, "compare", None), self._options.file):
+            if file is not None:
+                self.plan_without_topics(file)  # before the cluster is contacted
         return self.there.sources(
             given, [location.name for location in written if location.is_topic], warn=warn
         )
