@@ -33,7 +33,7 @@ from penstock.error_codes import (
     REQUEST_TIMED_OUT,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.gateway.produce.dead_letters.joined_letters import join_letters
+from penstock.gateway.produce.dead_letters.letter_batches import halve_letters, join_letters
 from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue, WaitingLetters
 from penstock.gateway.produce.dead_letters.letter_topics import (
     DeadLetterTopic,
@@ -41,7 +41,6 @@ from penstock.gateway.produce.dead_letters.letter_topics import (
     leader_of,
 )
 from penstock.records.header import record_count
-from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -328,7 +327,7 @@ class DeadLetterWriter:
     async def _halve(self, letters: WaitingLetters) -> None:
         """Write a batch that is too large as two."""
         try:
-            halves = await asyncio.to_thread(_halves, letters.batches.popleft())
+            halves = await asyncio.to_thread(halve_letters, letters.batches.popleft())
             letters.batches.extendleft(reversed(halves))
         except Exception as error:
             self._end(letters, _unexpected(error))
@@ -397,12 +396,6 @@ async def _joined(
     return await asyncio.to_thread(
         lambda: {place: [join_letters(some)] for place, some in batches.items()}
     )
-
-
-def _halves(batch: Buffer) -> tuple[bytes, bytes]:
-    read = read_stored_batch(batch, max_decompressed_bytes=2**31 - 1)
-    count = len(read.records)
-    return read.cut(range(count // 2)), read.cut(range(count // 2, count))
 
 
 def _in_parentheses(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.gateway.produce.dead_letters.joined_letters import join_letters
+from penstock.gateway.produce.dead_letters.letter_batches import join_letters
 from penstock.policy import Header, Record
 from penstock.records.stored_batch import read_stored_batch
 from tests.records.encoding import encode_batch

@@ -1,4 +1,4 @@
-"""Joins batches of dead letters, so that a request for a partition has more than one of them."""
+"""Joins batches of dead letters for a request, and halves a batch that is too large for a topic."""
 
 from __future__ import annotations
 
@@ -37,3 +37,14 @@ def join_letters(batches: Sequence[Buffer]) -> Buffer:
         latest = max(latest, timestamp)
     header = NewHeader(read[0].attributes & CODEC, base, latest)
     return encode(header, b"".join(sections), count, fast=True)
+
+
+def halve_letters(batch: Buffer) -> tuple[bytes, bytes]:
+    """Return the first half of the letters of a batch, and the others, as two batches.
+
+    Args:
+        batch: A batch with at least two letters.
+    """
+    read = read_stored_batch(batch, max_decompressed_bytes=_NO_LIMIT)
+    count = len(read.records)
+    return read.cut(range(count // 2)), read.cut(range(count // 2, count))
