@@ -8,8 +8,9 @@ import re
 import pyarrow as pa
 import pytest
 
+from penstock.spark.files import read_files
 from penstock.spark.json_files import records
-from penstock.spark.sources import COLUMNS, read_files
+from penstock.spark.sources import COLUMNS
 from penstock.stored.json_lines import WrongLineError
 from tests.spark.conftest import BOTH, NO_BAD, POLICIES
 

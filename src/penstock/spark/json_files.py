@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.spark.sources import SCHEMA, from_ms
 from penstock.stored.file_records import NO_TIME
 from penstock.stored.json_lines import SEEN, JsonLine, looks_like_base64
 
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint, "
-    "timestampType int, headers array<struct<key:string,value:binary>>"
-)
+_COLUMNS: Final = SCHEMA.replace("timestamp timestamp", "timestamp bigint")
 """Kafka's columns, with the timestamp in ms."""
 _ROWS: Final = pa.schema(
     [
@@ -53,7 +51,7 @@ def read_json(spark: SparkSession, path: str) -> DataFrame:
         path: A file, a folder or a glob.
 
     Returns:
-        Kafka's columns, with the timestamp in ms.
+        Kafka's columns.
     """
     lines = spark.read.option("lineSep", "\n").text(path)
     lines = lines.select(
@@ -63,7 +61,8 @@ def read_json(spark: SparkSession, path: str) -> DataFrame:
     )
     first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
     is_base64 = all(row[0] for row in first.collect())
-    return lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
+    found = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
+    return found.withColumn("timestamp", from_ms(F.col("timestamp")))
 
 
 class _Place(NamedTuple):
