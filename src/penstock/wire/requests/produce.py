@@ -442,6 +442,14 @@ class ProduceRequest:
         """Return the bytes of a partition's records; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
 
+    @property
+    def bytes_without_records(self) -> int:
+        """How many bytes of the frame are neither its length nor records."""
+        partitions = (partition for topic in self.topics for partition in topic.partitions)
+        return (
+            len(self.frame) - INT32.size - sum(p.records_end - p.records_start for p in partitions)
+        )
+
     def rewrite(
         self,
         omitted: Collection[tuple[int, int]],
