@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,11 @@ sys.modules["hypothesis"] = None
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """
 PENSTOCK = [sys.executable, "-c", START]
+# What penstock.progress writes.
+_WAITING = re.compile(
+    r"loading the policies of .*|waiting for the cluster at .*: gives up after \d+ s"
+    r"|.*: .*, [0-9a-z ]+ so far|.*: (\d+ (s|min|h|d) ?){1,2}"
+)
 
 
 class RunningGateway:
@@ -152,6 +158,15 @@ def wait_until_settled(measure: Callable[[], object], timeout_s: float = 60.0) -
         value = measure()
         seen = [*seen, value] if value == seen[-1] else [value]
         time.sleep(0.05)
+
+
+def without_waiting(errors: str) -> str:
+    """Return a command's standard error without lines that only say that it takes long.
+
+    They come after seconds, which a loaded machine may need for anything.
+    """
+    lines = errors.splitlines(keepends=True)
+    return "".join(line for line in lines if not _WAITING.fullmatch(line.rstrip("\n")))
 
 
 def is_running(pid: int) -> bool:

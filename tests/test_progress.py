@@ -9,6 +9,7 @@ import time
 import pytest
 
 from penstock.progress import Pace, Phase, Progress, duration, waiting
+from tests.gateways import without_waiting
 
 
 def test_progress_before_the_first_record():
@@ -90,10 +91,9 @@ def test_a_terminal_shows_progress_at_once(monkeypatch):
 
 
 def test_without_a_terminal_a_line_is_printed_periodically(capsys):
+    began, shown = time.monotonic(), ""
     progress = Progress(every_s=0.05)
     done = iter(range(100, 100_000, 100))
-    began = time.monotonic()
-    shown = ""
     with progress.phase("judging t", lambda: next(done), 10_000):
         while shown.count("\n") < 2:
             time.sleep(0.01)
@@ -101,14 +101,15 @@ def test_without_a_terminal_a_line_is_printed_periodically(capsys):
     lines = (shown + capsys.readouterr().err).splitlines()
     assert 2 <= len(lines) <= (time.monotonic() - began) / 0.05
     assert all(line.startswith("judging t: ") and "of 10,000 records" in line for line in lines)
+    assert without_waiting("\n".join([*lines, "penstock audit: wrong"])) == "penstock audit: wrong"
 
 
 def test_short_work_prints_nothing_and_short_phases_share_a_clock(capsys):
     with Progress().phase("quick"):
         pass
     assert capsys.readouterr().err == ""
-    progress = Progress(every_s=0.2)
     began, shown = time.monotonic(), ""
+    progress = Progress(every_s=0.2)
     while not shown:
         with progress.phase("a phase"):
             time.sleep(0.1)

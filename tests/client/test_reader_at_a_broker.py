@@ -165,22 +165,22 @@ def test_transactions(connection, kafka, topic, produce):
     assert values == [b"plain", b"c0", b"c1", b"e0", b"last"]
 
 
-def test_an_open_transaction(kafka, topic, produce):
+def test_an_open_transaction(connection, kafka, topic, produce):
     name = topic()
     produce(name, [b"before"])
     waiting = produce(name, [b"open"], transaction=uuid.uuid4().hex)
     produce(name, [b"after"])
-    with connected(kafka, **{"default.api.timeout.ms": "600"}) as connection:
-        text = "from 1 up to 3 cannot be read yet, the last stable offset is 1"
-        with pytest.raises(NotReadableYetError, match=text):
-            read(connection, name, 0, 3)
-        assert len(read(connection, name, 0, 3, committed=False)[0]) == 3
-        assert read(connection, name, 0, 1) == ([(0, b"before")], [])
-        waiting.commit_transaction(60)
-        await_stable(kafka, name, 4)
-        assert [value for _, value in read(connection, name, 0, 4)[0]] == [
-            b"before", b"open", b"after",
-        ]  # fmt: skip
+    text = "from 1 up to 3 cannot be read yet, the last stable offset is 1"
+    with (
+        connected(kafka, **{"default.api.timeout.ms": "600"}) as impatient,
+        pytest.raises(NotReadableYetError, match=text),
+    ):
+        read(impatient, name, 0, 3)
+    assert len(read(connection, name, 0, 3, committed=False)[0]) == 3
+    assert read(connection, name, 0, 1) == ([(0, b"before")], [])
+    waiting.commit_transaction(60)
+    await_stable(kafka, name, 4)
+    assert [value for _, value in read(connection, name, 0, 4)[0]] == [b"before", b"open", b"after"]
 
 
 @pytest.mark.slow

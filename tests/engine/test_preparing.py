@@ -398,14 +398,14 @@ PROPERTIES = {
 
 @pytest.mark.system
 async def test_a_worker_may_prepare_for_longer_than_it_may_judge(tmp_path):
-    properties = {**PROPERTIES, "policy.timeout.ms": 1000,
+    properties = {**PROPERTIES, "policy.timeout.ms": 3000,
                   "policy.preparation.timeout.ms": AMPLE_MS}  # fmt: skip
     gate = Gate(tmp_path)
     async with Judging(tmp_path, POLICIES, **properties) as judging:
         held = asyncio.ensure_future(judging.judge(gate.value))
         await gate.begun()
         # Only the time itself shows that a time has not passed.
-        await asyncio.sleep(2)
+        await asyncio.sleep(4)
         gate.open()
         verdict = await held
         assert [error.message for error in verdict.record_errors] == ["prepared"]

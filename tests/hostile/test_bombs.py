@@ -58,8 +58,9 @@ def test_batches_of_millions_of_records_in_a_few_kilobytes_delay_no_producer(gat
             for _ in range(12):
                 answer = produced(client.call(produce_request([(name, [(1, bombs)])])))
                 assert answer[name, 1].error_code == 87
-        assert running.workers() == workers
-        assert sum(cpu_s(pid) for pid in workers) - before < 12
+        # None was ended; there is another where one was seen to be busy for a time.
+        assert set(workers) <= set(running.workers())
+        assert sum(cpu_s(pid) for pid in running.workers()) - before < 12
     assert not innocent.wrong
     assert seen.grown_bytes < 150 * MIB
 

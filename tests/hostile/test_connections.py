@@ -12,6 +12,7 @@ from tests.gateways import (
     RunningGateway,
     descriptors,
     wait_until,
+    wait_until_settled,
     write_configuration,
 )
 from tests.hostile.greedy import Connections, is_closed
@@ -48,6 +49,7 @@ def test_connections_of_an_address_are_limited(gateway, topic):
 
 def test_new_connections_per_second_are_limited(gateway):
     running = gateway({"max.connection.creation.rate": 10})
+    wait_until_settled(lambda: descriptors(running.pid))
     before = descriptors(running.pid)
     with Connections() as greedy:
         began = time.monotonic()

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.gateways import RunningGateway
 
 _EVERY_S = 0.1
+_OWN = ("Pss_Anon:", "Pss_Shmem:")
 
 
 class Watchdog:
@@ -59,9 +60,13 @@ def tree_bytes(gateway: RunningGateway) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Return the memory of a process, with its part of shared memory; 0 if it has ended."""
+    """Return the memory of a process, with its part of shared memory; 0 if it has ended.
+
+    Pages of files are left out: the share of the libraries grows when another process ends that
+    has loaded them, such as the gateway of another test.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_OWN))

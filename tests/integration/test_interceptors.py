@@ -12,6 +12,7 @@ from tests.integration.reading import read_topic, values_of
 from tests.raw import RawClient, errors, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
 
+FLUSH_S = 300.0  # a thousand batches, five at a time, on a machine with much else to do
 POLICIES = """
 import os, re, time, threading, random
 from penstock.policy import *
@@ -320,7 +321,7 @@ def test_a_request_that_grew_too_large_is_stored_in_parts(gateway, topic, stored
 
 def librdkafka(running, **settings) -> Producer:
     return Producer({"bootstrap.servers": running.address, "log_level": 0, "linger.ms": 5,
-                     "message.timeout.ms": 60_000, **settings})  # fmt: skip
+                     "message.timeout.ms": int(FLUSH_S * 1000), **settings})  # fmt: skip
 
 
 def reported(failures: list):
@@ -347,7 +348,7 @@ def test_an_idempotent_producer(gateway, topic, stored, codec, name, made):
     for number in range(5000):
         producer.produce(of, b"%d" % number, on_delivery=reported(failures))
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(FLUSH_S) == 0
     assert failures == []
     expected = [value for value in map(made, range(5000)) if value is not None]
     assert values_of(stored(of)) == expected
@@ -365,7 +366,7 @@ def test_an_idempotent_producer_over_a_restart(gateway, topic, stored):
         producer.poll(0.001)
         if number in {700, 1900}:
             running.restart(kill=True)
-    assert producer.flush(60) == 0
+    assert producer.flush(FLUSH_S) == 0
     assert failures == []
     assert values_of(stored(name)) == [b"%d" % n for n in range(0, 3000, 2)]
 

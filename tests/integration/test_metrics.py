@@ -25,7 +25,7 @@ from prometheus_client.openmetrics.parser import (
 
 from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, wait_until, write_configuration
+from tests.gateways import PENSTOCK, wait_until, wait_until_settled, write_configuration
 from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
@@ -116,6 +116,7 @@ def test_formats_compression_and_process_metrics(observed, topic):
         for sample in families["penstock_records"].samples
     }
     assert records[name, "accepted"] == 1
+    wait_until_settled(lambda: scrape(port)("process_open_fds"))  # the first client has left
     before = scrape(port)
     with RawClient(running.broker_address()), RawClient(running.broker_address()):
         wait_until(

@@ -107,7 +107,7 @@ def test_producers_continue_and_no_record_is_stored_twice(measured, topic, kafka
     for value in sent:
         producer.produce(name, value)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     if transactional:
         producer.commit_transaction(60)
 
@@ -271,7 +271,7 @@ def test_idempotent_producers_continue(measured, topic, kafka):
     for value in sent:
         producer.produce(name, value, on_delivery=lambda error, _: errors.append(error))
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     assert errors == [None] * len(sent)
     check_exactly_once(kafka, name, sent)
 
@@ -484,7 +484,7 @@ def test_admin_tools_set_a_topic_to_quarantine(measured, topic, kafka):
     sent = [b"a", b"bad", b"b"]
     for value in sent:
         producer.produce(name, value)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     check_exactly_once(kafka, name, sent)
 
 

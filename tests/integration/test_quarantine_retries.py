@@ -18,7 +18,7 @@ class NoBad(BrokerRecordValidator):
         if value.startswith(b"bad"): return InvalidRecordException("bad")
 """
 NOT_LEADER, TOO_FEW_REPLICAS = 6, 19
-SETTINGS = {"enable.idempotence": True, "batch.num.messages": 2, "linger.ms": 300,
+SETTINGS = {"enable.idempotence": True, "batch.num.messages": 2, "linger.ms": 60_000,
             "retry.backoff.ms": 20, "topic.metadata.refresh.fast.interval.ms": 20,
             "log_level": 0}  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 ATTEMPTS = 3
-LINGER_MS = 300  # a batch goes when it is full
+LINGER_MS = 5_000  # a batch goes when it is full or flushed
 _BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 8
 
 

@@ -190,7 +190,7 @@ def test_kcat_produces_and_consumes(judged, topic, stored):
 def test_kafka_python_produces_and_consumes(judged, topic, stored, idempotent):
     name = topic()
     producer = KafkaProducer(
-        bootstrap_servers=judged.address, enable_idempotence=idempotent, linger_ms=2000
+        bootstrap_servers=judged.address, enable_idempotence=idempotent, linger_ms=60_000
     )
     first = [producer.send(name, value) for value in (b"good-1", b"good-2")]
     producer.flush()
@@ -210,7 +210,9 @@ def test_kafka_python_produces_and_consumes(judged, topic, stored, idempotent):
         with pytest.raises(PythonKafkaError):
             producer.send(name, b"good-5").get(60)
     else:
-        assert producer.send(name, b"good-5").get(60).offset == 2
+        third = producer.send(name, b"good-5")
+        producer.flush()
+        assert third.get(60).offset == 2
     producer.close()
     consumer = KafkaConsumer(
         name,
@@ -232,7 +234,7 @@ def test_kafka_python_produces_and_consumes(judged, topic, stored, idempotent):
 async def test_aiokafka_produces_and_consumes(judged, topic, stored, idempotent):
     name = topic()
     producer = AIOKafkaProducer(
-        bootstrap_servers=judged.address, enable_idempotence=idempotent, request_timeout_ms=5000
+        bootstrap_servers=judged.address, enable_idempotence=idempotent, request_timeout_ms=15_000
     )
     await producer.start()
     try:

@@ -54,7 +54,7 @@ def slow(task):
 
 
 def hanging(task):
-    time.sleep(60)
+    time.sleep(300)
     yield b"x"
 
 
@@ -66,5 +66,5 @@ def test_a_task_that_hangs_ends_the_job(spark, idle_timeout):
     began = time.monotonic()
     with pytest.raises(Exception, match="Python") as raised:
         run_tasks(spark, TASKS[:1], hanging, b"".join)
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - began < 250
     assert "a policy hangs" in str(reason_of(raised.value))

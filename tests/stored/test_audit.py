@@ -10,6 +10,7 @@ from penstock.stored.access import ClusterAccess
 from penstock.stored.audit import add_payloads, audit_raw
 from penstock.stored.evaluation import close_all
 from penstock.stored.runner import LocalRunner
+from tests.integration.reading import read_topic
 from tests.spark.conftest import BOTH
 
 RECORDS = 900
@@ -59,6 +60,9 @@ def test_aborted_transactions_are_left_out(audited, kafka, topic):
         producer.flush(30)
         end = producer.abort_transaction if number < 2 else producer.commit_transaction
         end(30)
+    # The broker answers a commit before its marker is in the partition.
+    committed = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert len(committed) == 20
     _, found = audited(name)
     assert dict(found.counts.outcomes) == {"accepted": 10, "refused": 10}
     assert not found.coverage.lost

@@ -28,7 +28,7 @@ public final class Batches {
         properties.put("key.serializer", StringSerializer.class.getName());
         properties.put("value.serializer", StringSerializer.class.getName());
         properties.put("batch.size", job[3]);
-        properties.put("linger.ms", "300"); // a batch goes when it is full
+        properties.put("linger.ms", "20000"); // a batch goes when it is full or flushed
         properties.put("retry.backoff.ms", "20");
         properties.put("reconnect.backoff.ms", "20");
         properties.put("delivery.timeout.ms", "30000");
