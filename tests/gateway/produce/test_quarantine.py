@@ -12,8 +12,8 @@ import pytest
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
 from penstock.gateway.produce.bad_shares import RECORDS_MIN, BadShares
+from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.write_rights import WriteRights
-from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
@@ -32,9 +32,10 @@ class Letters:
     """A dead letter topic; `stored` has the place, the letters, and the function to call."""
 
     def __init__(self):
-        self.stored = []
+        self.stored, self.keys = [], []
 
-    def store(self, to, letters, done):
+    def store(self, to, letters, done, key):
+        self.keys.append(key)
         self.stored.append((to, letters, done))
 
     def end(self, failure=None):
