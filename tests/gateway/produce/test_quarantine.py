@@ -186,6 +186,32 @@ def test_letters_that_are_not_stored_refuse_the_batch(producer_id, failure, code
     )
 
 
+def test_letters_of_a_retried_batch_have_the_key_of_its_first_attempt():
+    talk = with_rights(Quarantine())
+    data = batch(b"good", b"bad", producer_id=5, first=0)
+    talk.produce(1, data)
+    talk.decide(diverted(batch(b"good", producer_id=5, first=0), 1))
+    talk.dead_letters.end("no broker answers")
+    assert talk.responses()["judged"][0] == 7
+    talk.produce(2, data)
+    talk.dead_letters.end()
+    assert values_sent(talk.broker.take()) == [b"good"]
+    talk.session.upstream_data(produce_response(2, "judged"))
+    assert talk.responses()["judged"][0] == 0
+    talk.produce(3, batch(b"good", b"bad", producer_id=5, first=2))
+    talk.decide(diverted(batch(b"good", producer_id=5, first=2), 1))
+    first, again, other = talk.dead_letters.keys
+    assert first == again
+    assert other not in {first, None}
+
+
+def test_letters_of_a_producer_without_numbers_have_no_key():
+    talk = with_rights(Quarantine())
+    talk.produce(1, batch(b"good", b"bad"))
+    talk.decide(diverted(batch(b"good"), 1))
+    assert talk.dead_letters.keys == [None]
+
+
 def test_another_partition_is_sent_when_letters_are_not_stored():
     talk = with_rights(Quarantine())
     talk.produce(1, batch(b"good", b"bad"), batch(b"other"))

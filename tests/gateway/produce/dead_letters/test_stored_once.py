@@ -107,6 +107,17 @@ async def test_a_partition_without_a_leader_is_sent_the_same_batch_later(writer)
     assert log.partitions[0].values == [b"a"]
 
 
+async def test_a_topic_that_was_created_again_with_fewer_partitions_gets_the_batch(writer):
+    made, log = writer("unsaid")
+    log.pending = asyncio.get_running_loop().create_future()
+    first = asyncio.ensure_future(store(made, letter(b"a"), key=1, to=TO._replace(partition=1)))
+    await until(lambda: log.requests)
+    log.leaders = {0: PartitionLeader(1, 0)}
+    log.pending.set_result(None)
+    assert await first is None
+    assert log.partitions[0].values == [b"a"]
+
+
 # A client that retries its own batch
 
 

@@ -334,7 +334,7 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
 
 
 async def test_expired_letters_are_not_sent(writer, monkeypatch):
-    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.2)
     made, connection = writer(SLOW)
     connection.slow = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(made, "_clock", lambda: 0.0)
