@@ -57,7 +57,8 @@ class Account:
         doubled: Stored more than once.
         disordered: First stored after a later value of the same key.
         undropped: Stored although the interceptor drops it.
-        misplaced: In the wrong topic for the `penstock.mode`.
+        misplaced: In the wrong topic for the `penstock.mode`, or dead letters that are stored twice
+            by a gateway that was not restarted.
         refused_in_order: Its batches that Kafka refused because of a defect of Kafka.
     """
 

@@ -1,5 +1,6 @@
 """Topics in the modes `quarantine` and `mark`: the expected place of their bad records."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -47,10 +48,12 @@ class Placement:
             an order; a letter that is stored twice under the same id is listed once.
         misplaced: Values that are in both topics, in the wrong topic, without a reason or an id, or
             with the mark of another record.
+        repeated: Values of dead letters that are stored again under the same id.
     """
 
     kept: list[tuple[bytes, bytes]]
     misplaced: list[bytes]
+    repeated: Sequence[bytes] = ()
 
 
 def placement(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Row]) -> Placement:
@@ -72,8 +75,11 @@ def placement(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Ro
     wrong += [value for _, _, value, _ in letters if value in values]
     kept = [(key, value) for _, key, value, _ in stored]
     # Dead letters have no order: each gets its own key.
-    kept += [(b"dead " + value, value) for _, _, value, _ in _once(letters)]
-    return Placement(kept, wrong)
+    once = list(_once(letters))
+    kept += [(b"dead " + value, value) for _, _, value, _ in once]
+    repeated = Counter(value for _, _, value, _ in letters)
+    repeated.subtract(value for _, _, value, _ in once)
+    return Placement(kept, wrong, list(repeated.elements()))
 
 
 def _is_marked(value: bytes, headers: Sequence[tuple[str, bytes]]) -> bool:

@@ -13,9 +13,9 @@ from tests.chaos.account import Account, DeliveryReports, account
 from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import HANGS_AFTER_S, Producer, Running, kinds, start
 from tests.chaos.stale_verification import refused_in_order
-from tests.chaos.world import World
+from tests.chaos.world import Way, World
 from tests.conftest import create_topic
-from tests.gateways import wait_until
+from tests.gateways import RunningGateway, wait_until
 from tests.integration.reading import read_topic
 
 PARTITIONS = 3
@@ -50,6 +50,10 @@ class Round:
         found = [f"{p.name}: {a}" for p, a in self.accounts.items() if a.is_remarkable]
         return f"{count} records, {'; '.join(found) or 'as it should be'}"
 
+    def has_restarted(self, gateway: RunningGateway) -> bool:
+        """Return whether a gateway was stopped or killed."""
+        return any(f"gateway {gateway.address} " in line for line in self.happened)
+
     def facts(self) -> str:
         """Return all facts as text."""
         lines = [f"seed {self.seed}", *self.happened]
@@ -83,7 +87,7 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
             program.kill()
     world.wait_until_whole()
     for producer in producers:
-        settled = _settle(world, producer, deliveries[producer])
+        settled = _settle(world, producer, deliveries[producer], result)
         if settled.deliveries.fatal:
             refused = refused_in_order(world.cluster, producer.topic)
             settled = replace(settled, refused_in_order=refused)
@@ -115,16 +119,19 @@ def _disturb(
     }
 
 
-def _settle(world: World, producer: Producer, deliveries: DeliveryReports) -> Account:
+def _settle(
+    world: World, producer: Producer, deliveries: DeliveryReports, result: Round
+) -> Account:
     found = _read(world, producer, producer.topic)
     if producer.mode:
         dead = producer.topic + modes.DEAD
         letters = _read(world, producer, dead) if world.has_topic(dead) else []
         placement = modes.placement(producer.mode, producer.topic, found, letters)
         assert not world.has_topic(dead + modes.DEAD)
-        return replace(
-            account(deliveries, placement.kept, drops=False), misplaced=placement.misplaced
-        )
+        misplaced = [*placement.misplaced]
+        if producer.way is Way.ALONE and not result.has_restarted(world.alone):
+            misplaced += placement.repeated  # the gateway that wrote them knows of them
+        return replace(account(deliveries, placement.kept, drops=False), misplaced=misplaced)
     stored = [(key, value) for _, key, value, _ in found]
     return account(
         deliveries,

@@ -28,8 +28,9 @@ def test_some_batches_are_bad_as_a_whole():
 def test_a_dead_letter_written_twice_counts_once():
     found = placement(QUARANTINE, "t", [row(GOOD)], [letter(BAD), letter(BAD)])
     assert (found.kept, found.misplaced) == ([(b"k", GOOD), (b"dead 1", BAD)], [])
+    assert found.repeated == [BAD]
     found = placement(QUARANTINE, "t", [], [letter(BAD), letter(BAD, b"t-0:7:1:1:5")])
-    assert (found.kept, found.misplaced) == ([(b"dead 1", BAD)] * 2, [])
+    assert (found.kept, found.misplaced, found.repeated) == ([(b"dead 1", BAD)] * 2, [], [])
 
 
 @pytest.mark.parametrize(

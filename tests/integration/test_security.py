@@ -241,6 +241,29 @@ def test_a_client_without_write_permission_on_a_topic_writes_no_dead_letters(
         running.stop()
 
 
+def test_dead_letters_only_need_write_permission(secured, files, secured_admin, tmp_path):
+    """With it, brokers also describe the topic, and assign a producer id."""
+    more = {
+        **upstream_as_alice(files),
+        "upstream.sasl.jaas.config": ALICE_LOGIN,
+        "produce.request.interceptors.state": "local",
+        "penstock.mode": "quarantine",
+        "errors.deadletterqueue.topic.name": "letters-of-${topic}",
+    }
+    create_topic(secured_admin, "letters-of-open")
+    create_acls(secured_admin, acl("letters-of-open", AclOperation.WRITE))
+    running = gateway_of_admin(secured, files, tmp_path, **more)
+    try:
+        through = as_alice(running.address, files)
+        assert produce(through, "open", b"bad") == ""
+        assert not running.events("dead letters may be stored twice")
+    finally:
+        running.stop()
+    admin = as_admin(secured.bootstrap_servers, files)
+    found = read_topic(secured.bootstrap_servers, "letters-of-open", settings=admin)
+    assert values_of(found) == [b"bad"]
+
+
 def properties_of_alice(secured, files):
     return {
         "bootstrap.servers": secured.bootstrap_servers,

@@ -235,7 +235,9 @@ class Gateway:
             if done is not None:
                 done("timed out")
 
-    def store_letters(self, letters: bytes, done: Callable[[str | None], None]) -> None:
+    def store_letters(
+        self, letters: bytes, _: Sequence[int], done: Callable[[str | None], None]
+    ) -> None:
         """Store dead letters, now or later."""
         if self.is_cut_off_from_letters or self._chance.random() < 0.5:
             self.unstored.append((letters, done))

@@ -12,8 +12,8 @@ import pytest
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
 from penstock.gateway.produce.bad_shares import RECORDS_MIN, BadShares
+from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.write_rights import WriteRights
-from penstock.gateway.produce.dead_letters.writer import LettersRefused
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
@@ -32,9 +32,10 @@ class Letters:
     """A dead letter topic; `stored` has the place, the letters, and the function to call."""
 
     def __init__(self):
-        self.stored = []
+        self.stored, self.keys = [], []
 
-    def store(self, to, letters, done):
+    def store(self, to, letters, done, key):
+        self.keys.append(key)
         self.stored.append((to, letters, done))
 
     def end(self, failure=None):
@@ -183,6 +184,32 @@ def test_letters_that_are_not_stored_refuse_the_batch(producer_id, failure, code
     assert [(report.topic, report.records, report.verdict.message) for report in refusals] == (
         [("judged", 1, text)] if code == 87 else []
     )
+
+
+def test_letters_of_a_retried_batch_have_the_key_of_its_first_attempt():
+    talk = with_rights(Quarantine())
+    data = batch(b"good", b"bad", producer_id=5, first=0)
+    talk.produce(1, data)
+    talk.decide(diverted(batch(b"good", producer_id=5, first=0), 1))
+    talk.dead_letters.end("no broker answers")
+    assert talk.responses()["judged"][0] == 7
+    talk.produce(2, data)
+    talk.dead_letters.end()
+    assert values_sent(talk.broker.take()) == [b"good"]
+    talk.session.upstream_data(produce_response(2, "judged"))
+    assert talk.responses()["judged"][0] == 0
+    talk.produce(3, batch(b"good", b"bad", producer_id=5, first=2))
+    talk.decide(diverted(batch(b"good", producer_id=5, first=2), 1))
+    first, again, other = talk.dead_letters.keys
+    assert first == again
+    assert other not in {first, None}
+
+
+def test_letters_of_a_producer_without_numbers_have_no_key():
+    talk = with_rights(Quarantine())
+    talk.produce(1, batch(b"good", b"bad"))
+    talk.decide(diverted(batch(b"good"), 1))
+    assert talk.dead_letters.keys == [None]
 
 
 def test_another_partition_is_sent_when_letters_are_not_stored():

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
-from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
-from kio.static.primitive import i32Timedelta
 
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.client.protocol.write_errors import write_error
+from penstock.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
 from penstock.client.writing.writer import Promise, Writer
-from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.client.positions import Claim, PositionTask
     from penstock.client.protocol.produced_batches import BatchSource
     from penstock.client.writing.writer import WriterLimits
+    from penstock.wire.producer_ids import ProducerIdAndEpoch
 
 
 class IdempotentWriter(Writer):
@@ -94,15 +91,10 @@ def new_producer(connection: Connection) -> ProducerIdAndEpoch:
     Raises:
         ClientError: The cluster does not respond in time, or denies it.
     """
-    request = InitProducerIdRequest(
-        transactional_id=None, transaction_timeout=i32Timedelta.parse(dt.timedelta(minutes=1))
-    )
     retries = connection.retries()
     while True:
         try:
-            found = connection.send_to_any(request, InitProducerIdResponse)
-            if found.error_code:
-                raise write_error(int(found.error_code), "a producer id")
-            return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
+            found = connection.send_to_any(PRODUCER_ID_REQUEST, InitProducerIdResponse)
+            return producer_of(found)
         except ClientError as error:
             retries.after(error)

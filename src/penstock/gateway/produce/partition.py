@@ -15,19 +15,19 @@ from penstock.records.header import checksum, read_producer
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from uuid import UUID
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict, Replacement
-    from penstock.gateway.produce.dead_letters.writer import LettersRefused
+    from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.records.header import BatchProducer
     from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
 
-    StoreLetters = Callable[[bytes, Callable[[str | None], None]], None]
-    """Stores dead letters; see `producer_state.letters.Quarantined.store`."""
+    StoreLetters = Callable[[bytes, Callable[[str | None], None], Hashable], None]
+    """Stores dead letters; see `dead_letters.writer.DeadLetterWriter.store`."""
 
 
 class Judging(Enum):

@@ -23,7 +23,7 @@ def test_late_letters_do_not_change_the_state_of_a_topic_that_was_created_again(
 
     producers = Producers(now=lambda: 1000.0, keep=keep, is_shared=True)
     deleted, created = uuid4(), uuid4()
-    store = Quarantined((0,), b"letter", lambda _, done: letters_pending.append(done))
+    store = Quarantined((0,), b"letter", lambda *args: letters_pending.append(args[-1]))
     producers.decide(
         KEY, ARRIVAL, 0, Range(0, 1, 11), (0,), b"",
         connection=1, topic_id=deleted, quarantined=store, done=lambda _: None,

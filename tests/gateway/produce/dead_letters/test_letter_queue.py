@@ -1,9 +1,8 @@
 """The waiting dead letters that are sent in a request to a broker."""
 
-import pytest
-
 from penstock.gateway.produce.dead_letters import letter_queue
-from penstock.gateway.produce.dead_letters.letter_queue import CHANNELS, LetterQueue, WaitingLetters
+from penstock.gateway.produce.dead_letters.letter_queue import CHANNELS, LetterQueue
+from penstock.gateway.produce.dead_letters.partition_letters import PartitionLetters, WaitingLetters
 from penstock.policy import Record
 from tests.records.encoding import encode_batch
 
@@ -11,114 +10,150 @@ BATCH = encode_batch([Record(1, None, b"a", ())])
 A, B, C = ("t.dead", 0), ("t.dead", 1), ("u.dead", 0)
 
 
-def letters(batches=1):
-    return WaitingLetters(None, BATCH * batches, lambda _: None, 10.0)
+class Letters:
+    """Partitions of a broker, and its queue."""
 
+    def __init__(self, *places):
+        self.queue = LetterQueue()
+        self.partitions = {}
+        self.made = [self.append(place) for place in places]
 
-def queue_of(*places):
-    queue = LetterQueue()
-    waiting = [(place, letters()) for place in places]
-    for place, entry in waiting:
-        queue.append(place, entry)
-    return queue, [letters for _, letters in waiting]
+    def append(self, place, batches=1):
+        made = WaitingLetters(None, BATCH * batches, 10.0)
+        partition = self.partitions.setdefault(place, PartitionLetters())
+        partition.waiting.append(made)
+        self.queue.add(place, partition)
+        return made
+
+    def take(self):
+        return {place: list(batch.letters) for place, batch in self.queue.take().items()}
+
+    def release(self, *places):
+        """Let the partitions be sent again: their batches are stored."""
+        for place in places:
+            self.partitions[place].end()
+            self.queue.add(place, self.partitions[place])
 
 
 def test_a_request_has_the_letters_of_each_partition():
-    queue, (first, second, third, other) = queue_of(A, A, B, C)
-    taken = queue.take()
-    assert taken == {A: [first, second], B: [third], C: [other]}
-    assert queue.take() == {}
-    queue.release(taken)
-    assert queue.take() == {}
+    waiting = Letters(A, A, B, C)
+    first, second, third, other = waiting.made
+    assert waiting.take() == {A: [first, second], B: [third], C: [other]}
+    assert waiting.take() == {}
+    waiting.release(A, B, C)
+    assert waiting.take() == {}
 
 
 def test_letters_of_a_partition_wait_for_the_response_to_earlier_letters():
-    queue, (first,) = queue_of(A)
-    taken = queue.take()
-    more = [letters(), letters()]
-    for added in more:
-        queue.append(A, added)
-    assert queue.take() == {}
-    queue.release(taken)
-    assert queue.take() == {A: more}
-    assert first not in more
+    waiting = Letters(A)
+    assert waiting.take() == {A: waiting.made}
+    more = [waiting.append(A), waiting.append(A)]
+    assert waiting.take() == {}
+    waiting.release(A)
+    assert waiting.take() == {A: more}
 
 
 def test_a_request_is_bounded_and_partitions_take_turns(monkeypatch):
     monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 3 * len(BATCH))
-    queue, (a, a2, b, b2, c) = queue_of(A, A, B, B, C)
-    taken = queue.take()
-    assert taken == {A: [a, a2], B: [b]}
-    queue.release(taken)
-    assert queue.take() == {C: [c], B: [b2]}
+    waiting = Letters(A, A, B, B, C)
+    a, a2, b, b2, c = waiting.made
+    assert waiting.take() == {A: [a, a2], B: [b]}
+    waiting.release(A, B)
+    assert waiting.take() == {C: [c], B: [b2]}
 
 
 def test_a_joined_batch_is_bounded(monkeypatch):
     monkeypatch.setattr(letter_queue, "JOINED_BYTES", 2 * len(BATCH))
-    queue, (a, a2, a3) = queue_of(A, A, A)
-    taken = queue.take()
-    assert taken == {A: [a, a2]}
-    queue.release(taken)
-    assert queue.take() == {A: [a3]}
+    waiting = Letters(A, A, A)
+    a, a2, a3 = waiting.made
+    assert waiting.take() == {A: [a, a2]}
+    waiting.release(A)
+    assert waiting.take() == {A: [a3]}
 
 
 def test_letters_of_several_batches_are_not_joined():
-    queue, (a, a2) = queue_of(A, A)
-    queue.append(A, several := letters(batches=2))
-    queue.append(A, last := letters())
-    for expected in ([a, a2], [several], [last]):
-        taken = queue.take()
-        assert taken == {A: expected}
-        queue.release(taken)
+    waiting = Letters(A, A)
+    several, last = waiting.append(A, batches=2), waiting.append(A)
+    for expected in (waiting.made, [several], [last]):
+        assert waiting.take() == {A: expected}
+        waiting.release(A)
 
 
 def test_letters_that_are_over_are_not_joined():
-    queue, (a, over, a2) = queue_of(A, A, A)
-    over.is_over = True
-    taken = queue.take()
-    assert taken == {A: [a, a2]}
-    queue.release(taken)
-    assert queue.take() == {}
+    waiting = Letters(A, A, A, B)
+    a, over, a2, first = waiting.made
+    over.is_over = first.is_over = True
+    assert waiting.take() == {A: [a, a2]}
+    waiting.release(A)
+    assert waiting.take() == {}
 
 
 def test_separated_letters_go_one_by_one_before_later_letters():
-    queue, group = queue_of(A, A)
-    taken = queue.take()
-    queue.append(A, later := letters())
-    queue.release(taken)
-    queue.separate(A, taken[A])
-    for expected in (*group, later):
-        taken = queue.take()
-        assert taken == {A: [expected]}
-        queue.release(taken)
+    waiting = Letters(A, A)
+    waiting.take()
+    later = waiting.append(A)
+    waiting.partitions[A].separate()
+    waiting.queue.add(A, waiting.partitions[A])
+    for expected in (*waiting.made, later):
+        assert waiting.take() == {A: [expected]}
+        waiting.release(A)
+
+
+def test_a_batch_that_is_sent_again_has_the_same_letters_and_goes_first():
+    waiting = Letters(A)
+    (batch,) = waiting.queue.take().values()
+    waiting.append(A)
+    waiting.partitions[A].is_busy = False
+    waiting.queue.add(A, waiting.partitions[A])
+    assert list(waiting.queue.take().values()) == [batch]
+
+
+def test_a_partition_waits_for_one_broker_only():
+    waiting, former = Letters(A), LetterQueue()
+    former.add(A, waiting.partitions[A])
+    assert waiting.take() == {A: waiting.made}
+    waiting.append(A)
+    assert former.take() == {}
+    assert former.begin() is None
+
+
+def test_all_letters_of_a_partition_can_be_withdrawn():
+    waiting = Letters(A)
+    waiting.take()
+    behind = waiting.append(A)
+    partition = waiting.partitions[A]
+    assert partition.withdraw() == [*waiting.made, behind]
+    assert not partition.is_ready()
+    assert not partition.is_busy
 
 
 def test_letters_that_are_larger_than_a_request_go_alone(monkeypatch):
     monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 1)
-    queue, (a, b) = queue_of(A, B)
-    assert queue.take() == {A: [a]}
-    assert queue.take() == {B: [b]}
+    waiting = Letters(A, B)
+    a, b = waiting.made
+    assert waiting.take() == {A: [a]}
+    assert waiting.take() == {B: [b]}
 
 
 def test_a_single_request_is_in_flight_unless_it_is_slow():
-    queue, _ = queue_of(A)
+    queue = (waiting := Letters(A)).queue
     assert LetterQueue().begin() is None, "nothing waits"
     first = queue.begin()
     queue.take()
-    queue.append(B, letters())
+    waiting.append(B)
     assert queue.begin() is None
     queue.be_slow(first)
     second = queue.begin()
     assert second not in {None, first}
     queue.take()
-    queue.append(C, letters())
+    waiting.append(C)
     assert not queue.goes_on(first), "the second channel is prompt, and takes the waiting letters"
     queue.end(first)
     assert queue.goes_on(second)
 
 
 def test_the_number_of_slow_requests_is_bounded():
-    queue, _ = queue_of(A)
+    queue = Letters(A).queue
     channels = []
     while (channel := queue.begin()) is not None:
         channels.append(channel)
@@ -129,24 +164,8 @@ def test_the_number_of_slow_requests_is_bounded():
 
 
 def test_a_slow_channel_continues_if_no_other_channel_is_prompt():
-    queue, _ = queue_of(A)
+    queue = Letters(A).queue
     channel = queue.begin()
     queue.be_slow(channel)
     assert queue.goes_on(channel)
     assert queue.begin() is None
-
-
-def test_letters_know_their_remaining_batches():
-    waiting = letters(batches=2)
-    assert [bytes(batch) for batch in waiting.batches] == [BATCH, BATCH]
-    assert not waiting.is_stored()
-    assert waiting.is_stored()
-
-
-def test_pauses_grow_until_a_batch_is_stored():
-    waiting = letters(batches=2)
-    pauses = [waiting.pause_s() for _ in range(8)]
-    assert pauses[1] == pytest.approx(2 * pauses[0])
-    assert pauses[-1] == pauses[-2] == 1.0
-    waiting.is_stored()
-    assert waiting.pause_s() == pauses[0]

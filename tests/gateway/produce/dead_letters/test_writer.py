@@ -10,14 +10,16 @@ from structlog.testing import capture_logs
 
 from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
-from penstock.gateway.produce.dead_letters import letter_queue
+from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
+from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
-from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter, LettersRefused
+from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.policy import Record
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.names import NO_ID
 from penstock.wire.primitives import read_varint
+from tests.gateway.produce.dead_letters.letter_log import INIT_PRODUCER_ID, producer_id_response
 from tests.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
@@ -34,6 +36,7 @@ class Connection:
         self.answers = list(answers)
         self.sent = []
         self.refreshed = 0
+        self.refused = 0
         self.leaders = {0: PartitionLeader(1, 0), 1: PartitionLeader(2, 0)}
         self.lookups = {}
 
@@ -49,6 +52,8 @@ class Connection:
         self.refreshed += 1
 
     async def exchange(self, node, request, *, channel):
+        if request.api_key == INIT_PRODUCER_ID:
+            return producer_id_response(code=self.refused)
         self.sent.append((node, request.body))
         answer = self.answers.pop(0) if self.answers else 0
         if isinstance(answer, Exception):
@@ -66,7 +71,7 @@ def writer(monkeypatch):
         "read_response",
         lambda code: SimpleNamespace(get=lambda _: SimpleNamespace(code=code, text="", offset=0)),
     )
-    monkeypatch.setattr(letter_queue, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(partition_letters, "_PAUSE_S", 0.001)
 
     def make(*answers):
         made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
@@ -329,7 +334,7 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
 
 
 async def test_expired_letters_are_not_sent(writer, monkeypatch):
-    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.2)
     made, connection = writer(SLOW)
     connection.slow = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(made, "_clock", lambda: 0.0)
@@ -389,8 +394,9 @@ async def test_a_broker_reports_before_the_deadline_which_partitions_wait_for_re
     assert 7_000 < timeout_ms < 1000 * dead_letter_writer.DEADLINE_S - 1000
 
 
-async def test_letters_that_replicas_do_not_have_in_time_are_not_retried(writer):
+async def test_without_numbers_letters_that_replicas_do_not_have_in_time_are_not_retried(writer):
     made, connection = writer(7)
+    connection.refused = 31
     failure = await store(made, ONE)
     assert "REQUEST_TIMED_OUT (7)" in failure
     assert not isinstance(failure, LettersRefused)

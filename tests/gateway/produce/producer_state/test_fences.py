@@ -129,7 +129,7 @@ def test_a_decision_that_does_not_count_stays_void_in_a_newer_epoch(reads_first)
     topic, gateway_1, gateway_2 = gateways(2)
     held, failures, letters = [], [], []
     gateway_1.producers._writer._keep = lambda *write: held.append(write)
-    quarantined = Quarantined((0,), b"letters", lambda data, _: letters.append(data))
+    quarantined = Quarantined((0,), b"letters", lambda data, *_: letters.append(data))
     gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
         done=failures.append,

@@ -287,7 +287,7 @@ class Letters:
     def __init__(self):
         self.waiting = []
 
-    def store(self, letters, done):
+    def store(self, letters, positions, done):
         self.waiting.append((letters, done))
 
     def end(self, failure=None):

@@ -1,11 +1,15 @@
 """Stores dead letters in the cluster, with the gateway's principal, before their batch is sent.
 
 The gateway sends them to the brokers, so no policy judges them. Letters are stored when all
-replicas in sync have them. If they are not stored in time, the client retries its batch, and its
-letters are written again with the same ids. The memory for waiting letters is bounded.
+replicas in sync have them. The memory for waiting letters is bounded.
 
 All connections share the requests: while a request to a broker is pending, letters for that broker
 wait for the next request (`letter_queue`), in which those of a partition are one batch.
+
+The gateway is an idempotent producer. While it is not known whether a broker has a batch, it is
+sent again with the same numbers (`partition_letters`), also after its client has got an error. If
+the client then retries its own batch, the same letters are waited for. If the cluster refuses a
+producer id, letters may be stored twice, with the same ids.
 
 A dead letter topic that a user created may accept only smaller batches than those of letters: then
 they are written in several batches. If it does not accept a letter at all, a retry fails, too: the
@@ -19,42 +23,56 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from kio.schema.errors import ErrorCode
+from cachetools import TTLCache
 
 from penstock.client.connections.connection import Connection
-from penstock.client.errors import ClientError, ResponseError, describe, response_error
+from penstock.client.connections.metadata import NO_NODE
+from penstock.client.errors import ClientError, ResponseError, describe
 from penstock.client.protocol.produce import answer_of, read_response, write_request
 from penstock.configuration import ConfigurationError
-from penstock.error_codes import (
-    INVALID_RECORD,
-    INVALID_TIMESTAMP,
-    MESSAGE_TOO_LARGE,
-    POLICY_VIOLATION,
-    REQUEST_TIMED_OUT,
-    UNSUPPORTED_COMPRESSION_TYPE,
-)
+from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
 from penstock.gateway.produce.dead_letters.letter_batches import halve_letters, join_letters
-from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue, WaitingLetters
+from penstock.gateway.produce.dead_letters.letter_failures import (
+    LetterRefusedError,
+    LettersRefused,
+    LettersTooLargeError,
+    failure_of,
+    has_other_sequence,
+    leaves_open,
+)
+from penstock.gateway.produce.dead_letters.letter_numbers import LetterProducers
+from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue
 from penstock.gateway.produce.dead_letters.letter_topics import (
     DeadLetterTopic,
     LetterTopics,
     leader_of,
 )
+from penstock.gateway.produce.dead_letters.partition_letters import (
+    PartitionLetters,
+    Waiter,
+    WaitingLetters,
+)
 from penstock.records.header import record_count
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
     from pathlib import Path
 
     from penstock.client.protocol.produce import ProduceResult
-    from penstock.gateway.produce.dead_letters.letter_queue import Buffer, Done, Place
+    from penstock.client.protocol.raw_requests import RawRequest, RawResponse
+    from penstock.gateway.produce.dead_letters.letter_numbers import Exchange
+    from penstock.gateway.produce.dead_letters.letter_queue import Place
+    from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
 
 log = structlog.get_logger()
 
 DEADLINE_S: Final = 10.0
 """Dead letters not stored by then have failed: clients wait half a minute for a response."""
+RETRIED_S: Final = 600.0
+"""How long a retry of a client finds its letters: as `producer_state` holds batches for retries."""
 WAITING_MAX_BYTES: Final = 64 * 2**20
+_FOUND_LATER_MAX: Final = 10_000
 _SLOW_S: Final = 0.05
 """A request that takes longer holds nothing back: brokers wait for replicas, or are silent."""
 _OF_TIME_LEFT: Final = 0.8
@@ -62,30 +80,6 @@ _OF_TIME_LEFT: Final = 0.8
 partitions must be retried, and that the others are stored."""
 _LOG_EVERY_S: Final = 60.0
 _ERROR: Final = "there was an error"
-_TOO_LARGE: Final[Mapping[int, str]] = {
-    MESSAGE_TOO_LARGE: "max.message.bytes",
-    int(ErrorCode.record_list_too_large): "segment.bytes",
-}
-"""The config of the topic, by Kafka's error code."""
-_REFUSED: Final = frozenset(
-    {INVALID_RECORD, INVALID_TIMESTAMP, POLICY_VIOLATION, UNSUPPORTED_COMPRESSION_TYPE}
-)
-"""The errors for records that this topic never accepts, such as records without a key in a
-compacted topic. Other errors may be repaired: those of the cluster, or of ACLs."""
-
-
-class LettersRefused(str):
-    """Why a dead letter topic does not take a letter, however often it is sent."""
-
-    __slots__ = ()
-
-
-class LetterRefusedError(ClientError):
-    """The dead letter topic does not take a letter."""
-
-
-class LettersTooLargeError(LetterRefusedError):
-    """A batch of letters is larger than the dead letter topic allows."""
 
 
 class DeadLetterWriter:
@@ -117,32 +111,63 @@ class DeadLetterWriter:
         self._clock = clock
         self._connection: Connection | None = None
         self._topics = LetterTopics(properties, file)
+        self._producers = LetterProducers(clock)
+        self._partitions: dict[Place, PartitionLetters] = {}
         self._queues: dict[int, LetterQueue] = {}
+        self._unstored: dict[Hashable, WaitingLetters] = {}
+        self._stored_late: TTLCache[Hashable, None] = TTLCache(
+            _FOUND_LATER_MAX, RETRIED_S, timer=clock
+        )
         self._failed = 0
         self._logged_at = -_LOG_EVERY_S
         self.waiting_bytes = 0
         self.stored = 0
 
-    def store(self, to: DeadLetterTopic, letters: bytes, done: Done) -> None:
+    def store(self, to: DeadLetterTopic, letters: bytes, done: Done, key: Hashable = None) -> None:
         """Store letters; `done` is called once, perhaps before this returns.
 
         Args:
             to: Where.
             letters: Batches, one behind the other.
             done: See `Done`.
+            key: Equal for the letters of a batch that its client sends again; None if that cannot
+                be recognized.
         """
-        if self.waiting_bytes and self.waiting_bytes + len(letters) > WAITING_MAX_BYTES:
-            self._report(to, why := "too many dead letters wait")
-            done(why)
+        key = None if key is None else (to, key)
+        if key in self._stored_late:
+            done(None)
             return
-        self.waiting_bytes += len(letters)
-        waiting = WaitingLetters(to, letters, done, self._clock() + DEADLINE_S)
-        waiting.timer = asyncio.get_running_loop().call_later(DEADLINE_S, self._give_up, waiting)
-        self._begin(waiting)
+        waiting = self._unstored.get(key)
+        if waiting is None:
+            if self.waiting_bytes and self.waiting_bytes + len(letters) > WAITING_MAX_BYTES:
+                self._report(to, why := "too many dead letters wait")
+                done(why)
+                return
+            waiting = WaitingLetters(to, letters, self._clock() + DEADLINE_S, key)
+            self.waiting_bytes += waiting.size
+            if key is not None:
+                self._unstored[key] = waiting
+            self._wait(waiting, done)
+            self._begin(waiting)
+        else:
+            waiting.deadline = max(waiting.deadline, self._clock() + DEADLINE_S)
+            self._wait(waiting, done)
 
-    def _give_up(self, letters: WaitingLetters) -> None:
-        """End letters that were not stored in time, wherever they wait."""
-        self._end(letters, letters.why)
+    def _wait(self, letters: WaitingLetters, done: Done) -> None:
+        waiter = Waiter(done)
+        loop = asyncio.get_running_loop()
+        waiter.timer = loop.call_later(DEADLINE_S, self._give_up, letters, waiter)
+        letters.waiters.append(waiter)
+
+    def _give_up(self, letters: WaitingLetters, waiter: Waiter) -> None:
+        """Let a request wait no longer for letters, wherever they are."""
+        is_last = letters.waiters == [waiter]
+        if is_last and not letters.outlive_waiters:
+            self._end(letters, letters.why)
+            return
+        letters.waiters.remove(waiter)
+        self._report(letters.to, letters.why)
+        _notify(waiter, letters.why)
 
     def _begin(self, letters: WaitingLetters) -> None:
         """Send the first batch of letters, once its leader is known."""
@@ -157,12 +182,12 @@ class DeadLetterWriter:
         except Exception as error:
             self._end(letters, _unexpected(error))
             return
-        partition, node = leads
-        queue = self._queues.get(node)
-        if queue is None:
-            queue = self._queues[node] = LetterQueue()
-        queue.append((to.name, partition), letters)
-        self._send_more(node, queue)
+        place = to.name, leads[0]
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = self._partitions[place] = PartitionLetters()
+        partition.waiting.append(letters)
+        self._offer(place, partition)
 
     async def _begin_later(self, letters: WaitingLetters, pause_s: float = 0.0) -> None:
         """Send letters after a pause, and when the leaders of their topic are known."""
@@ -191,6 +216,69 @@ class DeadLetterWriter:
             return _unexpected(error), 0.0
         return None, 0.0
 
+    def _offer(self, place: Place, partition: PartitionLetters) -> None:
+        """Let the letters of a partition be sent, unless a batch of them is on its way."""
+        if not partition.is_ready():
+            return
+        node = self._node(place)
+        if node is not None:
+            queue = self._queues.get(node)
+            if queue is None:
+                queue = self._queues[node] = LetterQueue()
+            queue.add(place, partition)
+            self._send_more(node, queue)
+        elif partition.batch is not None:
+            partition.is_busy = True
+            self._run(self._send_again(place, partition, partition.batch))
+        else:
+            for letters in partition.withdraw():
+                self._begin(letters)
+
+    async def _send_again(
+        self, place: Place, partition: PartitionLetters, batch: LetterBatch, pause_s: float = 0.0
+    ) -> None:
+        """Send a batch again after a pause, and when the leader is known."""
+        while True:
+            await asyncio.sleep(pause_s)
+            if self._clock() >= batch.deadline or batch.is_over:
+                self._abandon(place, partition, batch.letters[0].why)
+                return
+            try:
+                if self._node(place) is None:
+                    await self._topics.leaders(self._connected(), batch.letters[0].to)
+                if self._has_lost(place):
+                    self._renumber(partition, batch)
+                    for letters in partition.withdraw():
+                        self._begin(letters)
+                    return
+            except (ClientError, WireError) as error:
+                batch.postpone(str(error))
+            except Exception as error:
+                self._abandon(place, partition, _unexpected(error))
+                return
+            if self._node(place) is not None:
+                partition.is_busy = False
+                self._offer(place, partition)
+                return
+            self._connected().refresh(place[0])
+            pause_s = batch.pause_s()
+
+    def _abandon(self, place: Place, partition: PartitionLetters, why: str) -> None:
+        """Send a batch no more, though a broker may have it."""
+        batch = partition.batch
+        assert batch is not None
+        self._renumber(partition, batch)
+        partition.end()
+        for letters in batch.letters:
+            self._end(letters, why)
+        self._offer(place, partition)
+
+    def _renumber(self, partition: PartitionLetters, batch: LetterBatch) -> None:
+        """Have the batch, or those after it, sent with new numbers."""
+        batch.is_numbered = False
+        if not partition.numbers.renew():
+            self._producers.forget()
+
     def _send_more(self, node: int, queue: LetterQueue) -> None:
         """Send the letters that wait for a broker, unless they go into a later request."""
         channel = queue.begin()
@@ -205,22 +293,20 @@ class DeadLetterWriter:
                 slow = loop.call_later(_SLOW_S, self._on_slow, node, queue, channel)
                 try:
                     sent = {
-                        place: group for place, group in taken.items() if self._leads(node, place)
+                        place: batch for place, batch in taken.items() if self._node(place) == node
                     }
                     failures = await self._exchange(node, sent, f"dead letters {channel}")
                 finally:
                     slow.cancel()
-                    queue.release(taken)
-                for place, group in taken.items():
-                    failure = failures.get(place)
-                    if len(group) > 1 and isinstance(failure, LetterRefusedError):
-                        queue.separate(place, group)
-                        continue
-                    for letters in group:
-                        if place in sent:
-                            self._go_on(letters, failure)
-                        else:
-                            self._begin(letters)
+                for place, batch in taken.items():
+                    partition = self._partitions[place]
+                    if place in sent:
+                        self._settle(place, partition, batch, failures[place])
+                    else:
+                        partition.is_busy = False
+                        if not batch.is_numbered:
+                            partition.undo()
+                    self._offer(place, partition)
         finally:
             queue.end(channel)
         self._send_more(node, queue)
@@ -230,63 +316,118 @@ class DeadLetterWriter:
         leaders = self._connected().known_leaders(to.name)
         return None if leaders is None else leader_of(to, leaders)
 
-    def _leads(self, node: int, place: Place) -> bool:
-        """Return whether a broker leads a partition, as far as is known by now."""
+    def _node(self, place: Place) -> int | None:
+        """Return the leader of a partition; None if it has none, or has to be looked up."""
         leaders = self._connected().known_leaders(place[0])
-        return leaders is not None and place[1] in leaders and leaders[place[1]].node == node
+        if leaders is None or place[1] not in leaders or leaders[place[1]].node == NO_NODE:
+            return None
+        return leaders[place[1]].node
+
+    def _has_lost(self, place: Place) -> bool:
+        """Return whether a topic has fewer partitions than before: it was created again."""
+        leaders = self._connected().known_leaders(place[0])
+        return bool(leaders and place[1] > max(leaders))
 
     def _on_slow(self, node: int, queue: LetterQueue, channel: int) -> None:
         queue.be_slow(channel)
         self._send_more(node, queue)
 
     async def _exchange(
-        self, node: int, taken: Mapping[Place, Sequence[WaitingLetters]], channel: str
+        self, node: int, taken: Mapping[Place, LetterBatch], channel: str
     ) -> Mapping[Place, Exception | None]:
-        """Send the first batches of letters of some partitions; return why they are not stored."""
+        """Send batches to the leader of their partitions; return why they are not stored."""
         if not taken:
             return {}
+
+        async def exchange(request: RawRequest) -> RawResponse:
+            return await self._connected().exchange(node, request, channel=channel)
+
+        now = self._clock()
+        for batch in taken.values():
+            if batch.data is None:
+                batch.begin(now + RETRIED_S)
         # The others have less time left, and are given up before.
-        deadline = max(letters.deadline for group in taken.values() for letters in group)
+        deadline = min(max(batch.deadline for batch in taken.values()), now + DEADLINE_S)
         try:
-            async with asyncio.timeout(deadline - self._clock()):
-                batches = await _joined(taken)
+            async with asyncio.timeout(deadline - now):
+                await _join(taken.values())
+                await self._number(taken, exchange)
                 left = deadline - self._clock()
-                request = write_request(None, left * _OF_TIME_LEFT, batches)
-                response = await self._connected().exchange(node, request, channel=channel)
+                batches = {place: batch.parts for place, batch in taken.items()}
+                response = await exchange(write_request(None, left * _OF_TIME_LEFT, batches))
             answers = read_response(response)
-            return {place: self._failure(place, group, answers) for place, group in taken.items()}
+            return {place: self._failure(place, batch, answers) for place, batch in taken.items()}
         except Exception as error:
             if self._connection is not None:
                 for topic, _ in taken:
                     self._connection.refresh(topic)
             return dict.fromkeys(taken, error)
 
+    async def _number(self, taken: Mapping[Place, LetterBatch], exchange: Exchange) -> None:
+        """Give batches the next numbers of their partitions, unless they have numbers."""
+        for place, batch in taken.items():
+            numbers = self._partitions[place].numbers
+            if not batch.is_numbered and not numbers.have_begun:
+                producer = await self._producers.get(exchange)
+                if producer is not None:
+                    numbers.begin(producer)
+            if not batch.is_numbered and numbers.have_begun:
+                batch.be_numbered(numbers)
+
     def _failure(
-        self,
-        place: Place,
-        group: Sequence[WaitingLetters],
-        answers: Mapping[Place, ProduceResult],
+        self, place: Place, batch: LetterBatch, answers: Mapping[Place, ProduceResult]
     ) -> Exception | None:
         """Return the broker's error for a batch, or None."""
         try:
-            answer = answer_of(answers, place)
+            failure = failure_of(place, len(batch.letters[0].batches[0]), answer_of(answers, place))
         except WireError as error:
             return error
-        subject = f"topic {place[0]}, partition {place[1]}"
-        if answer.code in _TOO_LARGE:
-            return LettersTooLargeError(
-                f"{subject}: a dead letter of {len(group[0].batches[0])} bytes, with its headers, "
-                f"is larger than its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
-            )
-        if answer.code in _REFUSED:
-            return LetterRefusedError(
-                f"{subject}: {describe(answer.code)}{_in_parentheses(answer.text)}"
-            )
-        if answer.code:
+        if failure is not None and not isinstance(failure, LetterRefusedError):
             self._connected().refresh(place[0])
-            return response_error(answer.code, f"{subject}{_in_parentheses(answer.text)}")
-        self.stored += len(group)
-        return None
+        return failure
+
+    def _settle(
+        self,
+        place: Place,
+        partition: PartitionLetters,
+        batch: LetterBatch,
+        failure: Exception | None,
+    ) -> None:
+        """Continue with a batch that is stored, or not, or nobody knows."""
+        if failure is None:
+            self.stored += len(batch.letters)
+            if batch.is_numbered:
+                partition.numbers.is_stored(batch.parts)
+        elif batch.is_numbered and self._is_sent_again(partition, batch, failure):
+            self._run(self._send_again(place, partition, batch, batch.pause_s()))
+            return
+        elif len(batch.letters) > 1 and isinstance(failure, LetterRefusedError):
+            partition.separate()
+            return
+        partition.end()
+        for letters in batch.letters:
+            self._go_on(letters, failure)
+
+    def _is_sent_again(
+        self, partition: PartitionLetters, batch: LetterBatch, failure: Exception
+    ) -> bool:
+        """Return whether a batch with numbers is sent again, because a broker may have it.
+
+        If not, another batch gets its numbers only if no broker can have it.
+        """
+        if has_other_sequence(failure):
+            if batch.may_be_stored:
+                log.warning("dead letters may be stored twice", reason=str(failure))
+            self._renumber(partition, batch)
+        elif leaves_open(failure):
+            batch.may_be_stored = True
+        elif isinstance(failure, LetterRefusedError) or not batch.may_be_stored:
+            if batch.may_be_stored or not isinstance(failure, ClientError):
+                self._renumber(partition, batch)
+            return False
+        if not isinstance(failure, TimeoutError):
+            batch.postpone(str(failure))
+        return True
 
     def _go_on(self, letters: WaitingLetters, failure: Exception | None) -> None:
         """Continue with letters whose first batch is stored, or not."""
@@ -297,16 +438,11 @@ class DeadLetterWriter:
                 self._end(letters, None)
             else:
                 self._begin(letters)
-        elif isinstance(failure, TimeoutError):
-            self._end(letters, letters.why)
-        elif isinstance(failure, ResponseError) and failure.code == REQUEST_TIMED_OUT:
-            # The leader has them, and would have them again with each attempt.
-            self._end(letters, str(failure))
         elif isinstance(failure, LettersTooLargeError) and record_count(letters.batches[0]) > 1:
             self._run(self._halve(letters))
         elif isinstance(failure, LetterRefusedError):
             self._end(letters, LettersRefused(failure))
-        elif isinstance(failure, (ClientError, WireError)):
+        elif isinstance(failure, (ClientError, WireError, TimeoutError)):
             why, pause_s = self._after_error(letters, failure)
             if why is not None:
                 self._end(letters, why)
@@ -316,13 +452,17 @@ class DeadLetterWriter:
             self._end(letters, _unexpected(failure))
 
     def _after_error(
-        self, letters: WaitingLetters, error: ClientError | WireError
+        self, letters: WaitingLetters, error: ClientError | WireError | TimeoutError
     ) -> tuple[str | None, float]:
         """Return why letters have failed; or None, and how long to wait before another attempt."""
-        letters.why = str(error)
-        if not getattr(error, "retriable", False):
-            return letters.why, 0.0
-        return None, letters.pause_s()
+        if isinstance(error, TimeoutError):
+            is_retried = letters.outlive_waiters
+        elif isinstance(error, ResponseError) and error.code == REQUEST_TIMED_OUT:
+            # The leader has them, and would have them again with each attempt.
+            is_retried, letters.why = False, str(error)
+        else:
+            is_retried, letters.why = getattr(error, "retriable", False), str(error)
+        return (None, letters.pause_s()) if is_retried else (letters.why, 0.0)
 
     async def _halve(self, letters: WaitingLetters) -> None:
         """Write a batch that is too large as two."""
@@ -338,16 +478,18 @@ class DeadLetterWriter:
         if letters.is_over:
             return
         letters.is_over = True
-        if letters.timer is not None:
-            letters.timer.cancel()
         self.waiting_bytes -= letters.size
+        if letters.key is not None:
+            del self._unstored[letters.key]
+            if failure is None and not letters.waiters:
+                self._stored_late[letters.key] = None
         if failure is not None:
             self._report(letters.to, failure)
-        try:
-            letters.done(failure)
-        except Exception as error:
-            # The others of the same request are still notified.
-            _unexpected(error)
+        waiters, letters.waiters = letters.waiters, []
+        for waiter in waiters:
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+            _notify(waiter, failure)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -378,6 +520,14 @@ class DeadLetterWriter:
             await asyncio.to_thread(connection.close)
 
 
+def _notify(waiter: Waiter, failure: str | None) -> None:
+    try:
+        waiter.done(failure)
+    except Exception as error:
+        # The others of the same request are still notified.
+        _unexpected(error)
+
+
 def _unexpected(error: Exception) -> str:
     """Return why letters have failed that met an error which no broker is to blame for."""
     if isinstance(error, ConfigurationError):
@@ -386,17 +536,13 @@ def _unexpected(error: Exception) -> str:
     return _ERROR
 
 
-async def _joined(
-    taken: Mapping[Place, Sequence[WaitingLetters]],
-) -> Mapping[Place, Sequence[Buffer]]:
-    """Return a batch for each partition, with the first batches of its letters."""
-    batches = {place: [letters.batches[0] for letters in group] for place, group in taken.items()}
-    if all(len(some) == 1 for some in batches.values()):
-        return batches
-    return await asyncio.to_thread(
-        lambda: {place: [join_letters(some)] for place, some in batches.items()}
-    )
-
-
-def _in_parentheses(text: str) -> str:
-    return f" ({text})" if text else ""
+async def _join(taken: Iterable[LetterBatch]) -> None:
+    """Write the batches, with the first batches of their letters."""
+    unwritten = [batch for batch in taken if batch.data is None]
+    for batch in unwritten:
+        if len(batch.letters) == 1:
+            batch.data = batch.letters[0].batches[0]
+        else:
+            batches = [letters.batches[0] for letters in batch.letters]
+            batch.data = await asyncio.to_thread(join_letters, batches)
+        batch.parts = [batch.data]

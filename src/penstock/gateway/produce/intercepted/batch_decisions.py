@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.gateway.produce.dead_letters.writer import LettersRefused
+from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.intercepted.error_responses import (
     NOT_KEPT,
     error_response,
@@ -17,7 +17,7 @@ from penstock.records.header import is_intact
 from penstock.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
@@ -143,7 +143,7 @@ class BatchDecisions:
 
         assert partition.store_letters is not None
         self.unwritten += 1
-        partition.store_letters(partition.letters, stored)
+        partition.store_letters(partition.letters, stored, None)
 
     def record_response(self, partition: ProducePartition) -> None:
         """Record that the gateway responds to a batch with an error, and does not send it.
@@ -194,12 +194,14 @@ def _quarantined(partition: ProducePartition) -> Quarantined | None:
     if writer is None:
         return None
 
-    def store(letters: bytes, done: Callable[[str | None], None]) -> None:
+    def store(letters: bytes, positions: Sequence[int], done: Callable[[str | None], None]) -> None:
         def stored(failure: str | None) -> None:
             partition.refused_letters = failure if isinstance(failure, LettersRefused) else None
             done(failure)
 
-        writer(letters, stored)
+        # The same in each attempt of the client, whose first may not be over.
+        key = partition.key, partition.epoch, partition.numbers, hash(tuple(positions))
+        writer(letters, stored, key)
 
     made = partition.replacement
     if made is None or not made.quarantined:

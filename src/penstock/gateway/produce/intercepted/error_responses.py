@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.engine.verdict import bounded
 from penstock.error_codes import INVALID_RECORD
-from penstock.gateway.produce.dead_letters.writer import LettersRefused
+from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     OUT_OF_ORDER_SEQUENCE_NUMBER,

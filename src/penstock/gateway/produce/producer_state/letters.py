@@ -31,12 +31,13 @@ class Quarantined(NamedTuple):
     Attributes:
         positions: Their positions.
         letters: The dead letters; None where they are not known, because the batch was not judged.
-        store: Stores dead letters; its last argument is called with None, or with an error message.
+        store: Stores the dead letters of records at some positions; its last argument is called
+            with None, or with an error message.
     """
 
     positions: Sequence[int]
     letters: bytes | None
-    store: Callable[[bytes, Callable[[str | None], None]], None]
+    store: Callable[[bytes, Sequence[int], Callable[[str | None], None]], None]
 
     def are_of(self, decision: Batch, known: Batch | None) -> bool:
         """Whether the dead letters made now are those of a decided batch.
@@ -103,7 +104,7 @@ class Letters:
         elif letters is None or quarantined is None:
             done(LettersNotStored("they have to be written again"))
         else:
-            quarantined.store(letters, partial(self._stored, batch, done))
+            quarantined.store(letters, batch.quarantined, partial(self._stored, batch, done))
 
     def _stored(
         self, batch: Batch, done: Callable[[str | None], None], failure: str | None

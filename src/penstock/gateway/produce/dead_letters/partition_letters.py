@@ -1,0 +1,261 @@
+"""The dead letters of a partition: those that wait, and the batch of them that goes first.
+
+At most one batch of a partition is on its way. As long as it is not known whether the broker has
+it, the same bytes are sent again, and nothing else: the broker recognizes their sequence numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
+from penstock.records.header import PREFIX_BYTES
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+
+    Buffer = bytes | memoryview
+
+    Done = Callable[[str | None], None]
+    """Called with None when letters are stored, or with an error message: with `LettersRefused`
+    where a retry would not help."""
+
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
+TOOK_TOO_LONG: Final = "it took too long"
+
+
+class Waiter:
+    """A request of a client that waits for letters.
+
+    Attributes:
+        done: See `Done`.
+        timer: Lets it wait no longer.
+    """
+
+    __slots__ = ("done", "timer")
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class WaitingLetters:
+    """Letters that are not stored yet.
+
+    Attributes:
+        to: Where they go.
+        key: Identifies the client's batch; None if its retries cannot be recognized.
+        size: Their bytes.
+        go_alone: Whether they are not joined with others any more.
+        waiters: The requests that wait for them: more than one if the client retries early, none
+            after their time is over.
+        batches: Those that are left.
+        is_begun: Whether a broker may have some of them.
+        deadline: When they have failed.
+        is_over: Whether they are stored or have failed.
+        why: Why they are not stored yet.
+    """
+
+    __slots__ = ("_pause_s", "batches", "deadline", "go_alone", "is_begun", "is_over", "key",
+                 "size", "to", "waiters", "why")  # fmt: skip
+
+    def __init__(
+        self, to: DeadLetterTopic, letters: bytes, deadline: float, key: Hashable = None
+    ) -> None:
+        self.to = to
+        self.key = key
+        self.size = len(letters)
+        self.batches: deque[Buffer] = deque(_batches(letters))
+        self.waiters: list[Waiter] = []
+        self.deadline = deadline
+        self.is_begun = False
+        self.is_over = False
+        self.go_alone = False
+        self.why = TOOK_TOO_LONG
+        self._pause_s = _PAUSE_S
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether the first batch can be joined with other letters: it is the only batch."""
+        return len(self.batches) == 1 and not self.go_alone
+
+    @property
+    def outlive_waiters(self) -> bool:
+        """Whether they are stored even if nothing waits for them: a retry must find them."""
+        return self.is_begun and self.key is not None
+
+    def is_stored(self) -> bool:
+        """Take out the first batch, which is stored; return whether it was the last."""
+        self.batches.popleft()
+        self._pause_s = _PAUSE_S
+        return not self.batches
+
+    def pause_s(self) -> float:
+        """Return how long to wait before another attempt: twice as long as before."""
+        pause = self._pause_s
+        self._pause_s = min(2 * pause, _PAUSE_MAX_S)
+        return pause
+
+
+class LetterBatch:
+    """A batch for a partition, with the first batches of some letters.
+
+    Attributes:
+        letters: These letters.
+        data: Its bytes without numbers; None as long as they are not written.
+        parts: The bytes that are sent.
+        is_numbered: Whether these have sequence numbers.
+        may_be_stored: Whether a broker may have it from an earlier attempt.
+    """
+
+    __slots__ = ("data", "is_numbered", "letters", "may_be_stored", "parts")
+
+    def __init__(self, letters: Sequence[WaitingLetters]) -> None:
+        self.letters = letters
+        self.data: Buffer | None = None
+        self.parts: Sequence[Buffer] = ()
+        self.is_numbered = False
+        self.may_be_stored = False
+
+    @property
+    def size(self) -> int:
+        """The bytes of its letters."""
+        return sum(len(letters.batches[0]) for letters in self.letters)
+
+    @property
+    def deadline(self) -> float:
+        """When all of its letters have failed."""
+        return max(letters.deadline for letters in self.letters)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits for it, and no retry would find its letters."""
+        return all(letters.is_over for letters in self.letters)
+
+    def begin(self, until: float) -> None:
+        """Record that a broker may have the letters from now on.
+
+        Args:
+            until: When letters have failed that outlive the requests that wait for them.
+        """
+        for letters in self.letters:
+            letters.is_begun = True
+            if letters.outlive_waiters:
+                letters.deadline = until
+
+    def be_numbered(self, numbers: LetterNumbers) -> None:
+        """Take the next numbers of the partition."""
+        assert self.data is not None
+        self.parts = numbers.number(self.data)
+        self.is_numbered = True
+
+    def postpone(self, why: str) -> None:
+        """Record why it is not stored yet."""
+        for letters in self.letters:
+            letters.why = why
+
+    def pause_s(self) -> float:
+        """Return how long to wait before another attempt: twice as long as before."""
+        return self.letters[0].pause_s()
+
+
+class PartitionLetters:
+    """The letters of a partition.
+
+    Attributes:
+        waiting: Those that are behind the batch.
+        batch: The batch that goes first; None if there is none yet.
+        is_busy: Whether the batch is on its way, or pauses before another attempt.
+        numbers: The sequence numbers.
+    """
+
+    __slots__ = ("batch", "is_busy", "numbers", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[WaitingLetters] = deque()
+        self.batch: LetterBatch | None = None
+        self.is_busy = False
+        self.numbers = LetterNumbers()
+
+    def is_ready(self) -> bool:
+        """Return whether a batch can be sent now; leave out letters that are over."""
+        while self.waiting and self.waiting[0].is_over:
+            self.waiting.popleft()
+        return not self.is_busy and (self.batch is not None or bool(self.waiting))
+
+    @property
+    def next_size(self) -> int:
+        """The bytes of the next batch at least. It must be ready."""
+        return self.batch.size if self.batch is not None else len(self.waiting[0].batches[0])
+
+    def take(self, room: int) -> LetterBatch:
+        """Return the batch that is sent now. It must be ready.
+
+        Args:
+            room: The most bytes of joined letters.
+        """
+        self.is_busy = True
+        if self.batch is None:
+            self.batch = LetterBatch(_first(self.waiting, room))
+        return self.batch
+
+    def end(self) -> None:
+        """Let others be sent: it is known whether the batch is stored."""
+        self.batch = None
+        self.is_busy = False
+
+    def undo(self) -> None:
+        """Let the letters of the batch wait again: it was not sent."""
+        if self.batch is not None:
+            self.waiting.extendleft(reversed(self.batch.letters))
+        self.end()
+
+    def separate(self) -> None:
+        """Let the letters of the batch wait again, without being joined any more.
+
+        A broker refuses a batch as a whole, so its error code does not say for which of them.
+        """
+        assert self.batch is not None
+        for letters in self.batch.letters:
+            letters.go_alone = True
+        self.undo()
+
+    def withdraw(self) -> Sequence[WaitingLetters]:
+        """Take all letters out."""
+        self.undo()
+        found = list(self.waiting)
+        self.waiting.clear()
+        return found
+
+
+def _first(waiting: deque[WaitingLetters], room: int) -> list[WaitingLetters]:
+    """Take the first letters out, and those behind them that can be joined with them.
+
+    Args:
+        waiting: The letters of a partition; the first are not over.
+        room: The most bytes of joined letters.
+    """
+    group = [waiting.popleft()]
+    room -= len(group[0].batches[0])
+    while group[0].can_be_joined and waiting:
+        following = waiting[0]
+        if not following.is_over:
+            room -= len(following.batches[0])
+            if room < 0 or not following.can_be_joined:
+                break
+            group.append(following)
+        waiting.popleft()
+    return group
+
+
+def _batches(letters: bytes) -> Iterator[memoryview]:
+    view = memoryview(letters)
+    while view:
+        end = int.from_bytes(view[8:PREFIX_BYTES], "big") + PREFIX_BYTES
+        yield view[:end]
+        view = view[end:]
