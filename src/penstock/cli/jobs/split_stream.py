@@ -14,6 +14,7 @@ from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.raw_jobs import are_topics, writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
+from penstock.cli.output.policy_output import policies_run
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
@@ -265,7 +266,9 @@ def _plan_of(
     except CompactedTopicError as error:
         raise ClusterError(str(error)) from None
     ids = {name: topic.topic_id for name, topic in topics.items()}
-    found = plan.for_topics(ids, {name: kept.of(name, topic_id) for name, topic_id in ids.items()})
+    settings = {name: kept.of(name, topic_id) for name, topic_id in ids.items()}
+    with policies_run():
+        found = plan.for_topics(ids, settings)
     for name in ids.keys() - plan.topic_ids.keys():
         if not found.judges(name):
             warn(f"no policy of {plan.path} judges topic {name}")
