@@ -107,6 +107,21 @@ def test_a_stream_looks_at_intervals_and_is_not_slowed_down_by_its_bound(
     assert max(seen) <= 92
 
 
+def test_lag_and_counts_are_metrics_and_lines(stream, tmp_path):
+    stream.send(0, 300)
+    metrics = tmp_path / "penstock.prom"
+    done = stream("--available-now", "--batch-records", "90", "--metrics-file", metrics)
+    assert done.code == 0, done
+    text, labels = metrics.read_text(), f'policy="",topic="{stream.source}"'
+    assert f'penstock_records_total{{outcome="accepted",{labels}}} 270.0' in text
+    assert f'penstock_records_total{{outcome="refused",{labels}}} 30.0' in text
+    for partition in range(3):
+        lag = f'penstock_stream_lag_records{{partition="{partition}",topic="{stream.source}"}}'
+        assert f"{lag} 0.0" in text
+    assert "penstock_stream_batches_total 4.0" in text
+    assert ": 0 behind" in done.err.splitlines()[-1]
+
+
 def test_a_new_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path):
     stream.send(0, 30)
     assert stream("--available-now").code == 0

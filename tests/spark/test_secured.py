@@ -2,7 +2,9 @@
 
 import pytest
 from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, ResourceType
+from pyspark.sql.types import LongType, StructField, StructType
 
+from penstock.spark.source.data_source import PenstockDataSource
 from tests.conftest import create_acls, create_topic
 from tests.secured import (
     acl,
@@ -86,3 +88,33 @@ def test_a_stream_does_not_continue_without_a_topic_that_it_may_not_describe(
         done = command(*stream)
         assert done.code == 3, done
         assert "topic in-b: TOPIC_AUTHORIZATION_FAILED (29)" in done.err
+
+
+def test_a_pattern_that_matches_a_topic_that_may_not_be_described(configured, files, capsys):
+    """No list has the topic, so its records are not read, as with the globs of the commands."""
+    with secure_kafka(files) as kafka:
+        admin = AdminClient(as_admin(kafka.bootstrap_servers, files))
+        add_alice(admin)
+        for name in ("in-a", "in-b", "other"):
+            create_topic(admin, name)
+        create_acls(
+            admin,
+            acl("in-a"),
+            acl("kafka-cluster", AclOperation.DESCRIBE, kind=ResourceType.BROKER),
+        )
+        settings = upstream_as_alice(files)
+        file = configured({"upstream.bootstrap.servers": kafka.bootstrap_servers, **settings})
+        schema = StructType([StructField("offset", LongType())])
+
+        def warnings(**options):
+            source = PenstockDataSource({"plan": str(file), **options})
+            source.reader(schema)
+            source.streamReader(schema)
+            return capsys.readouterr().err
+
+        assert warnings(subscribe="in-a") == ""
+        assert warnings(subscribePattern="in-a|no.*") == ""
+        assert warnings(subscribePattern="in-.*") == 2 * (
+            "warning: subscribePattern in-.* matches topic in-b, which the principal of upstream.* "
+            "or kafka.* may not describe: the records there are left out\n"
+        )

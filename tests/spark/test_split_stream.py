@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -178,9 +179,9 @@ def test_a_checkpoint_of_spark_is_not_begun_again(stream, topic, tmp_path):
 class Running:
     """A stream as a separate process; everything that it started ends with it."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, master="local[2]"):
         self.arguments = [sys.executable, "-m", "penstock", "split", *map(str, arguments),
-                          "--streaming", "--master", "local[2]"]  # fmt: skip
+                          "--streaming", "--master", master]  # fmt: skip
         self.lines = []
 
     def __enter__(self):
@@ -211,6 +212,17 @@ class Running:
 
     def wait_for_output(self, text):
         self.wait_until(lambda: text in "".join(self.lines), what=text)
+
+    def workers(self):
+        """Return the process ids of Spark's Python workers: forks of the daemon."""
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                is_daemon = b"pyspark.daemon" in (process / "cmdline").read_bytes()
+                if is_daemon and os.getsid(int(process.name)) == self.process.pid:
+                    parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                    found[int(process.name)] = int(parent)
+        return sorted(process for process, parent in found.items() if parent in found)
 
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
@@ -250,6 +262,29 @@ def test_killed_again_and_again_while_records_come(configured, produce, topic, k
     with Running(*arguments, "--available-now") as running:
         assert running.process.wait(HANGS_S) == 0, running.lines
     assert values(kafka, good, dead) == Counter(record["value"] for record in records(sent, 4))
+
+
+@pytest.mark.spark_processes
+def test_tasks_that_are_killed_at_random_moments(configured, produce, topic, kafka):
+    """Spark tries them again: what a killed attempt has committed is written and counted once."""
+    source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
+    produce(source, records(6000, 4))
+    arguments = (configured(NO_BAD, SLOW), "--topic", source, "--accepted", good, "--rejected",
+                 dead, "--batch-records", "1500", "--available-now")  # fmt: skip
+    chance, killed = random.Random(7), set()
+    with Running(*arguments, master="local[2,100]") as running:
+        running.wait_until(lambda: total(kafka, good, dead) > 0, what="a commit")
+        while running.process.poll() is None and len(killed) < 8:
+            time.sleep(chance.uniform(0, 1.5))
+            if workers := running.workers():
+                killed.add(worker := chance.choice(workers))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+        out, code = running.process.stdout.read(), running.process.wait(HANGS_S)
+    assert code == 0, running.lines
+    assert len(killed) > 2
+    assert values(kafka, good, dead) == Counter(record["value"] for record in records(6000, 4))
+    assert numbers(out) == (5400, 600)
 
 
 @pytest.mark.spark_processes

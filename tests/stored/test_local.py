@@ -64,6 +64,30 @@ def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path
     assert sum(value.startswith(b"good") for value in written) == 90
 
 
+LOUD = """
+from penstock.policy import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+print("imported")
+class Loud(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return ""
+    def process_record(self, key, value, topic, partition, headers):
+        print("intercepted")
+        return ProduceRequestInterceptorResult(key, value)
+    def close(self): print("closed")
+"""
+
+
+def test_output_of_policies_goes_to_standard_error(configured, produce, topic):
+    source, target = topic("in"), topic("to")
+    produce(source, [{"value": b"a"}])
+    file = configured({REPAIR: "policies.Loud"}, LOUD)
+    done = run("redact", file, "--topic", source, "--to", target)
+    assert done.returncode == 0, done
+    assert done.stdout == (
+        f"{source}: 1 accepted, 0 refused, 0 dropped, 0 failed; accepted in {target}\n"
+    )
+    assert {"imported", "intercepted", "closed"} <= set(done.stderr.splitlines())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

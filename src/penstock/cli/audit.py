@@ -27,6 +27,7 @@ from penstock.cli.jobs.spark_job import (
     show_counts,
 )
 from penstock.cli.jobs.stream_lines import one_line
+from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.topic_keys import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
@@ -136,7 +137,8 @@ def run(options: argparse.Namespace) -> int:
             counts = _read_frame(options, on_spark(running, "--input"), (plan, other))
         from penstock.cli.contracts import measure_contracts  # noqa: PLC0415
 
-        contracts = measure_contracts(options, running, plan, topics, ranges)
+        with policies_run():
+            contracts = measure_contracts(options, running, plan, topics, ranges)
         about = _about(options, running, topics, (plan, other), ranges, coverage)
         report = summarize(counts, about).model_copy(update={"contracts": contracts})
         return conclude(options, report, before)
@@ -174,8 +176,11 @@ def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans)
     from penstock.stored.files import read_files  # noqa: PLC0415
 
     read = running.runner.counter()
-    evaluators = [evaluator_of(plan) for plan in filter(None, plans)]
-    with running.progress.phase(f"judging {options.input}", lambda: read.value, None):
+    with (
+        policies_run(),
+        running.progress.phase(f"judging {options.input}", lambda: read.value, None),
+    ):
+        evaluators = [evaluator_of(plan) for plan in filter(None, plans)]
         counts = audit_files(read_files(options.input), evaluators, read.add)
     if options.show_payloads:
         with running.progress.phase("reading samples"):

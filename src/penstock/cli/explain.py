@@ -9,11 +9,11 @@ list of objects with `key`, and `value` or `value_base64`), `timestamp` (an ISO 
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.output.policy_output import policies_run
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.arguments import bootstrap_servers
@@ -28,7 +28,6 @@ from penstock.wire.names import NO_ID
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from penstock.configuration import Configuration
 
@@ -70,14 +69,14 @@ def run(options: argparse.Namespace) -> int:
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header require --value")
     plan = Plan(configuration.policies)
-    with _policies_run(), waiting(f"loading the policies of {configuration.path}"):
+    with policies_run(), waiting(f"loading the policies of {configuration.path}"):
         policies = PolicyInstances(configuration.policies, plan.names)
     plan.set_interceptor_patterns(policies.patterns)
     short = postponed = False
     try:
         for place, given in _records(options, configuration):
             with (
-                _policies_run(),
+                policies_run(),
                 waiting(
                     f"{place}: judging takes long; a gateway gives up after policy.timeout.ms "
                     f"({configuration.policy_timeout_ms})"
@@ -95,16 +94,11 @@ def run(options: argparse.Namespace) -> int:
             short = short or explained.verdict.outcome in REJECTED
             postponed = postponed or explained.verdict.outcome is Outcome.POSTPONED
     finally:
-        with _policies_run():
+        with policies_run():
             policies.close()
     if short:
         return ExitCode.FALLS_SHORT
     return ExitCode.CLUSTER_FAILED if postponed else ExitCode.DONE
-
-
-def _policies_run() -> AbstractContextManager[object]:
-    """Have what policies print on standard error: standard output is what is explained."""
-    return redirect_stdout(sys.stderr)
 
 
 def _records(

@@ -25,6 +25,7 @@ from penstock.cli.jobs.spark_job import (
     only,
     show_counts,
 )
+from penstock.cli.output.policy_output import policies_run
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def run(options: argparse.Namespace) -> int:
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
-        running.plan_without_topics().interceptors_only()  # before the cluster is contacted
+        _interceptors_of(running.plan_without_topics())  # before the cluster is contacted
         topics = running.sources((target,))
-        plan = running.plan(topics).interceptors_only()
+        plan = _interceptors_of(running.plan(topics))
         ranges = running.ranges(topics)
         if is_between_topics(topics, [target]):
             written = {ACCEPTED: target}
@@ -70,6 +71,11 @@ def run(options: argparse.Namespace) -> int:
             counts = _through_frames(options, spark_job, topics, ranges, plan)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE
+
+
+def _interceptors_of(plan: RecordPlan) -> RecordPlan:
+    with policies_run():
+        return plan.interceptors_only()
 
 
 def _through_frames(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import add_transactions_argument
 from penstock.cli.jobs.spark_job import add_job_arguments, job, location, on_spark, show_counts
+from penstock.cli.output.policy_output import policies_run
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 
@@ -83,7 +84,8 @@ def _repairing(plan: RecordPlan, repair: str | None) -> RecordPlan:
     if not repair:
         return plan
     try:
-        return plan.with_interceptor(repair)
+        with policies_run():
+            return plan.with_interceptor(repair)
     except ConfigurationError as error:
         raise ConfigurationError(f"--with {repair}: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,9 +12,11 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
 from penstock.stored.access import ClusterAccess
+from penstock.stored.hidden_topics import logged_topics
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
 from penstock.stored.sizes import measured
 from penstock.stored.topic_settings import own_settings
+from penstock.stored.topics import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,6 +150,26 @@ class ClusterSource:
             for partition in first
         ]
         return measured(self.access.connect(), whole)
+
+    def warn_of_hidden(self, topics: Sequence[Topic]) -> None:
+        """Print a warning if the pattern matches topics that may not be described.
+
+        Args:
+            topics: The topics that are read.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        if self.options.pattern is None:
+            return
+        listed = {topic.name for topic in topics}
+        names = set(filter(self.subscribes, logged_topics(self.access.connect())))
+        if found := sorted(self.cluster.hidden(names - listed)):
+            sys.stderr.write(
+                f"warning: subscribePattern {self.options.pattern.pattern} matches "
+                f"{names_of(found)}, which the principal of upstream.* or kafka.* may not "
+                "describe: the records there are left out\n"
+            )
 
     def no_topic(self) -> ConfigurationError:
         """Return the error for a pattern that no topic matches."""

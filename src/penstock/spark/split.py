@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -131,7 +132,7 @@ def split_stream(
     *,
     topic: str | None,
     available_now: bool,
-    on_batch: Callable[[int, Mapping[str, int]], None],
+    on_batch: Callable[[int, Mapping[str, int], float], None],
     is_ending: Callable[[], bool] = lambda: False,
 ) -> StreamingQuery:
     """Start a streaming query that splits each micro-batch as `split_into` does.
@@ -149,7 +150,7 @@ def split_stream(
         checkpoint: The checkpoint location of the stream.
         topic: The one topic of all records, where it is known; see `judge`.
         available_now: Stop after the records that are available now.
-        on_batch: Called with the number and counts of each finished micro-batch.
+        on_batch: Called with the number, counts and seconds of each finished micro-batch.
         is_ending: Returns whether the query is being stopped, which fails its jobs.
     """
     kept = JudgedBatches(checkpoint)
@@ -163,15 +164,16 @@ def split_stream(
             raise
 
     def write_batch(frame: DataFrame, number: int) -> None:
-        judged = _judged(frame, plan, topic)
+        began, judged = time.monotonic(), _judged(frame, plan, topic)
         query = query_id(judged.sparkSession)
         if sinks.has_tables:
             batch = kept.kept(judged, query, number)
-            on_batch(number, _write(batch.frame, sinks, batch))
-            return
-        judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
-        sinks.write(_with_sink(judged), MicroBatch(query, number))
-        on_batch(number, counts.get)
+            found = _write(batch.frame, sinks, batch)
+        else:
+            judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
+            sinks.write(_with_sink(judged), MicroBatch(query, number))
+            found = counts.get
+        on_batch(number, found, time.monotonic() - began)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     if available_now:

@@ -34,12 +34,14 @@ class Runner(Protocol):
     """Runs tasks, some at a time.
 
     Attributes:
-        cores: How many it runs at a time.
         limit: The most of a task whose partitions may be cut, so that progress is seen.
     """
 
-    cores: int
     limit: Limit | None
+
+    @property
+    def cores(self) -> int:
+        """How many tasks to plan for; it may change between two calls of `run`."""
 
     def counter(self) -> OffsetCounter:
         """Return a counter for `run`."""

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.spark_job import only, show_counts
-from penstock.cli.jobs.split_stream import BATCH_RECORDS
+from penstock.cli.jobs.split_stream import BATCH_RECORDS, publishing
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.cli.jobs.query_watch import QueryWatch
     from penstock.cli.jobs.spark_job import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import Partition
+    from penstock.spark.streams.stream_figures import StreamFigures
 
 
 def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
@@ -29,24 +33,31 @@ def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
         options: Of the command.
         running: Its session.
     """
-    stopping = threading.Event()
-    with EndRequest() as ending:
-        start, ends = _prepared(options, running, stopping)
+    from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
+
+    stopping, figures = threading.Event(), StreamFigures()
+    with EndRequest() as ending, publishing(options, figures) as publish:
+        start, ends, watch = _prepared(options, running, stopping, figures, publish)
         ending.listen()  # Spark has set a handler of its own
         if options.available_now or options.every is None:
-            _wait(start(options.available_now), ending, stopping)
+            _wait(start(options.available_now), ending, stopping, watch)
         else:
-            _run_at_intervals(start, ends, options.every, ending, stopping)
+            _run_at_intervals(start, ends, options.every, ending, stopping, watch)
     return ExitCode.DONE
 
 
 def _prepared(
-    options: argparse.Namespace, running: SparkJob, stopping: threading.Event
-) -> tuple[Callable[[bool], StreamingQuery], Callable[[], object]]:
-    """Return what starts the query, and what returns the topics and where they end now.
+    options: argparse.Namespace,
+    running: SparkJob,
+    stopping: threading.Event,
+    figures: StreamFigures,
+    publish: Callable[[], None],
+) -> tuple[Callable[[bool], StreamingQuery], Callable[[], object], QueryWatch]:
+    """Return what starts the query, what returns the topics and their ends, and what watches it.
 
     With True, the query stops at the current end of the topics.
     """
+    from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 
@@ -66,6 +77,16 @@ def _prepared(
         default_batch_records=BATCH_RECORDS,
     )
 
+    def ends() -> tuple[Sequence[Topic], Mapping[Partition, int]]:
+        found = running.cluster.existing_topics(",".join(topic.name for topic in topics))
+        return found, running.cluster.end_offsets(found)
+
+    watch = QueryWatch(figures, publish, lambda: ends()[1], only(topics) or "")
+
+    def done(number: int, counts: Mapping[str, int], seconds: float) -> None:
+        report(number, counts)
+        watch.done(number, counts, seconds)
+
     def start(available_now: bool) -> StreamingQuery:
         return split_stream(
             frame,
@@ -74,15 +95,11 @@ def _prepared(
             options.checkpoint,
             topic=only(topics),
             available_now=available_now,
-            on_batch=report,
+            on_batch=done,
             is_ending=stopping.is_set,
         )
 
-    def ends() -> object:
-        found = running.cluster.existing_topics(",".join(topic.name for topic in topics))
-        return found, running.cluster.end_offsets(found)
-
-    return start, ends
+    return start, ends, watch
 
 
 def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collection[str]) -> None:
@@ -112,6 +129,7 @@ def _run_at_intervals(
     every_s: float,
     ending: EndRequest,
     stopping: threading.Event,
+    watch: QueryWatch | None = None,
 ) -> None:
     """Look for new records at intervals; a query then ends where the topics end at its start.
 
@@ -124,17 +142,23 @@ def _run_at_intervals(
         began = time.monotonic()
         now = ends()
         if now != before:
-            _wait(start(True), ending, stopping)
+            _wait(start(True), ending, stopping, watch)
             before = now
         ending.wait(max(began + every_s - time.monotonic(), 0))
 
 
-def _wait(query: StreamingQuery, ending: EndRequest, stopping: threading.Event) -> None:
+def _wait(
+    query: StreamingQuery, ending: EndRequest, stopping: threading.Event, watch: QueryWatch | None
+) -> None:
     while not query.awaitTermination(1):
         if ending.is_set():
             stopping.set()
             query.stop()
-            return
+            break
+        if watch is not None:
+            watch.look(query)
+    if watch is not None:
+        watch.end(query)
 
 
 def report(number: int, counts: Mapping[str, int]) -> None:

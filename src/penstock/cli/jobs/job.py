@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.cli.checks.topic_settings import settings_of
+from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.progress import Progress
 
@@ -56,9 +57,12 @@ class CommandJob(ABC):
             ConfigurationError: They cannot be.
         """
 
-    @abstractmethod
     def close(self) -> None:
-        """Close the policies, and what runs tasks."""
+        """Close the policies of this process."""
+        from penstock.stored.evaluation import close_all  # noqa: PLC0415
+
+        with policies_run():
+            close_all()
 
     @contextlib.contextmanager
     def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[OffsetCounter]:
@@ -97,7 +101,9 @@ class CommandJob(ABC):
         plan = self.plan_without_topics(file)
         if topics:
             ids = {topic.name: topic.topic_id for topic in topics}
-            plan = plan.for_topics(ids, settings_of(topics, plan.configuration, self.properties))
+            settings = settings_of(topics, plan.configuration, self.properties)
+            with policies_run():
+                plan = plan.for_topics(ids, settings)
         without = [topic.name for topic in topics if not plan.judges(topic.name)]
         if without:
             warn(f"no policy of {plan.path} judges {names_of(without)}")
@@ -114,7 +120,8 @@ class CommandJob(ABC):
         path = file or self._options.file
         if path not in self._plans:
             batch = self._options.records_policy_batch
-            self._plans[path] = load_plan(path, records_policy_batch=batch)
+            with policies_run():
+                self._plans[path] = load_plan(path, records_policy_batch=batch)
         return self._plans[path]
 
     def sources(self, written: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:

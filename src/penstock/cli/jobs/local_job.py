@@ -7,17 +7,29 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.job import CommandJob
+from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
-from penstock.stored.evaluation import close_all
 from penstock.stored.locations import TABLE
 from penstock.stored.runner import LocalRunner
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from penstock.stored.runner import Runner
+    from penstock.stored.runner import Merge, OffsetCounter, Runner, Work
+    from penstock.stored.tasks.tasks import Task
+
+
+class _CommandRunner(LocalRunner):
+    """Runs tasks while standard output is that of the command."""
+
+    def run(
+        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
+    ) -> bytes | None:
+        """Run tasks; see `LocalRunner.run`."""
+        with policies_run():
+            return super().run(tasks, work, merge, done=done)
 
 
 class LocalJob(CommandJob):
@@ -35,7 +47,7 @@ class LocalJob(CommandJob):
                     f"{name} is an option of Spark, and cannot be used with --local"
                 )
         super().__init__(options)
-        self._runner = LocalRunner()
+        self._runner = _CommandRunner()
 
     @property
     def runner(self) -> Runner:
@@ -51,10 +63,6 @@ class LocalJob(CommandJob):
         given = self._options.input or ""
         if given.startswith(TABLE):
             raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
-
-    def close(self) -> None:
-        """Close the policies."""
-        close_all()
 
 
 @contextlib.contextmanager

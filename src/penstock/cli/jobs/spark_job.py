@@ -310,6 +310,7 @@ class SparkJob(CommandJob):
         """Close the policies and the session."""
         from penstock.spark import close_policies  # noqa: PLC0415
 
+        super().close()
         if self._session is not None:
             with contextlib.suppress(Exception):
                 close_policies(self._session, workers=self.slots)

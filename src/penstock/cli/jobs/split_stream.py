@@ -14,6 +14,7 @@ from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.raw_jobs import are_topics, writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
+from penstock.cli.output.policy_output import policies_run
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
@@ -64,7 +65,6 @@ def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --streaming: stop at the current end of the topics",
     )
-    only_topics = "with --streaming from topics to topics: "
     parser.add_argument(
         "--batch-records",
         type=positive_number,
@@ -84,14 +84,14 @@ def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-file",
         type=Path,
         metavar="PATH",
-        help=f"{only_topics}write metrics to a file regularly, for the textfile collector of "
+        help="with --streaming: write metrics to a file regularly, for the textfile collector of "
         "Prometheus' node_exporter",
     )
     parser.add_argument(
         "--metrics-listener",
         type=_address,
         metavar="HOST:PORT",
-        help=f"{only_topics}serve metrics over HTTP at /metrics",
+        help="with --streaming: serve metrics over HTTP at /metrics",
     )
 
 
@@ -103,10 +103,12 @@ def check_streaming(options: argparse.Namespace) -> None:
     """
     if not options.streaming:
         given = options.checkpoint or options.available_now
-        values = (options.every, options.batch_records, *_only_topics(options).values())
+        values = (options.every, options.batch_records, *_metrics_options(options))
         if given or any(value is not None for value in values):
-            names = ", ".join(["--every", "--batch-records", *_only_topics(options)])
-            raise ConfigurationError(f"--checkpoint, --available-now, {names} require --streaming")
+            raise ConfigurationError(
+                "--checkpoint, --available-now, --every, --batch-records, --metrics-file, "
+                "--metrics-listener require --streaming"
+            )
         return
     if not options.topic:
         raise ConfigurationError("--streaming needs --topic T")
@@ -124,16 +126,10 @@ def check_streaming(options: argparse.Namespace) -> None:
         return
     if not options.checkpoint:
         raise ConfigurationError("--streaming to a folder or a table needs --checkpoint DIR")
-    for name, value in _only_topics(options).items():
-        if value is not None:
-            raise ConfigurationError(f"{name} needs topics as targets")
 
 
-def _only_topics(options: argparse.Namespace) -> dict[str, object]:
-    return {
-        "--metrics-file": options.metrics_file,
-        "--metrics-listener": options.metrics_listener,
-    }
+def _metrics_options(options: argparse.Namespace) -> tuple[object, ...]:
+    return options.metrics_file, options.metrics_listener
 
 
 def _check_checkpoint(folder: str | None) -> None:
@@ -161,7 +157,7 @@ def run_stream(
     figures = StreamFigures()
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(EndRequest())
-        publish = stack.enter_context(_metrics(options, figures))
+        publish = stack.enter_context(publishing(options, figures))
         lines = StreamLines(figures, publish, is_terminal=sys.stderr.isatty())
         _run(options, running, targets, ending, lines)
     _print_totals(options, figures)
@@ -265,7 +261,9 @@ def _plan_of(
     except CompactedTopicError as error:
         raise ClusterError(str(error)) from None
     ids = {name: topic.topic_id for name, topic in topics.items()}
-    found = plan.for_topics(ids, {name: kept.of(name, topic_id) for name, topic_id in ids.items()})
+    settings = {name: kept.of(name, topic_id) for name, topic_id in ids.items()}
+    with policies_run():
+        found = plan.for_topics(ids, settings)
     for name in ids.keys() - plan.topic_ids.keys():
         if not found.judges(name):
             warn(f"no policy of {plan.path} judges topic {name}")
@@ -273,9 +271,9 @@ def _plan_of(
 
 
 @contextlib.contextmanager
-def _metrics(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Callable[[], None]]:
-    """Serve metrics; returns what writes them to the file."""
-    if options.metrics_file is None and options.metrics_listener is None:
+def publishing(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Callable[[], None]]:
+    """Serve metrics inside a `with` block; returns what writes them to the file."""
+    if not any(_metrics_options(options)):
         yield lambda: None
         return
     from penstock.spark.streams.stream_metrics import (  # noqa: PLC0415

@@ -41,7 +41,16 @@ class SparkRunner:
     def __init__(self, spark: SparkSession) -> None:
         """Take the session."""
         self._spark = spark
-        self.cores = task_slots(spark)
+        self._of_server: int | None = None
+
+    @property
+    def cores(self) -> int:
+        """How many tasks to plan for: executors come and go, which Spark Connect does not say."""
+        if not is_remote(self._spark):
+            return task_slots(self._spark)
+        if self._of_server is None:
+            self._of_server = task_slots(self._spark)
+        return self._of_server
 
     def counter(self) -> OffsetCounter:
         """Return an accumulator; a session of Spark Connect has none, and counts nothing."""

@@ -1,4 +1,4 @@
-"""How many tasks run at a time, in any kind of session."""
+"""How many tasks to plan for, in any kind of session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS: Final = 100_000
+_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
+_WAITING: Final = 2
 
 
 def is_remote(spark: SparkSession) -> bool:
@@ -16,17 +18,19 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Return how many tasks run at a time.
+    """Return how many tasks run at a time now; twice as many with dynamic allocation.
 
-    A session of Spark Connect does not say it; but it cuts a range into as many partitions.
+    With dynamic allocation, Spark adds executors while tasks wait for one. A session of Spark
+    Connect does not say how many run; but it cuts a range into as many partitions.
 
     Args:
         spark: A session, classic or of Spark Connect.
     """
+    waiting = _WAITING if spark.conf.get(_DYNAMIC, "false") == "true" else 1
     if not is_remote(spark):
-        return spark.sparkContext.defaultParallelism
+        return spark.sparkContext.defaultParallelism * waiting
     found: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
-    return max(int(found), 1)
+    return max(int(found), 1) * waiting
 
 
 def _one_row(batches: Any) -> Any:

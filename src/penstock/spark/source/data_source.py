@@ -79,6 +79,7 @@ class PenstockDataSource(DataSource):
         with in_one_line():
             source = _source(self.options)
             topics = source.topics()
+            source.warn_of_hidden(topics)
             if not topics:
                 raise source.no_topic()
             return BatchReader(source, topics, _reading(source, topics, schema))
@@ -89,7 +90,9 @@ class PenstockDataSource(DataSource):
             source = _source(self.options)
             if source.options.end is not None:
                 raise ConfigurationError("a stream has no endingOffsets and no endingTimestamp")
-            return StreamReader(source, _reading(source, source.topics_left(), schema))
+            topics = source.topics_left()
+            source.warn_of_hidden(topics)
+            return StreamReader(source, _reading(source, topics, schema))
         except (ConfigurationError, UnavailableError) as error:
             return UnusableReader(error)
 
