@@ -21,14 +21,13 @@ class TableFormat(NamedTuple):
         using: Its name in Spark's SQL.
         pyspark: The version of PySpark that it is tested with.
         jar: The coordinates of its jar.
-        repeats: Whether this PySpark repeats the first micro-batch of a stream, and with
-            `availableNow` reads on after a repeated one (from 4.2 on).
+        repeats_first: Whether this PySpark can repeat the first micro-batch of a stream.
     """
 
     using: str
     pyspark: str
     jar: str
-    repeats: bool
+    repeats_first: bool
 
     def settings(self, folder: Path) -> dict[str, str]:
         """Return Spark's settings for tables in a folder."""

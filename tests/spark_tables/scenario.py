@@ -178,15 +178,9 @@ def undo(checkpoint: Path, number: int) -> None:
     (checkpoint / "commits" / f".{number}.crc").unlink(missing_ok=True)
 
 
-def run_on(arguments: list[str]) -> str:
-    """Run a stream that repeats a micro-batch and continues; return what it printed."""
-    output = run(arguments)
-    return output if FORMAT.repeats else output + run(arguments)
-
-
 def first_batches(name: str, *options: str, **to: str) -> int:
     """Have a first micro-batch of ten records done if Spark cannot repeat it; return how many."""
-    if FORMAT.repeats:
+    if FORMAT.repeats_first:
         return 0
     run(split(produce(name, 10), *options, **to))
     return 1
@@ -213,7 +207,7 @@ def streams() -> None:
 
     undo(checkpoint, first)
     produce("stream", 100)
-    output = run_on(split(topic, *options, **to))
+    output = run(split(topic, *options, **to))
     assert f"batch {first + 1}: 90 accepted, 10 refused" in output, output
     assert has(clean, dead) == [450 + 9 * first, 50 + first]
     shown("ends before its own commit, and continues", *has(clean, dead))
@@ -427,7 +421,7 @@ def kills() -> None:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    run_on([*arguments, "--available-now"])
+    run([*arguments, "--available-now"])
     total = produced["killed"]
     assert has(clean, dead) == [total * 9 // 10, total // 10], (total, has(clean, dead))
     shown("three kills", total, *has(clean, dead))
