@@ -129,7 +129,7 @@ spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
 spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and a newer one, each installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
-spark-tables: setup  ## split to real Delta tables, on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some
+spark-tables: setup  ## split to real Delta and Iceberg tables, each on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some, and for one format
 	$(BIN)/python -m tests.spark_tables $(STEPS)
 
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, frames of Spark and raw batches; RECORDS=, SEED=

@@ -286,6 +286,9 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
          "topics cannot be read or written: there is no topic t"),
         ("Traceback\nConfigurationError: no such registry", 3,
          "the policies cannot be loaded on the executors: no such registry"),
+        (("An error occurred while calling o9.append.\n: org.apache.iceberg.exceptions."
+          "CommitFailedException: Base metadata location 's3://secret' is not same"), 3,
+         "Iceberg refuses what is written to a table: CommitFailedException"),
         (f"[USER_RAISED_EXCEPTION] t-0: the record at offset 5{NOT_REPRESENTED}", 3,
          ("a record cannot be written to a folder or table; from topics to topics, it can: t-0: the "
          "record at offset 5 has a timestamp that Spark cannot represent")),

@@ -357,5 +357,6 @@ def test_a_stream_without_new_records_starts_no_query():
         started.append(available_now)
         return Ended()
 
-    frame_stream._run_at_intervals(start, lambda: next(ends), 0.1, Ending(6), Event())
+    stream = frame_stream._Prepared(start, lambda: next(ends), stops_early=lambda: False)
+    frame_stream._run_at_intervals(stream, 0.1, Ending(6), Event())
     assert started == [True] * 3

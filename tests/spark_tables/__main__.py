@@ -1,6 +1,6 @@
-"""Runs the scenario of `scenario.py` on a real Delta; see `make spark-tables`.
+"""Runs the scenario of `scenario.py` on a real Delta and a real Iceberg; see `make spark-tables`.
 
-It has its own PySpark; see `tests.spark_versions.environments`. Exits with 1 if the scenario fails.
+Each has its own PySpark; see `tests.spark_versions.environments`. Exits with 1 if the scenario fails.
 """
 
 import os
@@ -16,26 +16,34 @@ from penstock.artifacts import cache_folder, class_path
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
 from tests.spark_connector import jars_without
+from tests.spark_tables.formats import FORMATS, TableFormat
 from tests.spark_versions.environments import environment, variables
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 3000
 
 
-PYSPARK: Final = "4.2.0"
-DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+def main(wanted: list[str]) -> int:
+    """Run the scenario; return 0 if it passes.
 
-
-def main(steps: list[str]) -> int:
-    """Run the scenario, or some of its steps; return its exit code."""
+    Args:
+        wanted: Formats and steps; all unless given.
+    """
+    steps = [name for name in wanted if name not in FORMATS]
+    formats = [FORMATS[name] for name in wanted if name in FORMATS] or list(FORMATS.values())
+    codes = []
     with LocalKafka(properties={"auto.create.topics.enable": "false"}) as kafka:
-        return subprocess.run(
-            [*_arguments(kafka), *steps], env=variables(PYSPARK), cwd=HERE.parents[1], timeout=TIMEOUT_S,
-            check=False,
-        ).returncode  # fmt: skip
+        for of in formats:
+            print(f"{of.using} on PySpark {of.pyspark}", flush=True)
+            done = subprocess.run(
+                [*_arguments(kafka, of), *steps], env=variables(of.pyspark), cwd=HERE.parents[1],
+                timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+            codes.append(done.returncode)
+    return max(codes, key=abs)
 
 
-def _arguments(kafka: LocalKafka) -> list[str]:
+def _arguments(kafka: LocalKafka, of: TableFormat) -> list[str]:
     """Create the scenario's topics and folder; return its arguments."""
     folder = cache_folder() / "spark-tables" / uuid.uuid4().hex[:6]
     folder.mkdir(parents=True)
@@ -48,16 +56,17 @@ def _arguments(kafka: LocalKafka) -> list[str]:
         "old",
         "older",
         "errors",
+        "expired",
         "killed",
         "nameless",
         "others",
     ):
         create_topic(admin, f"{name}-{folder.name}", 2)
-    jars = class_path(DELTA, print).split(os.pathsep)
-    python = environment(PYSPARK)
+    jars = class_path(of.jar, print).split(os.pathsep)
+    python = environment(of.pyspark)
     own = next(Path(python).parents[1].glob("lib/python*/site-packages/pyspark/jars"))
     return [python, "-m", "tests.spark_tables.scenario", str(folder), kafka.bootstrap_servers,
-            ",".join(map(str, jars_without(jars, own)))]  # fmt: skip
+            ",".join(map(str, jars_without(jars, own))), of.using]  # fmt: skip
 
 
 if __name__ == "__main__":

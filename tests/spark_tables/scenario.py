@@ -1,4 +1,4 @@
-"""`split` with Delta tables: batches, streams, crashes between commits, kills, errors."""
+"""`split` with tables: batches, streams, crashes between commits, kills, errors."""
 
 import contextlib
 import io
@@ -17,14 +17,18 @@ from pyspark.sql import DataFrameWriter
 import penstock.spark.session
 from penstock import cli
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.sink.delta_tables import DeltaTables
+from penstock.spark.sink.iceberg_table import IcebergTable
 from penstock.spark.sink.judged_batches import JudgedBatch
 from penstock.spark.sink.table_commits import TableCommits
 from penstock.spark.sink.table_problems import create_statement
+from penstock.spark.sink.written_tables import WrittenTables
 from tests.java import QUICK
 from tests.limits import HANGS_S
+from tests.spark_tables.formats import FORMATS
 
 folder, servers, jars = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+FORMAT, STEPS = FORMATS[sys.argv[4]], sys.argv[5:]
+IS_DELTA = FORMAT.using == "delta"
 CONF = {
     "spark.jars": jars,
     "spark.sql.shuffle.partitions": "1",
@@ -32,9 +36,7 @@ CONF = {
     "spark.python.authenticate.socketTimeout": "600s",  # a worker starts late on a busy machine
     "spark.driver.extraJavaOptions": " ".join(QUICK),
     "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "1",
+    **FORMAT.settings(folder),
 }
 POLICIES = """
 from penstock.policy import *
@@ -93,8 +95,8 @@ def produce(name: str, count: int) -> str:
 
 def table(name: str) -> str:
     """Create a table; return its name."""
-    full = f"delta.`{folder / name}`"
-    spark.sql(create_statement(full))
+    full = FORMAT.table(folder, name)
+    spark.sql(create_statement(full, FORMAT.using))
     return full
 
 
@@ -102,6 +104,7 @@ def has(*tables: str) -> list[int]:
     """Return how many records tables have; none may be there twice."""
     counts = []
     for name in tables:
+        spark.sql(f"REFRESH TABLE {name}")
         rows = spark.table(name).select("topic", "partition", "offset").collect()
         assert len(rows) == len(set(rows)), f"{name} has records twice"
         counts.append(len(rows))
@@ -150,45 +153,69 @@ def batches() -> None:
 
 
 @contextlib.contextmanager
-def refusing(name: str):
-    """Have each commit to a table fail."""
-    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT no CHECK (offset < 0)")
-    yield
-    spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT no")
+def refusing(name: str, above: int = -1):
+    """Have each commit to a table fail; to a Delta table, those of offsets above a number."""
+    if IS_DELTA:
+        spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT no CHECK (offset <= {above})")
+        yield
+        spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT no")
+    else:
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.format.default'='no')")
+        yield
+        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('write.format.default')")
+
+
+REFUSED = (
+    "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT"
+    if IS_DELTA
+    else "IllegalArgumentException"
+)
+
+
+def undo(checkpoint: Path, number: int) -> None:
+    """Remove Spark's own commit of a micro-batch, as if the stream had ended before it."""
+    (checkpoint / "commits" / str(number)).unlink()
+    (checkpoint / "commits" / f".{number}.crc").unlink(missing_ok=True)
+
+
+def first_batches(name: str, *options: str, **to: str) -> int:
+    """Have a first micro-batch of ten records done if Spark cannot repeat it; return how many."""
+    if FORMAT.repeats_first:
+        return 0
+    run(split(produce(name, 10), *options, **to))
+    return 1
 
 
 def streams() -> None:
     """Split micro-batches; the stream ends at each possible moment."""
     clean, dead, checkpoint = table("streamed"), table("refused"), folder / "checkpoint"
-    topic = produce("stream", 400)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
+    first = first_batches("stream", *options, **to)
+    topic = produce("stream", 400)
     with refusing(dead):
         output = run(split(topic, *options, **to), 3)
-        assert has(clean, dead) == [360, 0], output
-        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in output, (
-            output
-        )
+        assert has(clean, dead) == [360 + 9 * first, first], output
+        assert REFUSED in output, output
     shown("a stream that ends between its tables", *has(clean, dead))
 
     output = run(split(topic, *options, policy="Nothing", **to))
-    assert "batch 0: 360 accepted, 40 refused" in output, output
-    assert has(clean, dead) == [360, 40]
-    assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40
+    assert f"batch {first}: 360 accepted, 40 refused" in output, output
+    assert has(clean, dead) == [360 + 9 * first, 40 + first]
+    assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40 + first
     shown("continues with its stored verdicts", *has(clean, dead))
 
-    for done in (checkpoint / "commits").iterdir():
-        done.unlink()
+    undo(checkpoint, first)
     produce("stream", 100)
     output = run(split(topic, *options, **to))
-    assert "batch 1: 90 accepted, 10 refused" in output, output
-    assert has(clean, dead) == [450, 50]
+    assert f"batch {first + 1}: 90 accepted, 10 refused" in output, output
+    assert has(clean, dead) == [450 + 9 * first, 50 + first]
     shown("ends before its own commit, and continues", *has(clean, dead))
 
     again = ("--streaming", "--available-now", "--checkpoint", str(folder / "another"))
     fails(split(topic, *again, **to), "has records that this run would write again")
     run(split(topic, *again, "--from", "latest", **to))
-    assert has(clean, dead) == [450, 50]
+    assert has(clean, dead) == [450 + 9 * first, 50 + first]
     shown("another checkpoint", *has(clean, dead))
 
 
@@ -206,9 +233,9 @@ def two_jobs_to_a_table() -> None:
     """No job can see another at its start: the table has no record that they will write."""
     clean, dead = table("shared"), table("shared_dead")
     tables = {"accepted": clean, "rejected": dead}
-    first, second, ahead, whole = (DeltaTables(spark, tables) for _ in range(4))
+    first, second, ahead, whole = (WrittenTables(spark, tables) for _ in range(4))
 
-    def write(job: DeltaTables, query: str, number: int, topic: str, offset: int) -> None:
+    def write(job: WrittenTables, query: str, number: int, topic: str, offset: int) -> None:
         rows = rows_of(topic, offset, 10)
         job.write(rows, JudgedBatch(rows, query, number, f"{query}{number}", "checkpoint"))
 
@@ -229,7 +256,7 @@ def two_jobs_to_a_table() -> None:
     write(first, "first", 3, "shared", 30)
     assert has(clean) == [60]
     fails_to_write(second, "second", 1, "shared", 10)
-    fails_to_write(DeltaTables(spark, tables), "second", 1, "shared", 10)  # started again
+    fails_to_write(WrittenTables(spark, tables), "second", 1, "shared", 10)  # started again
     fails_to_write(first, "first", 4, "shared", 40)  # what `ahead` had written long before
     try:
         whole.write(rows_of("shared", 0, 10), None)
@@ -258,7 +285,9 @@ def without_names():
 
 
 def commits_without_names() -> None:
-    """A stream that ended between its tables, whose commits have no names."""
+    """A stream that ended between its Delta tables, whose commits have no names."""
+    if not IS_DELTA:
+        return
     clean, dead, checkpoint = table("nameless"), table("nameless_dead"), folder / "nameless"
     topic = produce("nameless", 100)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -281,11 +310,13 @@ def other_commits() -> None:
     run(split(topic, *options, **to))
     assert has(clean, dead) == [9, 1]
     produce("others", 90)
-    spark.sql(f"ALTER TABLE {dead} ADD CONSTRAINT no CHECK (offset < 1)")
-    run(split(topic, *options, **to), 3)
-    spark.sql(f"ALTER TABLE {dead} DROP CONSTRAINT no")
-    spark.sql(f"OPTIMIZE {clean}")
-    spark.sql(f"VACUUM {clean}")
+    with refusing(dead, above=0):
+        run(split(topic, *options, **to), 3)
+    if IS_DELTA:
+        spark.sql(f"OPTIMIZE {clean}")
+        spark.sql(f"VACUUM {clean}")
+    else:
+        spark.sql(f"CALL lake.system.rewrite_data_files(table => '{clean}')")
     spark.sql(f"DELETE FROM {clean} WHERE offset < 3")
     run(split(topic, *options, **to))
     before = has(clean, dead)
@@ -296,13 +327,14 @@ def other_commits() -> None:
 def beside_a_topic() -> None:
     """Accepted records in a table, dead letters in a topic."""
     only = table("only")
-    topic, options = produce("beside", 50), ("--streaming", "--available-now", "--checkpoint")
+    options = ("--streaming", "--available-now", "--checkpoint", str(folder / "beside"))
     to = {"accepted": f"table:{only}", "rejected": f"dead-{folder.name}"}
-    run(split(topic, *options, str(folder / "beside"), **to))
-    for done in (folder / "beside" / "commits").iterdir():
-        done.unlink()
-    run(split(topic, *options, str(folder / "beside"), **to))
-    assert has(only) == [45]
+    first = first_batches("beside", *options, **to)
+    topic = produce("beside", 50)
+    run(split(topic, *options, **to))
+    undo(folder / "beside", first)
+    run(split(topic, *options, **to))
+    assert has(only) == [45 + 9 * first]
     to = {**to, "accepted": f"table:{table('in_a_batch')}"}
     assert "run again" not in run(split(topic, **to))
     fails(split(topic, **to), "has records that this run would write again")
@@ -367,8 +399,10 @@ def kills() -> None:
     """A stream that is killed at random moments while records are produced."""
     clean, dead, chance = table("survivors"), table("letters"), random.Random(7)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--checkpoint", str(folder / "killed"))
+    first_batches("killed", *options, "--available-now", **to)
     topic = produce("killed", 200)
-    arguments = split(topic, "--streaming", "--checkpoint", str(folder / "killed"), **to)
+    arguments = split(topic, *options, **to)
     settings = [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
     for _ in range(3):
         before = sum(has(clean, dead))
@@ -393,6 +427,115 @@ def kills() -> None:
     shown("three kills", total, *has(clean, dead))
 
 
+def where(name: str) -> str:
+    """Return the folder of a table."""
+    described = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+    return {row[0]: row[1] for row in described}["Location"].removeprefix("file:")
+
+
+def expired_snapshots() -> None:
+    """A stream that ended between its Iceberg tables, and snapshots that expired before it continues."""
+    if IS_DELTA:
+        return
+    clean, dead, checkpoint = table("expired"), table("expired_dead"), folder / "expired"
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
+    topic = produce("expired", 50)
+    run(split(topic, *options, **to))
+
+    def between_its_tables(statement: str) -> None:
+        produce("expired", 50)
+        with refusing(dead):
+            run(split(topic, *options, **to), 3)
+        spark.sql(statement)
+        spark.sql(f"CALL lake.system.rewrite_data_files(table => '{clean}', "
+                  "options => map('rewrite-all', 'true'))")  # fmt: skip
+        spark.sql(
+            f"CALL lake.system.expire_snapshots(table => '{clean}', retain_last => 1, "
+            "older_than => TIMESTAMP '2100-01-01 00:00:00')"
+        )
+        names = spark.sql(f"SELECT summary['penstock.writer'] FROM {clean}.snapshots").collect()
+        assert [row[0] for row in names] == [None]
+
+    between_its_tables(f"DELETE FROM {clean} WHERE offset < 2")
+    before = has(clean)
+    run(split(topic, *options, **to))
+    assert has(clean, dead) == [*before, 10]
+    shown("expired snapshots", *has(clean, dead))
+
+    run(split(produce("expired", 50), *options, **to))
+    assert has(clean, dead) == [before[0] + 45, 15]
+    last = produced["expired"] // 2
+    between_its_tables(f"DELETE FROM {clean} WHERE offset = {last + 1}")
+    before = has(clean, dead)
+    output = run(split(topic, *options, **to), 3)
+    assert "has some of the records of micro-batch 3, and its snapshots from then have" in output, (
+        output
+    )
+    assert has(clean, dead) == before
+    shown("a part of the records, and expired snapshots", *has(clean, dead))
+
+
+def snapshots_that_were_rolled_back() -> None:
+    """A micro-batch that is no ancestor of the current snapshot of an Iceberg table."""
+    if IS_DELTA:
+        return
+    clean, dead = table("rolled_back"), table("rolled_back_dead")
+    tables, topic = WrittenTables(spark, {"accepted": clean, "rejected": dead}), "rolled_back"
+
+    def write(number: int) -> None:
+        rows = rows_of(topic, 10 * number, 10)
+        tables.write(rows, JudgedBatch(rows, "rolled", number, f"attempt{number}", "checkpoint"))
+
+    write(0)
+    earlier = spark.sql(f"SELECT snapshot_id FROM {clean}.snapshots").first()[0]
+    write(1)
+    write(1)
+    assert has(clean) == [20]
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{clean}', {earlier})")
+    assert has(clean) == [10]
+    write(1)
+    assert has(clean) == [20]
+    shown("snapshots that were rolled back", *has(clean))
+
+
+def two_processes_of_a_stream() -> None:
+    """Two processes write one micro-batch to an Iceberg table at the same time."""
+    if IS_DELTA:
+        return
+    clean, dead = table("twice"), table("twice_dead")
+    first, second = (WrittenTables(spark, {"accepted": clean, "rejected": dead}) for _ in range(2))
+
+    def write(tables: WrittenTables, number: int) -> None:
+        rows = rows_of("twice", 10 * number, 10)
+        tables.write(rows, JudgedBatch(rows, "twice", number, f"attempt{number}", "checkpoint"))
+
+    def is_refused(tables: WrittenTables, number: int) -> None:
+        try:
+            write(tables, number)
+        except SparkError as error:
+            assert "micro-batch 1 of this stream twice" in str(error), error
+        else:
+            raise AssertionError("two processes wrote one micro-batch")
+
+    write(first, 0)
+    write(second, 0)
+    assert has(clean) == [10]
+    current = IcebergTable._current
+    late = second._targets["accepted"].table
+    found = [late._snapshots]
+
+    def outdated(table: IcebergTable):
+        return found.pop() if table is late and found else current(table)
+
+    write(first, 1)
+    IcebergTable._current = outdated  # it looked before `first` committed
+    is_refused(second, 1)
+    IcebergTable._current = current
+    is_refused(first, 2)
+    shown("two processes of a stream")
+
+
 def errors() -> None:
     """Tables that cannot be written."""
     topic, good = produce("errors", 50), f"path:{folder / 'unused'}"
@@ -401,26 +544,37 @@ def errors() -> None:
         fails(split(topic, accepted=name, rejected=good), text)
 
     spark.range(1).createOrReplaceTempView("a_view")
-    is_refused("table:a_view", "has the format of a view; only Delta tables")
-    missing = f"delta.`{folder / 'missing'}`"
+    is_refused("table:a_view", "has the format of a view; only Delta and Iceberg tables")
+    missing, other, days, single = (
+        FORMAT.table(folder, name) for name in ("missing", "other", "days", "one_table")
+    )
     is_refused(
         f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`"
     )
-    other, days = f"delta.`{folder / 'other'}`", f"delta.`{folder / 'days'}`"
-    spark.sql(f"CREATE TABLE {other} (key STRING, value BINARY) USING delta")
+    spark.sql(f"CREATE TABLE {other} (key STRING, value BINARY) USING {FORMAT.using}")
     is_refused(f"table:{other}", "key is string, topic is missing, ")
-    is_refused(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
-    day = "day DATE GENERATED ALWAYS AS (CAST(timestamp AS DATE))) USING delta"
-    spark.sql(create_statement(days).replace(") USING delta", f", {day} PARTITIONED BY (day)"))
+    is_refused(f"path:{where(other)}", f"is {'a Delta' if IS_DELTA else 'an Iceberg'} table: write")
+    statement = create_statement(days, FORMAT.using)
+    if IS_DELTA:
+        day = "day DATE GENERATED ALWAYS AS (CAST(timestamp AS DATE)))"
+        statement = statement.replace(") USING", f", {day} USING") + " PARTITIONED BY (day)"
+    else:
+        statement = statement.replace(") USING", ", more INT) USING")
+        statement += " PARTITIONED BY (days(timestamp))"
+    spark.sql(statement)
     run(split(topic, accepted=f"table:{days}", rejected=good))
-    assert spark.table(days).where("day IS NOT NULL").count() == 45
-    spark.sql(create_statement("one_table"))
-    here = f"delta.`{folder / 'warehouse' / 'one_table'}`"
-    for other in ("spark_catalog.default.one_table", here):
-        arguments = split(topic, accepted="table:one_table", rejected=f"table:{other}")
-        same_table = f"--accepted table:one_table and --rejected table:{other} are the same table"
+    filled = "day IS NOT NULL" if IS_DELTA else "more IS NULL"
+    assert spark.table(days).where(filled).count() == 45
+    if IS_DELTA:
+        single = "one_table"
+    spark.sql(create_statement(single, FORMAT.using))
+    others = ("spark_catalog.default.one_table", f"delta.`{where(single)}`") if IS_DELTA else (
+        "`lake`.tables.one_table",)  # fmt: skip
+    for other in others:
+        arguments = split(topic, accepted=f"table:{single}", rejected=f"table:{other}")
+        same_table = f"--accepted table:{single} and --rejected table:{other} are the same table"
         fails(arguments, same_table)
-    assert has("one_table") == [0]
+    assert has(single) == [0]
     shown("errors")
 
 
@@ -431,14 +585,17 @@ shown("a session", spark.version)
 for step in (
     streams,
     two_jobs_to_a_table,
+    two_processes_of_a_stream,
     commits_without_names,
     other_commits,
+    expired_snapshots,
+    snapshots_that_were_rolled_back,
     batches,
     beside_a_topic,
     old_checkpoints,
     errors,
     kills,
 ):
-    if not sys.argv[4:] or step.__name__ in sys.argv[4:]:
+    if not STEPS or step.__name__ in STEPS:
         step()
 spark.stop()

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     add_reader_arguments(parser)
     add_writing_arguments(parser)
-    what = "a topic, path:DIR for a folder of Parquet files, or table:NAME for a Delta table"
+    what = "a topic, path:DIR (a folder of Parquet files) or table:NAME (a Delta or Iceberg table)"
     parser.add_argument("--accepted", required=True, type=location_or_table, metavar="A", help=what)
     parser.add_argument("--rejected", required=True, type=location_or_table, metavar="D", help=what)
     add_streaming_arguments(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.spark_job import only, show_counts
@@ -37,13 +37,31 @@ def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
 
     stopping, figures = threading.Event(), StreamFigures()
     with EndRequest() as ending, publishing(options, figures) as publish:
-        start, ends, watch = _prepared(options, running, stopping, figures, publish)
+        prepared = _prepared(options, running, stopping, figures, publish)
         ending.listen()  # Spark has set a handler of its own
-        if options.available_now or options.every is None:
-            _wait(start(options.available_now), ending, stopping, watch)
+        if options.available_now:
+            _run_to_end(prepared, ending, stopping)
+        elif options.every is None:
+            _wait(prepared.start(False), ending, stopping, prepared.watch)
         else:
-            _run_at_intervals(start, ends, options.every, ending, stopping, watch)
+            _run_at_intervals(prepared, options.every, ending, stopping)
     return ExitCode.DONE
+
+
+class _Prepared(NamedTuple):
+    """A stream that can be started.
+
+    Attributes:
+        start: Starts the query. With True, it stops at the current end of the topics.
+        ends: Returns the topics, and where they end now.
+        stops_early: Returns whether the query would stop after a micro-batch that it repeats.
+        watch: Shows its lag.
+    """
+
+    start: Callable[[bool], StreamingQuery]
+    ends: Callable[[], object]
+    stops_early: Callable[[], bool]
+    watch: QueryWatch | None = None
 
 
 def _prepared(
@@ -52,13 +70,11 @@ def _prepared(
     stopping: threading.Event,
     figures: StreamFigures,
     publish: Callable[[], None],
-) -> tuple[Callable[[bool], StreamingQuery], Callable[[], object], QueryWatch]:
-    """Return what starts the query, what returns the topics and their ends, and what watches it.
-
-    With True, the query stops at the current end of the topics.
-    """
+) -> _Prepared:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
+    from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
+    from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
@@ -99,7 +115,10 @@ def _prepared(
             is_ending=stopping.is_set,
         )
 
-    return start, ends, watch
+    def stops_early() -> bool:
+        return not BOUNDS_BATCHES and is_interrupted(running.spark, options.checkpoint)
+
+    return _Prepared(start, ends, stops_early, watch)
 
 
 def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collection[str]) -> None:
@@ -123,13 +142,23 @@ def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collec
         print(f"topic {name} was deleted; the stream continues without it", file=sys.stderr)
 
 
+def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Event) -> None:
+    """Run the stream to the current end of the topics.
+
+    Before PySpark 4.2, a query that stops there has a single micro-batch: the interrupted one, if
+    there is any. The next query has the rest.
+    """
+    stops_early = prepared.stops_early()
+    _wait(prepared.start(True), ending, stopping, prepared.watch)
+    if stops_early and not ending.is_set():
+        _wait(prepared.start(True), ending, stopping, prepared.watch)
+
+
 def _run_at_intervals(
-    start: Callable[[bool], StreamingQuery],
-    ends: Callable[[], object],
+    prepared: _Prepared,
     every_s: float,
     ending: EndRequest,
     stopping: threading.Event,
-    watch: QueryWatch | None = None,
 ) -> None:
     """Look for new records at intervals; a query then ends where the topics end at its start.
 
@@ -140,9 +169,9 @@ def _run_at_intervals(
     before = None
     while not ending.is_set():
         began = time.monotonic()
-        now = ends()
+        now = prepared.ends()
         if now != before:
-            _wait(start(True), ending, stopping, watch)
+            _run_to_end(prepared, ending, stopping)
             before = now
         ending.wait(max(began + every_s - time.monotonic(), 0))
 

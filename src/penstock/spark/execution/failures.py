@@ -127,6 +127,10 @@ _FAILURES: Final = (
         "Delta refuses what is written to a table",
     ),
     (
+        re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)"),
+        "Iceberg refuses what is written to a table",
+    ),
+    (
         # Data exceptions of SQL. Only their names: their texts show the value.
         re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22"),
         "a value does not fit the type that it is read as, or an expression of --column",

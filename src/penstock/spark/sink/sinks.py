@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.sink.delta_tables import DeltaTables
 from penstock.spark.sink.hadoop_files import hadoop_path
 from penstock.spark.sink.judged_batches import JudgedBatch, MicroBatch
 from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
 from penstock.spark.sink.topic_rows import SINK, TopicRows
+from penstock.spark.sink.written_tables import WrittenTables
 from penstock.spark.sources import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _BATCH: Final = "batch="
 """What the folder of a micro-batch begins with."""
+_METADATA: Final = ".metadata.json"
+"""The end of the names of files in the folder `metadata` of an Iceberg table."""
 _BEFORE: Final = ".replaced"
 """The suffix of a folder while it is being replaced."""
 
@@ -59,8 +61,8 @@ class Sinks:
             letters: Sinks of dead letters: in topics, these have the current time.
 
         Raises:
-            ConfigurationError: A table cannot be written (see `DeltaTables`), or a folder is a
-                Delta table.
+            ConfigurationError: A table cannot be written (see `WrittenTables`), or a folder has
+                the files of a table.
         """
         self._spark = spark
         self._rows = TopicRows(access, targets, frozenset(letters))
@@ -70,12 +72,8 @@ class Sinks:
         }
         self._topics = tuple(targets)
         for folder in self._folders.values():
-            log, files = self._hadoop(f"{folder}/_delta_log")
-            if files.exists(log):
-                raise ConfigurationError(
-                    f"path:{folder} is a Delta table: write table:delta.`{folder}`"
-                )
-        self._tables = DeltaTables(
+            self._check_no_table(folder)
+        self._tables = WrittenTables(
             spark, {d: location.name for d, location in locations.items() if location.is_table}
         )
 
@@ -122,6 +120,19 @@ class Sinks:
         after = [found._replace(start=planned.ends.get(found.of, found.start)) for found in ranges]
         if rest := [found for found in after if found.offsets > 0]:
             self._tables.check_new(rest)
+
+    def _check_no_table(self, folder: str) -> None:
+        log, files = self._hadoop(f"{folder}/_delta_log")
+        if files.exists(log):
+            raise ConfigurationError(
+                f"path:{folder} is a Delta table: write table:delta.`{folder}`"
+            )
+        metadata, _ = self._hadoop(f"{folder}/metadata")
+        names = files.listStatus(metadata) if files.exists(metadata) else ()
+        if any(status.getPath().getName().endswith(_METADATA) for status in names):
+            raise ConfigurationError(
+                f"path:{folder} is an Iceberg table: write table:CATALOG.SCHEMA.NAME"
+            )
 
     def _check_batches(self, checkpoint: str, last: int) -> None:
         for folder in self._folders.values():

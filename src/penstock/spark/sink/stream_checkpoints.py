@@ -40,19 +40,13 @@ def planned_batch(spark: SparkSession, checkpoint: str) -> PlannedBatch | None:
     Raises:
         ConfigurationError: It is that of another stream, or damaged.
     """
-    offsets = f"{checkpoint.rstrip('/')}/offsets"
-    folder, files = hadoop_path(spark, offsets)
-    if not files.exists(folder):
-        return None
-    names = [status.getPath().getName() for status in files.listStatus(folder)]
-    numbers = [int(name) for name in names if name.isdecimal()]
-    if not numbers:
+    last = _last_planned(spark, checkpoint)
+    if last is None:
         return None
     from penstock.spark.source.source_stream import from_json  # noqa: PLC0415 - PySpark 4.0
 
-    last = max(numbers)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
-    path, _ = hadoop_path(spark, f"{offsets}/{last}")
+    path, files = hadoop_path(spark, f"{_offsets(checkpoint)}/{last}")
     with contextlib.closing(files.open(path)) as stream:
         content = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
     try:
@@ -63,3 +57,29 @@ def planned_batch(spark: SparkSession, checkpoint: str) -> PlannedBatch | None:
             f"--checkpoint {checkpoint} is not that of a stream of topics, or damaged: "
             f"offsets/{last} cannot be read"
         ) from None
+
+
+def is_interrupted(spark: SparkSession, checkpoint: str) -> bool:
+    """Return whether the last planned micro-batch was not done, so that Spark repeats it.
+
+    Args:
+        spark: A classic session.
+        checkpoint: The checkpoint location of a stream.
+    """
+    last = _last_planned(spark, checkpoint)
+    if last is None:
+        return False
+    done, files = hadoop_path(spark, f"{checkpoint.rstrip('/')}/commits/{last}")
+    return not files.exists(done)
+
+
+def _last_planned(spark: SparkSession, checkpoint: str) -> int | None:
+    folder, files = hadoop_path(spark, _offsets(checkpoint))
+    if not files.exists(folder):
+        return None
+    names = [status.getPath().getName() for status in files.listStatus(folder)]
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
+def _offsets(checkpoint: str) -> str:
+    return f"{checkpoint.rstrip('/')}/offsets"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.spark.execution.failures import first_line
+from penstock.spark.execution.failures import SparkError, first_line
 from penstock.spark.sources import COLUMNS
 
 if TYPE_CHECKING:
@@ -17,8 +17,10 @@ _CONDITION: Final = re.compile(r"\[([A-Z_.]+)\]\s*")
 _BY_PY4J: Final = re.compile(r"An error occurred while calling \S+\n: ")
 """The text before Java's if PySpark has no class for an exception."""
 _CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_DEFAULT_CATALOG: Final = "spark.sql.defaultCatalog"
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_CATALOG_MISSING: Final = re.compile(r"Cannot find catalog plugin class .*iceberg", re.IGNORECASE)
 _NO_TABLE: Final = frozenset(
     {
         "TABLE_OR_VIEW_NOT_FOUND",
@@ -27,6 +29,10 @@ _NO_TABLE: Final = frozenset(
         "DELTA_TABLE_NOT_FOUND",
     }
 )
+
+
+class OldCheckpointError(SparkError):
+    """A table has another micro-batch with the number of the new micro-batch."""
 
 
 def problem(spark: SparkSession, name: str, error: Exception) -> str:
@@ -39,11 +45,16 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
     """
     text = _BY_PY4J.sub("", str(error).strip())
     if _lacks_delta(spark, name, text):
-        suffix = ".".join(spark.version.split(".")[:2])
         return (
             "Spark does not know Delta: name its jar and two settings: --conf spark.jars.packages="
-            f"io.delta:delta-spark_{suffix}_2.13:VERSION --conf spark.sql.extensions={_EXTENSION} "
-            f"--conf {_CATALOG}={_DELTA_CATALOG}"
+            f"io.delta:delta-spark_{_minor(spark)}_2.13:VERSION "
+            f"--conf spark.sql.extensions={_EXTENSION} --conf {_CATALOG}={_DELTA_CATALOG}"
+        )
+    if _CATALOG_MISSING.search(text):
+        scala = "2.12" if spark.version.startswith("3.") else "2.13"
+        return (
+            "Spark does not know Iceberg: name the jar for its version: --conf spark.jars.packages="
+            f"org.apache.iceberg:iceberg-spark-runtime-{_minor(spark)}_{scala}:VERSION"
         )
     match = _CONDITION.search(text)
     condition = match[1] if match else ""
@@ -53,19 +64,20 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
             "without a catalog"
         )
     if condition in _NO_TABLE:
-        return f"there is no such table; create it: {create_statement(name)}"
+        return f"there is no such table; create it: {create_statement(name, _format(spark, name))}"
     return (
         f"{_CONDITION.sub('', first_line(text))}; a catalog and its jars are named with --conf "
         "spark.sql.catalog.NAME=CLASS and --conf spark.jars.packages"
     )
 
 
-def wrong_columns(name: str, found: Mapping[str, str]) -> str | None:
+def wrong_columns(name: str, found: Mapping[str, str], using: str = "delta") -> str | None:
     """Return a problem of a table's columns; None if there is none.
 
     Args:
         name: The table.
         found: Types of its columns, by name. Additional columns are null, or generated.
+        using: Its format.
     """
     types = {column.lower(): kind for column, kind in found.items()}
     wrong = [
@@ -75,7 +87,7 @@ def wrong_columns(name: str, found: Mapping[str, str]) -> str | None:
     ]
     if not wrong:
         return None
-    return f"{', '.join(wrong)}; it needs Kafka's columns: {create_statement(name)}"
+    return f"{', '.join(wrong)}; it needs Kafka's columns: {create_statement(name, using)}"
 
 
 def create_statement(name: str, using: str = "delta") -> str:
@@ -90,3 +102,15 @@ def _lacks_delta(spark: SparkSession, name: str, text: str) -> bool:
         return True
     catalog = spark.conf.get(_CATALOG, "") or ""
     return name.lower().startswith("delta.") and "delta" not in catalog.lower()
+
+
+def _format(spark: SparkSession, name: str) -> str:
+    """Return the format of new tables in the catalog of a table."""
+    first, separator, _ = name.partition(".")
+    catalog = first.strip("`") if separator else spark.conf.get(_DEFAULT_CATALOG, None)
+    kind = spark.conf.get(f"spark.sql.catalog.{catalog}", None) or spark.conf.get(_CATALOG, "")
+    return "iceberg" if "iceberg" in (kind or "").lower() else "delta"
+
+
+def _minor(spark: SparkSession) -> str:
+    return ".".join(spark.version.split(".")[:2])

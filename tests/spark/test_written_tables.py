@@ -1,11 +1,12 @@
-"""Tables that cannot be written, in a session without Delta; `make spark-tables` writes real tables."""
+"""Tables that cannot be written, in a session without their formats; `make spark-tables` writes real tables."""
 
 import pytest
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
-from penstock.spark.sink.delta_tables import DeltaTables
 from penstock.spark.sink.table_problems import create_statement, problem, wrong_columns
+from penstock.spark.sink.table_records import TableRecords
+from penstock.spark.sink.written_tables import WrittenTables
 from penstock.spark.sources import COLUMNS
 from tests.gateways import without_waiting
 
@@ -38,9 +39,53 @@ def test_a_table_that_cannot_be_read(command, configured, topic, name, message):
     assert len(without_waiting(done.err).splitlines()) == 1
 
 
+@pytest.fixture
+def iceberg_catalog(spark):
+    """The name of a catalog of Iceberg, whose jar is missing."""
+    setting = "spark.sql.catalog.without_jar"
+    spark.conf.set(setting, "org.apache.iceberg.spark.SparkCatalog")
+    yield "without_jar"
+    spark.conf.unset(setting)
+
+
+def test_the_jar_of_iceberg_is_named_if_it_is_missing(spark, iceberg_catalog):
+    jar = "org.apache.iceberg:iceberg-spark-runtime-"
+    with pytest.raises(
+        ConfigurationError, match="Spark does not know Iceberg: name the jar"
+    ) as got:
+        WrittenTables(spark, {"accepted": f"{iceberg_catalog}.db.orders"})
+    assert f"{jar}{'.'.join(spark.version.split('.')[:2])}_2.13:VERSION" in str(got.value)
+
+
+def test_a_missing_table_is_created_in_the_format_of_its_catalog(spark, iceberg_catalog):
+    error = RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] The table cannot be found.")
+    for name in (f"{iceberg_catalog}.db.orders", f"`{iceberg_catalog}`.db.orders"):
+        assert problem(spark, name, error).endswith("USING iceberg")
+    for name in ("orders", "db.orders", "spark_catalog.db.orders"):
+        assert problem(spark, name, error).endswith("USING delta")
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("_delta_log/0.json", "is a Delta table: write table:delta.`"),
+        ("metadata/v1.metadata.json", "is an Iceberg table: write table:CATALOG.SCHEMA.NAME"),
+    ],
+)
+def test_a_folder_with_the_files_of_a_table(command, configured, topic, tmp_path, file, message):
+    name = tmp_path / "lake" / file
+    name.parent.mkdir(parents=True)
+    name.write_text("{}")
+    done = command("split", configured(), "--topic", topic("in"), "--accepted",
+                   f"path:{tmp_path / 'lake'}", "--rejected", "path:unused")  # fmt: skip
+    assert (done.code, message in done.err) == (2, True), done
+
+
 def test_tables_of_other_formats_are_refused(spark, parquet_table):
-    with pytest.raises(ConfigurationError, match="has the format parquet; only Delta tables"):
-        DeltaTables(spark, {"accepted": parquet_table})
+    with pytest.raises(
+        ConfigurationError, match="has the format parquet; only Delta and Iceberg tables"
+    ):
+        WrittenTables(spark, {"accepted": parquet_table})
 
 
 def test_the_statement_creates_the_required_table(spark, parquet_table):
@@ -82,17 +127,15 @@ def test_further_columns_of_a_table_are_not_those_of_the_check(spark):
     spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet")
     try:
         spark.sql(f"INSERT INTO {name} VALUES ('t', 0, 5, 1, 2)")
-        tables = DeltaTables(spark, {})
-        tables._tables = {"accepted": name}
-        tables.check_new([OffsetRange("t", 0, 6, 9)])
-        with pytest.raises(ConfigurationError, match="t-0 at offset 5"):
-            tables.check_new([OffsetRange("t", 0, 0, 9)])
+        records = TableRecords(spark, name)
+        assert records.first_of([OffsetRange("t", 0, 6, 9)]) is None
+        assert records.first_of([OffsetRange("t", 0, 0, 9)]) == "t-0 at offset 5"
     finally:
         spark.sql(f"DROP TABLE {name}")
 
 
 def test_nothing_is_needed_of_no_tables(spark):
-    tables = DeltaTables(spark, {})
+    tables = WrittenTables(spark, {})
     tables.check_new(())
     tables.write(spark.range(1), None)
     assert not tables

@@ -1,0 +1,152 @@
+"""An Iceberg table that records are appended to, each micro-batch of a stream once.
+
+Before a micro-batch is appended, it is looked for among the ancestors of the table's current
+snapshot: the summary of a snapshot names the writer, the micro-batch and the attempt. The snapshot
+and the records are committed together, so a stream that ends after the commit finds it at its next
+start. If the snapshots of that time have expired, the records themselves are looked for.
+
+Nothing in Iceberg compares properties while it commits. If two processes write the same micro-batch
+at the same time, the later one finds the other snapshot after its own commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.execution.failures import SparkError
+from penstock.spark.sink.iceberg_snapshots import ATTEMPT, NUMBER, WRITER, Snapshot, ancestors
+from penstock.spark.sink.shared_targets import SharedTargetError
+from penstock.spark.sink.table_problems import OldCheckpointError
+from penstock.spark.sink.table_records import TableRecords
+from penstock.stored.locations import TABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.spark.sink.iceberg_snapshots import Snapshots
+    from penstock.spark.sink.table_commit import TableCommit
+
+_PROPERTY: Final = "snapshot-property."
+"""What the options begin with that become properties of a snapshot."""
+_MAIN: Final = "main"
+
+
+class IcebergTable:
+    """A table; see `penstock.spark.sink.written_tables.WrittenTable`."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        """Read the snapshots of the table."""
+        self._spark = spark
+        self._name = name
+        self._records = TableRecords(spark, name)
+        self._snapshots = self._current()
+        self._begun = self._snapshots.ids
+        self._seen = set(self._begun)
+        self._other: str | None = None
+
+    def identity(self) -> tuple[str, str]:
+        """Return the location of the table, twice: only Java knows its id."""
+        described = self._spark.sql(f"DESCRIBE TABLE EXTENDED {self._name}").collect()
+        location = {row[0]: row[1] for row in described}.get("Location", "")
+        return location, location
+
+    def append(self, rows: DataFrame, commit: TableCommit) -> int | None:
+        """Append records; return the snapshot that has them.
+
+        Raises:
+            OldCheckpointError: The table has some of the records, and it cannot be found out
+                whether it has the micro-batch.
+            SharedTargetError: Another process has written the same micro-batch.
+            SparkError: The records were committed to another branch.
+        """
+        self._snapshots = self._current()
+        found = self._snapshots.of(commit)
+        if found is not None and commit.number is not None:
+            return found.id
+        if self._is_left_out(rows, commit):
+            return None
+        writer = rows.writeTo(self._name).option(_PROPERTY + WRITER, commit.writer)
+        if commit.number is not None and commit.attempt is not None:
+            writer = writer.option(_PROPERTY + NUMBER, str(commit.number))
+            writer = writer.option(_PROPERTY + ATTEMPT, commit.attempt)
+        writer.append()
+        self._snapshots = self._current()
+        found = self._snapshots.of(commit)
+        if found is None:
+            raise SparkError(
+                f"{TABLE}{self._name}: Iceberg committed the records, but not to the branch main; "
+                "unset spark.wap.id and spark.wap.branch"
+            )
+        self._check_once(commit.writer)
+        return found.id
+
+    def is_new(self, version: int) -> bool:
+        """Return whether a snapshot was made since the command began."""
+        return version not in self._begun
+
+    def other(self, commit: TableCommit, version: int) -> str | None:
+        """Return another job's snapshot since the command began and before a snapshot."""
+        for snapshot in self._snapshots.written_since(self._seen, before=version):
+            if snapshot.writer != commit.writer:
+                self._other = str(snapshot)
+                break
+        self._seen |= self._snapshots.ids
+        return self._other
+
+    def _is_left_out(self, rows: DataFrame, commit: TableCommit) -> bool:
+        """Return whether the table may have a micro-batch without a snapshot that says so.
+
+        Mostly, it has the snapshot of an earlier micro-batch of the stream.
+        """
+        if commit.number is None:
+            return False
+        last = self._snapshots.last_number(commit.writer)
+        if last is not None:
+            return last >= commit.number
+        if self._snapshots.is_complete or not self._records.has_any(rows):
+            return False
+        if not self._records.has_all(rows):
+            raise OldCheckpointError(
+                f"{TABLE}{self._name} has some of the records of micro-batch {commit.number}, and "
+                "its snapshots from then have expired: whether the stream wrote these records is "
+                "not known. Use a new --checkpoint, and --from where the records in the table end"
+            )
+        return True
+
+    def _check_once(self, writer: str) -> None:
+        """Check that no other process has written a micro-batch of this process."""
+        seen: dict[int, int] = {}
+        for snapshot in self._snapshots.written_since(self._begun):
+            if snapshot.writer != writer or snapshot.number is None:
+                continue
+            other = seen.setdefault(snapshot.number, snapshot.id)
+            if other != snapshot.id:
+                raise SharedTargetError(
+                    f"{TABLE}{self._name} has micro-batch {snapshot.number} of this stream twice "
+                    f"(snapshots {snapshot.id} and {other}), because two processes run the "
+                    "stream. Let one of them run, and remove the records of one snapshot"
+                )
+
+    def _current(self) -> Snapshots:
+        """Read the current snapshot, and those before it."""
+        # A catalog keeps a table for a while, and others write to it.
+        self._spark.sql(f"REFRESH TABLE {self._name}")
+        name = self._name
+        current = self._spark.sql(
+            f"SELECT snapshot_id FROM {name}.refs WHERE name = '{_MAIN}'"  # noqa: S608 - its name
+        ).first()
+        if current is None:
+            return ancestors(None, ())
+        properties = ", ".join(f"summary['{key}']" for key in (WRITER, NUMBER, ATTEMPT))
+        found = self._spark.sql(
+            f"SELECT snapshot_id, parent_id, operation, {properties} FROM {name}.snapshots"  # noqa: S608
+        ).collect()
+        return ancestors(current[0], map(_snapshot, found))
+
+
+def _snapshot(row: tuple[int, int | None, str, str | None, str | None, str | None]) -> Snapshot:
+    identity, parent, operation, writer, number, attempt = row
+    is_number = number is not None and number.isdecimal()
+    return Snapshot(
+        identity, parent, operation, writer, int(number or 0) if is_number else None, attempt
+    )
