@@ -18,6 +18,7 @@ use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
 use crate::python_json::JsonSchema;
+use crate::python_tls::Tls;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
 type Exchange = (i16, i16, i32, f64, f64, bool);
@@ -184,7 +185,12 @@ impl Lane {
         self.0.ready()
     }
 
-    /// Hand over two sockets, and what was received of them; return the connection's number.
+    /// Hand over two sockets, and what was received of them, without TLS; return the connection's
+    /// number. `client_tls` is on the client's socket.
+    #[pyo3(signature = (
+        table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
+        client_tls=None
+    ))]
     #[allow(clippy::too_many_arguments)] // each is one of Python's
     fn adopt(
         &self,
@@ -196,10 +202,13 @@ impl Lane {
         from_broker: Vec<u8>,
         request_max_bytes: usize,
         valid_until: f64,
+        client_tls: Option<&Tls>,
     ) -> PyResult<Option<u64>> {
         let limits = Limits { request_max_bytes, valid_until };
         let state = state(between);
-        let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
+        let client_tls = client_tls.map(|tls| Arc::clone(&tls.0));
+        let adopted =
+            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
         Ok(self.0.adopt(adopted, Arc::clone(&table.0))?)
     }
 

@@ -20,7 +20,9 @@ use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
 use super::locked;
 use super::panics;
 use super::relay::{Limits, Relay, State};
+use super::stream::Stream;
 use super::table::Table;
+use super::tls::{Phase, Tls};
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. It is what Python
@@ -119,6 +121,8 @@ pub struct Adopted {
     pub client: RawFd,
     /// The broker's socket.
     pub broker: RawFd,
+    /// The client's TLS.
+    pub client_tls: Option<Arc<Mutex<Tls>>>,
     /// The state between the bytes.
     pub state: State,
     /// What was received of the client, and not processed.
@@ -203,6 +207,9 @@ impl Lane {
         let Some(relay) = Relay::new(adopted.state, table, adopted.limits) else {
             return Ok(None);
         };
+        if adopted.client_tls.as_ref().is_some_and(|tls| locked(tls).phase() != Phase::Open) {
+            return Ok(None);
+        }
         // It would come back in a later turn of Python's loop, which may be a long one.
         if relay.begins_with_pythons(&adopted.from_client, self.shared.now()) {
             return Ok(None);
@@ -211,7 +218,8 @@ impl Lane {
         let Some(worker) = self.worker(number) else { return Ok(None) };
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
         let now = self.shared.now();
-        let Adopted { from_client, from_broker, .. } = adopted;
+        let Adopted { from_client, from_broker, client_tls, .. } = adopted;
+        let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, None));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let waited_for = interests(&connection);
@@ -513,7 +521,9 @@ mod tests {
     ) -> io::Result<Option<u64>> {
         let (state, limits) = (State::default(), LIMITS);
         let from_broker = vec![];
-        let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
+        let client_tls = None;
+        let adopted =
+            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
         lane.adopt(adopted, Arc::default())
     }
 
@@ -582,7 +592,8 @@ mod tests {
     fn a_panic_closes_its_connection_and_is_counted() {
         let lane = Lane::start(1, &[], 0, 0.0).unwrap();
         let client = connected();
-        let broker = client.try_clone().unwrap();
+        let broker = Stream::new(client.try_clone().unwrap(), None);
+        let client = Stream::new(client, None);
         let relay = Relay::new(State::default(), Arc::default(), LIMITS).unwrap();
         let mut connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
         lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));

@@ -1,0 +1,132 @@
+//! One of the two sockets of a connection, perhaps with TLS: what is said over it.
+#![forbid(unsafe_code)]
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+
+use super::locked;
+use super::tls::{Phase, Tls};
+
+/// A socket, and the TLS on it.
+pub struct Stream {
+    socket: TcpStream,
+    tls: Option<Arc<Mutex<Tls>>>,
+    /// Whether bytes of TLS are to be written first.
+    has_unsent: bool,
+    /// How many bytes of memory these take.
+    held_bytes: usize,
+}
+
+/// What was read.
+pub enum Received<'a> {
+    /// So much, which may be nothing: a part of a record.
+    Bytes(&'a [u8]),
+    /// The same of TLS; and whether it has ended or failed behind that.
+    Decrypted(Vec<u8>, bool),
+    /// The end.
+    End,
+    /// Nothing for now.
+    Nothing,
+}
+
+impl Stream {
+    /// Take over a non-blocking socket.
+    pub const fn new(socket: TcpStream, tls: Option<Arc<Mutex<Tls>>>) -> Self {
+        Self { socket, tls, has_unsent: false, held_bytes: 0 }
+    }
+
+    /// Return the socket.
+    pub const fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Return whether something was encrypted that the socket has not taken.
+    pub const fn has_unsent(&self) -> bool {
+        self.has_unsent
+    }
+
+    /// Return how many bytes of memory are held.
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Read once. `room` is for what is read.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn read<'a>(&mut self, room: &'a mut [u8]) -> io::Result<Received<'a>> {
+        let count = match (&self.socket).read(room) {
+            Ok(0) => return Ok(Received::End),
+            Ok(count) => count,
+            Err(error) if is_temporary(&error) => return Ok(Received::Nothing),
+            Err(error) => return Err(error),
+        };
+        let data = room.get(..count).unwrap_or_default();
+        let Some(tls) = &self.tls else { return Ok(Received::Bytes(data)) };
+        let (plain, goes_on) = {
+            let mut tls = locked(tls);
+            (tls.receive(data), tls.phase() == Phase::Open)
+        };
+        // An alert is Python's to send, with all else that it does then.
+        if goes_on {
+            self.flush()?;
+        }
+        Ok(Received::Decrypted(plain, !goes_on))
+    }
+
+    /// Write as much as is taken; return how much that is.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let Some(tls) = self.tls.clone() else { return write(&self.socket, data) };
+        let mut sent = 0_usize;
+        self.flush()?;
+        while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
+            if self.has_unsent {
+                break;
+            }
+            let count = locked(&tls).send(rest);
+            if count == 0 {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            sent = sent.saturating_add(count);
+            self.flush()?;
+        }
+        Ok(sent)
+    }
+
+    /// Write what is encrypted, as far as it is taken.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if let Some(tls) = &self.tls {
+            let mut tls = locked(tls);
+            let count = write(&self.socket, tls.unsent())?;
+            tls.written(count);
+            self.has_unsent = !tls.unsent().is_empty();
+            self.held_bytes = tls.held_bytes();
+        }
+        Ok(())
+    }
+}
+
+fn write(mut socket: &TcpStream, data: &[u8]) -> io::Result<usize> {
+    let mut sent = 0_usize;
+    while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
+        match socket.write(rest) {
+            Ok(0) => break,
+            Ok(count) => sent = sent.saturating_add(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}
