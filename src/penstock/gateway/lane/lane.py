@@ -175,6 +175,7 @@ class Lane(KnownTopics):
         broker: int,
         from_client: bytes,
         from_broker: bytes,
+        client_tls: Any | None = None,
     ) -> int | None:
         """Give a connection away.
 
@@ -185,6 +186,7 @@ class Lane(KnownTopics):
             broker: The broker's socket.
             from_client: Bytes that were just received from the client.
             from_broker: Bytes that were just received from the broker.
+            client_tls: The native end of the TLS on the client's socket, like that socket.
 
         Returns:
             Its number here; None if it has to stay. Then nothing has changed.
@@ -205,6 +207,7 @@ class Lane(KnownTopics):
                 broker_head + from_broker,
                 self._request_max_bytes,
                 session.valid_until,
+                client_tls,
             )
         except OSError as error:
             self._log_refused(error)
