@@ -303,6 +303,10 @@ def test_connections_of_which_the_brokers_side_has_tls_are_left_to_python(
         "upstream.bootstrap.servers": "none:1",
         "upstream.security.protocol": protocol,
         "upstream.sasl.mechanism": "PLAIN",
+        "upstream.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="u" password="p";'
+        ),
         "listeners": "SSL://127.0.0.1:0",
         "ssl.keystore.location": str(files.key),
     }
