@@ -1,10 +1,10 @@
 """CPU of a task on raw batches, per record: `python benchmarks/batch_jobs.py [HOST:PORT]`.
 
 Records of 160 bytes, of which `penstock.policies.JsonSchema` refuses 5 %, in batches of 16 KB and
-of 1 MB as brokers store them. Without an argument in one process, from memory to memory: what is
-read is selected and checked, what is written is stamped. With a broker: the CPU of the process that
-reads from it and writes to it in transactions, its network thread included; not that of the broker.
-Medians of rounds in which all variants take turns. About a minute.
+of 1 MB as brokers store them. Without an argument in one process, from memory to memory: batches
+are read, selected and checked, and those written get the producer's numbers. With a broker: the CPU
+of the process that reads from it and writes to it in transactions, its network thread included, and
+the broker's excluded. Medians of rounds in which all variants take turns. About a minute.
 """
 
 import itertools

@@ -54,7 +54,7 @@ from penstock.records.batch import read_batch  # noqa: E402
 ROUNDS = 31
 SIZES = {"1 MB": 1 << 20, "16 KB": 1 << 14}
 LEAST_RECORDS = 3_000
-"""What is measured at a time has no fewer: as many batches as that takes."""
+"""The least number of records in a measurement: as many batches as that takes."""
 TOPIC_ID = UUID(int=1)
 AVRO = {
     "type": "record",

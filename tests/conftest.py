@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import random
 import signal
 import time
 import uuid
@@ -79,6 +80,15 @@ def _log_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+
+
+@pytest.fixture
+def chance(pytestconfig: pytest.Config) -> random.Random:
+    """Return the source of random inputs; it prints the option that repeats them."""
+    given = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(2**32) if given is None else given
+    print(f"--fuzz-seed={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

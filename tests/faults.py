@@ -18,6 +18,7 @@ from kio.serial import entity_reader, entity_writer
 from penstock.wire.addresses import replace_in_slices
 from penstock.wire.slices import finish
 from tests.gateways import wait_until
+from tests.loop_thread import LoopThread
 from tests.readdressed import is_readdressed
 from tests.refusals import CLOSED, PRODUCE, Refusal, Rule
 
@@ -48,7 +49,7 @@ class Gate:
 
     def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until the frame has arrived."""
-        assert self._reached.wait(timeout_s), f"{self._passes} did not come"
+        assert self._reached.wait(timeout_s), f"{self._passes} did not occur"
 
     def open(self, *, deliver: bool = True) -> None:
         """Deliver the frame, or drop it."""
@@ -87,10 +88,11 @@ class _Sent:
         return self.refusal is None or self.refusal.rule.stored
 
 
-class Proxy:
+class Proxy(LoopThread):
     """The address of a proxy to a broker; addresses in responses are replaced by the proxy's."""
 
     def __init__(self, broker: str) -> None:
+        super().__init__()
         self.broker = _address(broker)
         self._others: tuple[Proxy, ...] = ()
         self._gates: list[Gate] = []
@@ -99,17 +101,6 @@ class Proxy:
         self._connections: set[_Connection] = set()
         self._names_brokers = threading.Event()
         self._names_brokers.set()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_):
-        self.call(self._ended.set)
-        self._thread.join(60)
 
     @property
     def address(self) -> str:
@@ -182,25 +173,15 @@ class Proxy:
         """Wait for the broker's responses to all requests of a gateway that has ended."""
         wait_until(lambda: not self._connections, what="the gateway's last requests")
 
-    def call(self, function) -> None:
-        """Run a function in the proxy's thread."""
-        self._loop.call_soon_threadsafe(function)
-
     async def pass_by(self, api_key: int, kind: str) -> bool:
         """Hold a frame at the gates; return whether it is delivered."""
         return all([await gate.pass_by(api_key, kind) for gate in list(self._gates)])
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
+    async def listen(self) -> list[asyncio.Server]:
+        """Listen on a free port."""
         server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
         self.host, self.port = server.sockets[0].getsockname()
-        self._ready.set()
-        await self._ended.wait()
-        server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0.1)
+        return [server]
 
     async def _connect(self, reader, writer) -> None:
         try:

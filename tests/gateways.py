@@ -148,7 +148,7 @@ def wait_until_settled(measure: Callable[[], object], timeout_s: float = 60.0) -
     """Wait until a measure is the same ten times in a row."""
     deadline, seen = time.monotonic() + timeout_s, [object()]
     while len(seen) < 10:
-        assert time.monotonic() < deadline, f"{measure} does not settle: {seen}"
+        assert time.monotonic() < deadline, f"{measure} does not become stable: {seen}"
         value = measure()
         seen = [*seen, value] if value == seen[-1] else [value]
         time.sleep(0.05)

@@ -2,8 +2,9 @@
 
 import asyncio
 import struct
-import threading
 from ipaddress import ip_address
+
+from tests.loop_thread import LoopThread
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 
@@ -19,31 +20,20 @@ def header(
     return SIGNATURE + struct.pack(">BBH", 0x21, family, len(addresses + tlvs)) + addresses + tlvs
 
 
-class LoadBalancer:
+class LoadBalancer(LoopThread):
     """Forwards ports of 127.0.0.3 to the same ports of 127.0.0.1, for a client of an address."""
 
     host = "127.0.0.3"
 
     def __init__(self, ports: range, source: str, *, tlvs: bytes = b"") -> None:
+        super().__init__()
         self._ports = ports
         self._source = source
         self._tlvs = tlvs
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
-    def __enter__(self) -> "LoadBalancer":
-        self._thread.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(60)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        servers = [
+    async def listen(self) -> list[asyncio.Server]:
+        """Listen on each port."""
+        return [
             await asyncio.start_server(
                 lambda reader, writer, port=port: self._forward(reader, writer, port),
                 self.host,
@@ -51,13 +41,6 @@ class LoadBalancer:
             )
             for port in self._ports
         ]
-        self._ready.set()
-        await self._ended.wait()
-        for server in servers:
-            server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0.1)
 
     async def _forward(self, reader, writer, port: int) -> None:
         try:

@@ -50,7 +50,7 @@ class Refusal:
 
     def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until the request has arrived."""
-        assert self._reached.wait(timeout_s), f"{self._content!r} did not come"
+        assert self._reached.wait(timeout_s), f"{self._content!r} did not occur"
 
     @property
     def has_arrived(self) -> bool:

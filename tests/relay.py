@@ -8,16 +8,16 @@ connection, the other side sees the same.
 import asyncio
 import contextlib
 import random
-import threading
 from collections.abc import Sequence
 
 from penstock.gateway.sessions.resets import reset_on_close
+from tests.loop_thread import LoopThread
 
 FIRST_BYTES_S = 1.0
 """The time to wait for the first bytes of a client before a connection is reset."""
 
 
-class Relay:
+class Relay(LoopThread):
     """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1, or of several hosts.
 
     Each connection goes to a random host, and to another host if it is refused there.
@@ -31,6 +31,7 @@ class Relay:
         hosts: Sequence[str] = ("127.0.0.1",),
         chance: random.Random | None = None,
     ) -> None:
+        super().__init__()
         self._ports = ports
         self._hosts = hosts
         self._chance = chance or random.Random()
@@ -38,41 +39,22 @@ class Relay:
         self._writers: set[asyncio.StreamWriter] = set()
         self.responses = bytearray()
         self.requests: list[bytearray] = []
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(60)
 
     def drop(self) -> None:
         """Drop all connections, with requests and responses in flight."""
-        self._loop.call_soon_threadsafe(self._drop)
+        self.call(self._drop)
 
     def _drop(self) -> None:
         for writer in self._writers:
             _reset(writer)
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        servers = [
+    async def listen(self) -> list[asyncio.Server]:
+        """Listen on each port."""
+        return [
             await asyncio.start_server(lambda r, w, p=port: self._forward(r, w, p), "127.0.0.2",
                                        port)
             for port in self._ports
         ]  # fmt: skip
-        self._ready.set()
-        await self._ended.wait()
-        for server in servers:
-            server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0.1)
 
     async def _forward(self, reader, writer, port: int) -> None:
         there = await self._connect(port)

@@ -69,7 +69,7 @@ def test_downloads_are_reported(fetched):
     artifacts.class_path("org.example:one:1.0", lines.append)
     assert lines == ["fetching org.example:one:1.0"]
     artifacts.class_path("org.example:one:1.0", lines.append)
-    assert len(lines) == 1, "it is there"
+    assert len(lines) == 1, "the file exists"
 
 
 ARCHIVE = "org/example/one/1.0/one-1.0-all.tar.gz"

@@ -19,6 +19,13 @@ def test_links_have_a_target(document):
         assert (document.parent / target).exists(), target
 
 
+def test_every_target_that_is_named_exists():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"`make ([a-z][\w-]*)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(set(named)) > 15
+    assert set(named) <= targets
+
+
 def test_every_place_in_the_design_exists():
     places = re.findall(r"`(src/[\w/]+\.py):(\w+)`", (ROOT / "docs" / "design.md").read_text())
     assert len(places) > 12

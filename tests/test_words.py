@@ -1,11 +1,13 @@
 """Plain English in the pages that were written for strangers: words that may not come back.
 
-A page joins `PAGES` when it is free of them. Help, messages, log events and the docstrings of
-`src/penstock` and of most tests are free of them, too. `make lint` runs this.
+A page joins `PAGES` when it is free of them. Help, messages, log events, names and docstrings of
+`src/penstock`, the tests and the benchmarks are free of them, too; so are comments of tests and
+benchmarks. `make lint` runs this.
 """
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -86,6 +88,9 @@ COMMON_IN_DOCSTRINGS: Final = {
     r"\bmade of the\b",
 }
 """Patterns that may stand in docstrings of the code: `Raises: X: There is no topic.`"""
+IN_TESTS: Final = {pattern: WORDS[pattern] for pattern in WORDS.keys() - COMMON_IN_DOCSTRINGS}
+"""The other patterns: for docstrings, and for messages of tests and benchmarks."""
+PLAIN: Final = ("src/penstock", "tests", "benchmarks")
 _CODE: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
@@ -109,6 +114,12 @@ def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
             case ast.MatchAs(name=str(name)):
                 yield name, node.lineno
+
+
+def modules(*folders: str) -> Iterator[Path]:
+    """Yield the Python files of folders."""
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def named_one(tree: ast.AST) -> Iterator[int]:
@@ -151,8 +162,11 @@ def literal(node: ast.expr) -> str:
 
 
 def messages(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts that a module raises, logs and prints."""
+    """Yield the texts that a module raises, logs and prints, and those of its assertions."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and node.msg is not None:
+            yield literal(node.msg)
+            continue
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             call = node.exc
         elif isinstance(node, ast.Call) and (
@@ -169,9 +183,9 @@ def messages(tree: ast.AST) -> Iterator[str]:
 def test_messages_are_in_plain_english():
     assert {
         f"{module.relative_to(ROOT)}: {text}": words
-        for module in sorted((ROOT / "src/penstock").rglob("*.py"))
+        for module in modules(*PLAIN)
         for text in messages(ast.parse(module.read_text()))
-        if (words := found(text))
+        if (words := found(text, WORDS if module.is_relative_to(ROOT / "src") else IN_TESTS))
     } == {}
 
 
@@ -211,14 +225,31 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
                     yield joined(text)
 
 
+def comments(module: Path) -> Iterator[str]:
+    """Yield the comments of a module, each line by itself."""
+    with module.open("rb") as lines:
+        for token in tokenize.tokenize(lines.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string.lstrip("# ")
+
+
+@pytest.mark.thorough
+def test_comments_of_tests_are_in_plain_english():
+    assert {
+        f"{module.relative_to(ROOT)}: {text}": wrong
+        for module in modules(*PLAIN[1:])
+        for text in comments(module)
+        if (wrong := found(text, IN_TESTS))
+    } == {}
+
+
 @pytest.mark.thorough
 def test_docstrings_of_the_code_are_in_plain_english():
-    words = {pattern: WORDS[pattern] for pattern in WORDS.keys() - COMMON_IN_DOCSTRINGS}
     assert {
         f"{module.relative_to(ROOT)}: {text[:60]}": wrong
-        for module in (*sorted((ROOT / "src/penstock").rglob("*.py")), *plain_tests())
+        for module in modules(*PLAIN)
         for text in docstrings(ast.parse(module.read_text()))
-        if (wrong := found(text, words))
+        if (wrong := found(text, IN_TESTS))
     } == {}
 
 
@@ -242,8 +273,11 @@ def test_the_words_are_found(text):
 
 
 def test_a_message_of_the_code_is_found():
-    code = "raise ValueError(f'{x} asks for it')\nlog.warning('a topic asks')\nprint('it tells')"
-    assert len([word for text in messages(ast.parse(code)) for word in found(text)]) == 3
+    code = (
+        "raise ValueError(f'{x} asks for it')\nlog.warning('a topic asks')\nprint('it tells')\n"
+        "assert x, 'it is told'"
+    )
+    assert len([word for text in messages(ast.parse(code)) for word in found(text)]) == 4
 
 
 def test_code_is_not_prose():
@@ -258,8 +292,7 @@ NAMED: Final = ("src", "benchmarks", "tests", "examples", "deploy")
 def test_a_variable_says_what_it_holds():
     found = [
         f"{path.relative_to(ROOT)}:{line}"
-        for folder in NAMED
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in modules(*NAMED)
         if re.search(r"\bone\b", text := path.read_text())
         for line in named_one(ast.parse(text))
     ]
@@ -267,40 +300,18 @@ def test_a_variable_says_what_it_holds():
 
 
 NOT_IN_NAMES: Final = {"anew", "ask", "asked", "asks", "said", "told", "unasked"}
-"""Words that no name in `src/penstock` has: say what a function does, and a variable holds."""
-PLAIN_TESTS: Final = (
-    "batch_jobs",
-    "browser",
-    "chaos",
-    "cli",
-    "gateway",
-    "hostile",
-    "integration",
-    "interop",
-    "records",
-    "soak",
-    "wire",
-)
-"""Folders of tests whose names and docstrings are free of these words, too."""
-UNCHECKED: Final = ROOT / "tests/gateway/model"
-
-
-def plain_tests() -> Iterator[Path]:
-    """Yield the files of `PLAIN_TESTS`, and the files directly in `tests`."""
-    yield from sorted((ROOT / "tests").glob("*.py"))
-    for folder in PLAIN_TESTS:
-        for path in sorted((ROOT / "tests" / folder).rglob("*.py")):
-            if UNCHECKED not in path.parents:
-                yield path
+"""Words that no name has: say what a function does, and a variable holds."""
+NOT_IN_TESTS: Final = ("test_what_", "test_who_", "test_whoever_")
+"""The beginnings that no name of a test has: name the subject."""
 
 
 @pytest.mark.thorough
 def test_names_of_the_code_are_in_plain_english():
     found = {
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in (*sorted((ROOT / "src/penstock").rglob("*.py")), *plain_tests())
+        for path in modules(*PLAIN)
         for name, line in names(ast.parse(path.read_text()))
-        if not NOT_IN_NAMES.isdisjoint(name.lower().split("_"))
+        if name.startswith(NOT_IN_TESTS) or not NOT_IN_NAMES.isdisjoint(name.lower().split("_"))
     }
     assert found == set()
 

@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Guard a unit test, its fixtures included."""
-    global _guarded  # noqa: PLW0603 - an audit hook cannot be removed, only told to rest
+    global _guarded  # noqa: PLW0603 - an audit hook cannot be removed, only disabled
     _guarded = item.get_closest_marker("unit") is not None
     try:
         return (yield)

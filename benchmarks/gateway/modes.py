@@ -1,6 +1,6 @@
 """Measures `mark` and `quarantine` next to interceptors on the same records: `make bench-modes`.
 
-An idempotent producer of librdkafka sends batches of up to 1,000 records, of which one in a hundred
+An idempotent producer of librdkafka sends batches of up to 1,000 records; one in a hundred
 or one in ten is bad. An interceptor drops the bad records, or changes them; a validator refuses
 them, and its mode is `quarantine` or `mark`. Each round runs every variant once, interleaved.
 Printed are the medians: records a second, CPU microseconds of all the gateway's processes for a

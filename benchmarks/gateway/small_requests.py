@@ -40,7 +40,7 @@ WARM_UP = 0.2
 
 
 class Load(NamedTuple):
-    """What is sent.
+    """The records to send.
 
     Attributes:
         records: Records a request.

@@ -4,6 +4,7 @@
     ├── PenstockError
     │   ├── CommandError                 cli: ends a command with a text and an exit code
     │   ├── ConfigurationError           the file, or a class it names, is not usable
+    │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
@@ -23,7 +24,6 @@
     │       │   ├── LoginError
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError
-    │       │   │       └── NotDescribedError  Spark: a topic of a stream
     │       │   ├── NotReadableYetError
     │       │   ├── LetterRefusedError   gateway: a dead letter topic does not take a letter
     │       │   │   └── LettersTooLargeError
@@ -38,6 +38,7 @@
     │       │       ├── TooManyTasksError
     │       │       └── UnknownOutcomeError
     │       ├── ClusterError             the cluster, for the Spark commands
+    │       │   └── NotDescribedError    cluster: a topic
     │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that stores producer state
@@ -49,6 +50,7 @@
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
+    │       │   ├── SharedTargetError    spark: another job writes to the same folder or table
     │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
     │       │   ├── RefusedRecordsError  spark: records without a sink
     │       │   └── SourceError          spark: a read of the data source

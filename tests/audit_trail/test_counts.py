@@ -1,4 +1,4 @@
-"""What a trail says, counted."""
+"""Counts of the records of an audit trail."""
 
 import json
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ CONFIGS = Refused("TOPIC orders", None, None, refused(44, None, "a.C"), resource
 
 
 def line(number, refusal=ONE, run="r", after_s=0):
-    """A line as a gateway writes it."""
+    """Return a line as a gateway writes it."""
     return audit_record(refusal, gateway="gw", run=run, number=number, at_s=AT + after_s)
 
 
@@ -31,7 +31,7 @@ def counts_of(*lines, **bounds):
     return found
 
 
-def test_what_a_gateway_writes_is_counted_by_everything():
+def test_refusals_are_counted_by_each_field():
     found = counts_of(line(1), line(2, after_s=3600), line(3, CONFIGS), line(1, run="other"))
     assert (found.refusals, found.records, found.runs) == (4, 27, 2)
     assert found.outcomes == {("refused", "records"): 3, ("refused", "configs"): 1}
@@ -44,7 +44,7 @@ def test_what_a_gateway_writes_is_counted_by_everything():
     assert (found.twice, found.missing, found.unreadable) == (0, 0, 0)
 
 
-def test_what_is_there_twice_counts_once_and_gaps_are_told():
+def test_repeated_lines_count_once_and_gaps_are_reported():
     found = counts_of(line(5), line(2), line(5), line(2), line(9, run="other"))
     assert (found.refusals, found.twice) == (3, 2)
     assert found.missing == 2
@@ -75,12 +75,12 @@ def test_a_part_of_the_time():
         b'{"time":"2026-01-31T12:00:00Z","run":"r","number":1,"x":"' + b"x" * 2**18 + b'"}',
     ],
 )  # fmt: skip
-def test_what_is_no_record_is_counted_and_ends_nothing(wrong):
+def test_a_line_that_is_not_a_record_is_counted_and_skipped(wrong):
     found = counts_of(wrong, line(1))
     assert (found.unreadable, found.refusals) == (1, 1)
 
 
-def test_fields_that_are_not_there_or_are_something_else():
+def test_fields_that_are_missing_or_have_another_type():
     strange = {"time": "1969-07-20T20:17:40Z", "run": "r", "number": 1, "records": "many",
                "outcome": ["x" * 100], "topic": {"a": 1}, "reasons": [7], "code": True}  # fmt: skip
     found = counts_of(json.dumps(strange).encode())
@@ -90,7 +90,7 @@ def test_fields_that_are_not_there_or_are_something_else():
 
 
 @pytest.mark.thorough
-def test_memory_is_bounded_whatever_clients_call_themselves(monkeypatch):
+def test_memory_is_bounded_for_any_number_of_client_ids(monkeypatch):
     monkeypatch.setattr(counted, "RUNS_MAX", 3)
     found = TrailCounts()
     for number in range(1, 6001):

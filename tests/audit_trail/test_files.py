@@ -12,7 +12,7 @@ from penstock.audit_trail.counts import LINE_MAX_BYTES
 from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
 
 
-def test_a_file_and_what_it_was_renamed_to(tmp_path):
+def test_a_file_and_its_rotated_files(tmp_path):
     path = tmp_path / "audit.jsonl"
     names = ("audit.jsonl", "audit.jsonl.1", "audit.jsonl-20260131.gz", "other.jsonl", "audit.js")
     for name in names:
@@ -24,7 +24,7 @@ def test_a_file_and_what_it_was_renamed_to(tmp_path):
     assert rotated(tmp_path / "not-there") == []
 
 
-def test_what_input_may_be(tmp_path):
+def test_input_is_a_file_a_glob_or_a_folder(tmp_path):
     for name in ("a.1", "a.2", "b", ".hidden"):
         (tmp_path / name).touch()
     assert files_of(f"{tmp_path}/a.1") == [tmp_path / "a.1"]
@@ -48,7 +48,7 @@ def test_files_are_read_as_their_names_say(tmp_path, suffix, write):
     assert file.closed
 
 
-def test_a_file_that_is_damaged_raises_what_is_named(tmp_path):
+def test_a_damaged_file_raises_a_declared_error(tmp_path):
     path = tmp_path / "audit.jsonl.gz"
     path.write_bytes(gzip.compress(b"a\n" * 10_000)[:-20])
     with ExitStack() as opened, pytest.raises(DAMAGED):

@@ -5,7 +5,7 @@ import random
 from penstock.audit_trail.numbers import Numbers
 
 
-def test_each_number_is_new_once_in_whatever_order():
+def test_each_number_is_new_once_in_any_order():
     numbers, expected = Numbers(), set()
     some = [random.Random(7).randrange(1, 5000) for _ in range(20_000)]
     for item in some:
@@ -17,7 +17,7 @@ def test_each_number_is_new_once_in_whatever_order():
     assert numbers.missing == max(expected) - min(expected) + 1 - len(expected)
 
 
-def test_what_is_missing_lies_between_the_first_and_the_last():
+def test_missing_numbers_are_between_the_first_and_the_last():
     numbers = Numbers()
     assert numbers.missing == 0
     for number in (7, 3, 4, 10):

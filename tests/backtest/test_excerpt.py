@@ -9,14 +9,14 @@ SMALL = OffsetRange("a", 0, 100, 150)
 LARGE = OffsetRange("a", 1, 0, 1_000_000)
 
 
-def test_all_of_it_is_read_in_order_where_there_is_room():
+def test_everything_is_read_in_order_within_the_limit():
     empty = OffsetRange("a", 2, 7, 7)
     found = excerpt([LARGE, empty, SMALL], 1_000_050)
     assert found.pieces == (Piece(SMALL, True), Piece(LARGE, True))
     assert found.is_whole
 
 
-def test_nothing_is_read_of_nothing():
+def test_without_ranges_nothing_is_read():
     assert excerpt([], 10) == ((), True)
 
 
@@ -40,7 +40,7 @@ def test_they_never_overlap():
             assert before.end <= after.start
 
 
-def test_each_partition_gives_its_share_and_a_small_one_something():
+def test_each_partition_has_its_share_and_a_small_partition_at_least_a_piece():
     found = excerpt([SMALL, LARGE], 10_000)
     by_partition = [piece.range.partition for piece in found.pieces]
     assert by_partition.count(0) == 1

@@ -1,4 +1,4 @@
-"""Batches on their way through workers, with verdicts given by hand."""
+"""Batches on their way through workers, with verdicts of the test."""
 
 import asyncio
 import uuid
@@ -18,7 +18,7 @@ def batch(number, size=100):
 
 
 class Pool:
-    """Answers when it is told to, or at once."""
+    """Answers when the test calls back, or at once."""
 
     def __init__(self, verdict=None):
         self.verdict, self.waiting, self.most, self.ids = verdict, [], 0, set()
@@ -44,7 +44,7 @@ async def test_everything_is_judged_and_counted():
     assert pool.senders == {None}  # brokers do not store who sent a record
 
 
-async def test_what_waits_is_bounded(monkeypatch):
+async def test_waiting_batches_are_bounded(monkeypatch):
     monkeypatch.setattr(judging, "WAITING_MAX_BYTES", 1000)
     pool = Pool()
     backtest = Backtest(pool, PLANS, {})
@@ -60,7 +60,7 @@ async def test_what_waits_is_bounded(monkeypatch):
     assert backtest.tallies["orders"].records == {"accepted": 100}
 
 
-async def test_what_cannot_be_read_is_counted_and_sent_to_nobody():
+async def test_a_batch_that_cannot_be_read_is_counted_and_not_judged():
     pool = Pool(ACCEPTED)
     backtest = Backtest(pool, PLANS, {})
     assert await backtest.judge(iter([batch(0)._replace(data=None)]))
@@ -68,7 +68,7 @@ async def test_what_cannot_be_read_is_counted_and_sent_to_nobody():
     assert pool.ids == set()
 
 
-async def test_a_policy_that_costs_a_worker_each_time_is_not_asked_for_ever():
+async def test_a_backtest_ends_if_a_policy_ends_too_many_workers():
     pool = Pool(failed("a.V", "took too long", cause=FailureCause.TIMED_OUT))
     backtest = Backtest(pool, PLANS, {})
     assert not await backtest.judge(iter([batch(n) for n in range(10_000)]))

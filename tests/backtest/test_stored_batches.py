@@ -36,7 +36,7 @@ def piece(partition, start, end, *, is_first=True):
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_a_gateway_would_read_it_as_it_was_sent(codec):
+def test_a_gateway_reads_a_batch_as_it_was_sent(codec):
     (batch,) = reading([piece(5, 30, 34)], {5: [stored(30, codec=codec)]})
     assert (batch.topic, batch.partition, batch.record_count) == ("orders", 5, 4)
     assert batch.data is not None
@@ -46,7 +46,7 @@ def test_a_gateway_would_read_it_as_it_was_sent(codec):
     assert batch.offset_of(2) == 32
 
 
-def test_a_damaged_batch_is_told_and_not_judged():
+def test_a_damaged_batch_is_reported_and_not_judged():
     data = bytearray(stored(30))
     data[-1] ^= 1
     first, second = reading([piece(5, 30, 40)], {5: [bytes(data), stored(34)]})
@@ -66,7 +66,7 @@ def test_the_first_batch_counts_even_if_it_begins_before():
     assert [batch.offset_of(0) for batch in reading([piece(0, 2, 8)], log)] == [0, 4]
 
 
-def test_each_piece_has_its_share_of_bytes_and_what_it_leaves():
+def test_each_piece_has_its_share_of_bytes_and_the_rest_of_earlier_pieces():
     size = len(stored(0))
     log = {0: [stored(n) for n in range(0, 80, 4)], 1: [stored(0)]}
     parts = [piece(1, 0, 4), piece(0, 0, 80)]

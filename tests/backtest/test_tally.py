@@ -35,7 +35,7 @@ def added(*verdicts, batch=BATCH):
     return found
 
 
-def test_a_refused_batch_counts_with_all_its_records_and_its_reasons_with_those_to_blame():
+def test_a_refused_batch_counts_all_records_and_its_reasons_count_the_bad_records():
     errors = [RecordError(1, "no", "a.V"), RecordError(3, "never", "a.W")]
     found = added(ACCEPTED, refused_records(errors))
     assert found.records == {"accepted": 4, "refused": 4}
@@ -48,7 +48,7 @@ def test_a_refused_batch_counts_with_all_its_records_and_its_reasons_with_those_
     assert (found.judged, found.share) == (8, 0.5)
 
 
-def test_a_batch_that_is_refused_as_a_whole_is_to_blame_as_a_whole():
+def test_the_reason_of_a_batch_that_is_refused_as_a_whole_counts_all_records():
     found = added(refused(44, "too many", "a.R"), failed("a.V", "raised"))
     assert found.reasons[BacktestReason("a.R", "refused", "too many")] == 4
     assert found.places[BacktestReason("a.R", "refused", "too many")] == RecordPosition(3, 50)
@@ -63,7 +63,7 @@ def test_a_batch_that_is_refused_as_a_whole_is_to_blame_as_a_whole():
         (replaced(b"", [0, 1, 2, 3]), {Outcome.DROPPED: 4}, {Outcome.DROPPED: 1}),
     ],
 )
-def test_what_interceptors_would_do(verdict, records, batches):
+def test_the_outcomes_of_interceptors_are_counted(verdict, records, batches):
     found = added(verdict)
     assert found.records == records
     assert found.batches == batches
@@ -71,7 +71,7 @@ def test_what_interceptors_would_do(verdict, records, batches):
     assert found.share == 0
 
 
-def test_what_no_policy_is_to_blame_for_is_no_evidence():
+def test_records_that_were_not_judged_count_against_no_policy():
     found = added(not_judged("a.V", "the gateway stops"))
     found.unreadable(BATCH)
     assert found.records == {NOT_JUDGED: 8}
@@ -90,7 +90,7 @@ def test_reasons_are_bounded_and_so_are_their_places(monkeypatch):
     assert set(found.places) <= {reason for reason, _ in found.reasons.items()}
 
 
-def test_an_index_beyond_the_batch_is_no_error():
+def test_an_index_beyond_the_batch_is_not_an_error():
     found = added(refused_records([RecordError(9, "no", "a.V")]))
     assert found.places[BacktestReason("a.V", "refused", "no")] == RecordPosition(3, 53)
 

@@ -58,4 +58,4 @@ class Later(BrokerRecordValidator):
 
     def validate_record(self, topic_partition, key, value, headers):
         if self.away and value is not None and value.startswith(b"later"):
-            raise RetriableException("the registry is away")
+            raise RetriableException("the registry is unavailable")

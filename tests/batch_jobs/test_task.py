@@ -372,7 +372,7 @@ def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_continues(mo
         records = [Record(NOW, b"k", value, ()), Record(NOW, b"k", b"bad", ())]
         cluster.store("source", encode_stored(records))
     job = split(chain(validators=[Later, NoBad]))
-    with pytest.raises(PostponedError, match="Later: the registry is away"):
+    with pytest.raises(PostponedError, match="Later: the registry is unavailable"):
         run(task(cluster, limits=TaskLimits(chunk_records=2)), job)
     before = [row.value for row in cluster.rows("clean")]
     assert before == [b"fine"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.local import free_ports
+from tests.browser.made_up import MadeUp, about
 
 POLICIES = """
 from pathlib import Path
@@ -38,6 +39,15 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
         yield running
         running.close()
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
+    """A simulated gateway with an hour of history, and its console."""
+    about(monkeypatch)
+    running = MadeUp(tmp_path)
+    yield running
+    running.close()
 
 
 @pytest.fixture

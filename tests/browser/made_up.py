@@ -143,7 +143,9 @@ class Gateway:
         self.connections = [SimpleNamespace(state=state) for state in states]
         self.connections_max = 2**31 - 1
         self.budget = SimpleNamespace(used_bytes=38_400_000, max_bytes=2**30)
-        self.producers = SimpleNamespace(count=0, translated=0, kept_bytes=0, evicted=0)
+        self.producers = SimpleNamespace(
+            count=0, translated=0, kept=SimpleNamespace(bytes=0, evicted=0)
+        )
         self.audit_trail = SimpleNamespace(written=1360, left_out=0, held_bytes=0)
         self.settings_position = 57
         self.settings_are_missing = self.is_ending = False

@@ -6,17 +6,9 @@ import pytest
 
 from penstock.engine.verdict import RecordError, refused_records
 from penstock.gateway.refusal_log import Refused
-from tests.browser.made_up import START, MadeUp, about
+from tests.browser.made_up import START
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
-
-
-@pytest.fixture
-def made_up(tmp_path, monkeypatch):
-    about(monkeypatch)
-    running = MadeUp(tmp_path)
-    yield running
-    running.close()
 
 
 def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):
@@ -31,7 +23,7 @@ def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):
 
     last = json.loads(console._history.as_text())["points"][-1]
     point = {**last, "at": START, "records": {"accepted": 98_765.0}}
-    for _ in range(2):  # one that is told again is the same
+    for _ in range(2):  # an event that is sent again is the same
         made_up.soon(console._subscribers.publish, "point", point)
     page.locator("#charts").get_by_text("accepted 98,765", exact=True).first.wait_for()
 

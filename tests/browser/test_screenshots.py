@@ -12,19 +12,10 @@ from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
 from penstock.cli.output.top_screen import screen
-from tests.browser.made_up import MadeUp, about
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 MAX_BYTES = 150_000
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def made_up(tmp_path, monkeypatch):
-    about(monkeypatch)
-    running = MadeUp(tmp_path)
-    yield running
-    running.close()
 
 
 @pytest.fixture

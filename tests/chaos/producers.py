@@ -1,7 +1,5 @@
 """Runs the producers of a round, each kind through Penstock and, as a control, without it."""
 
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -9,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.artifacts import cache_folder
 from tests.chaos.account import DeliveryReports
 from tests.chaos.modes import MARK, QUARANTINE
 from tests.chaos.world import Way
+from tests.go import go_program, has_go
 from tests.java import program
 
 HERE = Path(__file__).parent
-GO = HERE.parent / "interop" / "go"
 RATE = 150
 HANGS_AFTER_S = 300.0
 """A producer without output for this time hangs. A busy machine is slow, but has output."""
@@ -78,24 +75,6 @@ def kinds(prefix: str) -> list[Producer]:
         )
         if client == "librdkafka" or (kind, way) == ("idempotent", Way.GATEWAYS)
     ]
-
-
-def has_go() -> bool:
-    """Whether franz-go can be built here."""
-    return shutil.which("go") is not None
-
-
-def franz_go() -> list[str]:
-    """Build the Go program; return its command line."""
-    built, cache = cache_folder() / "interop-go" / "chaos", cache_folder()
-    subprocess.run(
-        ["go", "build", "-modcacherw", "-o", str(built), "./chaos"],
-        cwd=GO,
-        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
-        check=True,
-        timeout=600,
-    )
-    return [str(built)]
 
 
 class Running:
@@ -170,7 +149,7 @@ def start(
     commands = {
         "librdkafka": [sys.executable, str(HERE / "many_producers.py")],
         "Java": program(HERE / "java" / "ManyProducers.java", log_level="warn"),
-        **({"franz-go": franz_go()} if has_go() else {}),
+        **({"franz-go": go_program("chaos")} if has_go() else {}),
     }
     return [
         Running(command, [p for p in producers if p.client == client], bootstraps,

@@ -14,6 +14,7 @@ import pytest
 
 import penstock
 from penstock.cli import COMMANDS, main
+from penstock.configuration import ConfigurationError
 from penstock.gateway.lane.availability import describe_lane
 from penstock.records.implementation import describe
 from tests.gateways import PENSTOCK, write_configuration
@@ -131,9 +132,10 @@ def test_version_ends_without_an_error_if_its_reader_has_ended(monkeypatch):
         (["check", "f", "--conect"], "--conect; did you mean --connect?"),
         (["explain", "f", "--topic", "t", "--value", "v", "--vlaue=w"], "did you mean --value?"),
         (
-            ["check", "f", "--debug"],
-            "--debug; --debug is written before the command: penstock --de",
+            ["check", "f", "--log-level=debug"],
+            "--log-level is written before the command: penstock --log-level check",
         ),
+        (["check", "f", "--debug", "g", "--conect"], "g --conect; did you mean --connect?"),
         (["check", "f", "g"], "unrecognized arguments: g\n"),
     ],
 )
@@ -145,6 +147,15 @@ def test_an_unknown_option_is_an_error_of_its_command_with_a_suggestion(argument
     assert message.startswith(f"usage: penstock {arguments[0]} ")
     assert f"penstock {arguments[0]}: error: unrecognized arguments: " in message
     assert hint in message
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--debug", "check", "f"], ["check", "--debug", "f"], ["check", "f", "--debug"]]
+)
+def test_debug_is_an_option_before_and_after_the_command(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError):
+        main(arguments)
 
 
 @pytest.mark.parametrize("arguments", [["audit"], ["suggest", "--topic", "t"], ["check"]])

@@ -54,7 +54,7 @@ class ScriptedCluster:
         self.topic_ids = deque([topic_id])
         self.offsets = {EARLIEST: 0, LATEST: 1000, EARLIEST_LOCAL: 0}
         self.epoch_ends = {}
-        self.asked_epochs = []
+        self.requested_epochs = []
         self.refreshed = 0
         self.served = range(18)
         self.now = 0.0
@@ -122,7 +122,7 @@ class ScriptedCluster:
             found = SimpleNamespace(error_code=0, offset=answer)
         else:
             epoch = int(partition.leader_epoch)
-            self.asked_epochs.append(epoch)
+            self.requested_epochs.append(epoch)
             answer = self.epoch_ends.get(epoch, -1)
             code = answer if isinstance(answer, Exception) else None
             found = SimpleNamespace(error_code=0, leader_epoch=epoch, end_offset=answer)

@@ -1,4 +1,4 @@
-"""Requests to coordinators, repeated where the answer may be another one later."""
+"""Requests to coordinators, repeated if the response may change later."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -28,7 +28,7 @@ def test_a_request_without_a_definite_response_is_retried(broker, coordinator):
     coordinator.end(producer, commit=True)
     assert broker.ended == [True]
     assert [api for api, _ in broker.sent_requests].count(END) == 3
-    assert coordinator.is_unsure, "one of the requests may still be carried out"
+    assert coordinator.is_unsure, "the coordinator may still process a request"
 
 
 def test_another_refusal_is_final(broker, coordinator):

@@ -219,7 +219,7 @@ def test_all_that_were_on_their_way_are_lost():
         pipe.put(*range(7))
         pipe.pipeline.flush()
         assert pipe.stored() == list(range(7))
-        assert pipe.sent()[:6] == [0, 1, 2, 3, 4, 0], "they begin again with the first"
+        assert pipe.sent()[:6] == [0, 1, 2, 3, 4, 0], "they start again with the first batch"
 
 
 def test_after_a_failure_the_first_batch_is_sent_alone():
@@ -371,7 +371,9 @@ def test_a_new_epoch_begins_at_zero():
     pipe.broker.slow = True
     pipe.put(0, 1, 2)
     pipe.pipeline.abandon()
-    assert all(request.ready for request in pipe.broker.pending), "their answers were waited for"
+    assert all(request.ready for request in pipe.broker.pending), (
+        "the pipeline did not wait for the responses"
+    )
     pipe.pipeline.start(ProducerIdAndEpoch(7, 2))
     pipe.put(3)
     pipe.pipeline.flush()

@@ -167,7 +167,7 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
         admin.delete_consumer_groups([tasks[1].group])[tasks[1].group].result(60)
         assert read_positions(connection, tasks[1].group, {dead: [0, 1]}) == {}
         assert find_starts(connection, tasks, read(), sign=SIGN) == expected
-        assert read().find(tasks[0]) is None, "what was aborted is none"
+        assert read().find(tasks[0]) is None, "an aborted mark does not count"
         with pytest.raises(LostPlaceError):
             find_starts(connection, tasks, places(), sign=SIGN)
     resource = ConfigResource(ResourceType.TOPIC, places_topic)

@@ -232,7 +232,7 @@ class TestElections:
         cluster = self.script(fetched(batch(4, 6, epoch=6)))
         cluster.epoch_ends = {5: 4}
         assert Read(cluster).ranges == [(0, 4 - 2), (2, 4), (4, 10)]
-        assert cluster.asked_epochs == [5]
+        assert cluster.requested_epochs == [5]
 
     @pytest.mark.parametrize("end", [3, -1])
     def test_it_has_not(self, end):
@@ -251,7 +251,7 @@ class TestElections:
         cluster = ScriptedCluster(fetched(code=NOT_LEADER), fetched(batch(0, 10)))
         cluster.leaders.append(PartitionLeader(2, 6))
         assert Read(cluster).ranges == [(0, 10)]
-        assert cluster.asked_epochs == []
+        assert cluster.requested_epochs == []
 
 
 class TestOutOfRange:
@@ -266,7 +266,7 @@ class TestOutOfRange:
         assert read.ranges == [(0, 2), (6, 10)]
         assert read.lost == [LostOffsets("t", 0, 2, 6)]
 
-    def test_an_election_after_it_asks_for_no_epoch_of_removed_records(self):
+    def test_an_election_requests_no_epoch_of_removed_records(self):
         cluster = ScriptedCluster(
             fetched(batch(0, 2, epoch=4)),
             fetched(code=OUT_OF_RANGE),
@@ -276,7 +276,7 @@ class TestOutOfRange:
         cluster.leaders.extend([PartitionLeader(1, 5), PartitionLeader(2, 6)])
         cluster.offsets[EARLIEST] = 6
         assert Read(cluster).ranges == [(0, 2), (6, 10)]
-        assert cluster.asked_epochs == []
+        assert cluster.requested_epochs == []
 
     def test_nothing_is_left(self):
         cluster = ScriptedCluster(fetched(code=OUT_OF_RANGE))

@@ -1,66 +1,50 @@
 """Reading from a cluster that requires TLS and SASL, by each mechanism; and its refusals."""
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ScramMechanism
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import DeniedError, LoginError
 from penstock.client.reading.reader import RangeReader, WantedRange
+from tests.certificates import Files
 from tests.client.settings import FILE
 from tests.conftest import create_acls, create_topic
-from tests.integration.test_security import Files, as_client, produce, secure_kafka
+from tests.secured import (
+    ADMIN_LOGIN,
+    ALICE_LOGIN,
+    PLAIN,
+    SCRAM,
+    acl,
+    add_alice,
+    as_admin,
+    files,
+    produce,
+    secure_kafka,
+)
 
+__all__ = ["files"]
 pytestmark = pytest.mark.system
-MODULE = "org.apache.kafka.common.security"
-LOGIN = f'{MODULE}.plain.PlainLoginModule required username="{{}}" password="{{}}";'
-OAUTH = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return Files(tmp_path_factory.mktemp("certificates"))
+WRONG_LOGIN = f'{PLAIN} required username="alice" password="wrong-secret";'
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 
 
 @pytest.fixture(scope="module")
 def secured(files):
-    kafka = secure_kafka(files)
-    kafka._more |= {
+    more = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (
-            f"{MODULE}.scram.ScramLoginModule required;"
-        ),
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
         "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": (
             f'{OAUTH} unsecuredLoginStringClaim_sub="broker";'
         ),
     }
-    with kafka:
-        settings = as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+    with secure_kafka(files, **more) as kafka:
+        settings = as_admin(kafka.bootstrap_servers, files)
         admin = AdminClient(settings)
-        mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        for mechanism in mechanisms:
-            upsertion = UserScramCredentialUpsertion(
-                "alice", ScramCredentialInfo(mechanism, 4096), b"alice-secret"
-            )
-            for done in admin.alter_user_scram_credentials([upsertion]).values():
-                done.result(60)
+        add_alice(admin, ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         for name in ("open", "closed"):
             create_topic(admin, name)
             assert produce(settings, name, b"value") == ""
-        rule = AclBinding(
-            ResourceType.TOPIC, "open", ResourcePatternType.LITERAL, "User:alice", "*",
-            AclOperation.READ, AclPermissionType.ALLOW,
-        )  # fmt: skip
-        create_acls(admin, rule)
+        create_acls(admin, acl("open", AclOperation.READ))
         yield kafka
 
 
@@ -86,9 +70,9 @@ def read(connection, topic):
 @pytest.mark.parametrize(
     ("mechanism", "jaas"),
     [
-        ("PLAIN", LOGIN.format("admin", "a-secret")),
-        ("SCRAM-SHA-256", LOGIN.format("alice", "alice-secret")),
-        ("SCRAM-SHA-512", LOGIN.format("alice", "alice-secret")),
+        ("PLAIN", ADMIN_LOGIN),
+        ("SCRAM-SHA-256", ALICE_LOGIN),
+        ("SCRAM-SHA-512", ALICE_LOGIN),
         ("OAUTHBEARER", f'{OAUTH} unsecuredLoginStringClaim_sub="alice";'),
     ],
 )
@@ -98,9 +82,8 @@ def test_mechanisms(secured, files, mechanism, jaas):
 
 
 def test_a_topic_that_is_denied(secured, files):
-    alice = LOGIN.format("alice", "alice-secret")
     with (
-        connected(secured, files, "SCRAM-SHA-256", alice) as connection,
+        connected(secured, files, "SCRAM-SHA-256", ALICE_LOGIN) as connection,
         pytest.raises(DeniedError, match=r"topic closed: TOPIC_AUTHORIZATION_FAILED \(29\)"),
     ):
         read(connection, "closed")
@@ -108,9 +91,8 @@ def test_a_topic_that_is_denied(secured, files):
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_a_wrong_password(secured, files, mechanism):
-    wrong = LOGIN.format("alice", "wrong-secret")
     with (
-        connected(secured, files, mechanism, wrong) as connection,
+        connected(secured, files, mechanism, WRONG_LOGIN) as connection,
         pytest.raises(LoginError, match="refused the login") as caught,
     ):
         read(connection, "open")
@@ -120,9 +102,8 @@ def test_a_wrong_password(secured, files, mechanism):
 
 def test_an_authority_that_is_not_trusted(secured, files, tmp_path):
     other = Files(tmp_path)
-    login = LOGIN.format("admin", "a-secret")
     with (
-        connected(secured, other, "PLAIN", login) as connection,
+        connected(secured, other, "PLAIN", ADMIN_LOGIN) as connection,
         pytest.raises(LoginError, match="TLS: CERTIFICATE_VERIFY_FAILED"),
     ):
         read(connection, "open")
@@ -131,13 +112,12 @@ def test_an_authority_that_is_not_trusted(secured, files, tmp_path):
 def test_a_certificate_of_another_host(secured, files):
     """The broker's certificate is for 127.0.0.1."""
     port = secured.nodes[0].port
-    login = LOGIN.format("admin", "a-secret")
     elsewhere = {"bootstrap.servers": f"localhost:{port}"}
     with (
-        connected(secured, files, "PLAIN", login, **elsewhere) as connection,
+        connected(secured, files, "PLAIN", ADMIN_LOGIN, **elsewhere) as connection,
         pytest.raises(LoginError, match="TLS: CERTIFICATE_VERIFY_FAILED"),
     ):
         read(connection, "open")
     unchecked = {**elsewhere, "ssl.endpoint.identification.algorithm": ""}
-    with connected(secured, files, "PLAIN", login, **unchecked) as connection:
+    with connected(secured, files, "PLAIN", ADMIN_LOGIN, **unchecked) as connection:
         assert read(connection, "open") == [1]

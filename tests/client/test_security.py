@@ -7,8 +7,8 @@ import pytest
 from penstock.client.connections.oauth import TokenProvider
 from penstock.client.connections.security import connection_options
 from penstock.configuration import ConfigurationError
+from tests.certificates import Files
 from tests.client.settings import FILE
-from tests.integration.test_security import Files
 
 LOGIN = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'

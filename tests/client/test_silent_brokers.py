@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 from aiokafka.conn import BaseSaslAuthenticator
 
-from penstock.client.connections import broker_connection
+from penstock.client.connections import broker_connection, brokers
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import BrokerUnreachableError
 from penstock.client.protocol.produce import write_request
@@ -156,7 +156,7 @@ async def test_an_older_abandoned_letter_ends_the_connection_too():
         responds = [(await broker.next_request())[1] for _ in letters]
         responds[0]()
         await letters[0]
-        await cancelled(letters[2])  # the one before it may have its response yet
+        await cancelled(letters[2])  # the request before it may still get its response
         responds[1]()
         await letters[1]
         await cancelled(letters[3])
@@ -208,6 +208,22 @@ async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
         respond_too()
         await asyncio.to_thread(following.wait)
         assert number == 1
+
+
+async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkeypatch):
+    monkeypatch.setattr(brokers, "_PATIENCE_S", 0.01)
+    async with Broker() as silent, Broker() as other, connected(silent) as connection:
+        pending = connection.begin(NODE, SMALL)
+        _, respond = await silent.next_request()
+        respond()
+        await asyncio.to_thread(pending.wait)
+        connection._brokers.learn({NODE: silent.address, NODE + 1: other.address})
+        found = connection._start(connection._brokers.exchange_with_any(SMALL))
+        number, _ = await silent.next_request()
+        assert number == 1
+        _, respond = await other.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -114,7 +114,7 @@ def test_a_task_that_stops_for_a_while_is_fenced(work):
 
 
 def test_many_at_once(work):
-    """Speculation: each that begins fences the one before; together they do the work once."""
+    """Speculation: each attempt fences the earlier attempt; together they do the work once."""
     count, running = 40_000, []
     while work.position() < count:
         running.append(work.process(count))

@@ -345,7 +345,7 @@ def test_a_later_run_continues_and_the_earlier_run_ends(broker):
         before = len(broker.sent_requests)
         with pytest.raises(FencedError, match="another run of the job works on history, partition"):
             claimed(broker, "a")
-        assert apis(broker)[before:] == [GROUP_FETCH], "the later one was not fenced"
+        assert apis(broker)[before:] == [GROUP_FETCH], "the later writer was fenced"
         later.commit(Position(30))
 
 

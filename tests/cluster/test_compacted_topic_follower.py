@@ -17,8 +17,8 @@ from penstock.cluster import compacted_topic
 from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 
 class Topic:
@@ -87,7 +87,7 @@ def follower_at(position, topic):
 
 
 async def test_the_end_is_requested_again_from_a_leader_that_does_not_know_it_yet():
-    """One that has just started may answer before it knows that another one leads."""
+    """A broker that has just started may answer before it knows that another broker leads."""
     await follower_at(5, Ends(3, 3, 5)).read_to_end(60)
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
@@ -69,7 +69,7 @@ def test_a_topic_that_may_not_be_described_is_not_missing(monkeypatch):
     )
     cluster = Cluster({"bootstrap.servers": "localhost:9"}, Path())
     monkeypatch.setitem(vars(cluster), "_admin", admin)
-    with pytest.raises(ClusterError, match="Topic authorization failed"):
+    with pytest.raises(NotDescribedError, match="topic orders: TOPIC_AUTHORIZATION_FAILED"):
         cluster.missing(["orders"])
 
 

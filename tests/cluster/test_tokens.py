@@ -8,9 +8,9 @@ import pytest
 
 from penstock.cluster.tokens import OAuthTokens, TokenError
 from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
+from tests.certificates import Files
 from tests.client.settings import FILE
 from tests.cluster.token_endpoint import TokenEndpoint, unsigned
-from tests.integration.test_security import Files
 
 JAAS = 'x.OAuthBearerLoginModule required clientId="me" clientSecret="s3" scope="a b";'
 

@@ -2,7 +2,9 @@
 "Spark."""
 
 import itertools
+import os
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -284,6 +286,26 @@ def test_with_a_class_path_too(tmp_path):
     assert found == DECLARED
 
 
+def test_each_folder_of_a_class_path_is_searched(tmp_path):
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=a:1\n"
+        f"record.validation.policy.class.name={CLASS}\n"
+        f"record.validation.policy.class.path=one{os.pathsep}/two,three{os.pathsep}\n"
+        "topics.orders.shop.validation=true\n"
+    )
+    searched = []
+
+    def read_declared(name, file, folders):
+        searched.extend(folders)
+        return DECLARED
+
+    configuration = load_configuration(file, read_declared=read_declared)
+
+    assert searched == [tmp_path / "one", Path("/two,three")]
+    assert searched == list(configuration.class_path)
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("module", "text"),
@@ -314,7 +336,7 @@ def test_an_import_that_does_not_end_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.system
-def test_what_an_import_has_started_ends_with_it(tmp_path):
+def test_processes_that_an_import_has_started_end_with_it(tmp_path):
     pid = tmp_path / "pid"
     (tmp_path / "shop.py").write_text(
         "import pathlib, subprocess\n"

@@ -80,6 +80,7 @@ def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
         (LEAST + "policy.workers=0", "policy.workers must be a whole number from 1"),
         (LEAST + "policy.timeout.ms=soon", "policy.timeout.ms must be a whole number"),
         (LEAST + "record.validator.classes=a.B,a.B", "each named once"),
+        (LEAST + "record.validator.classes=a.B,a:B", "each named once"),
         (LEAST + "record.validator.classes=not a class", "package.module.Class"),
         (LEAST + "record.validator.class=a.B", "did you mean record.validator.classes?"),
         (LEAST + "policy.timeout=5", "did you mean policy.timeout.ms?"),

@@ -16,7 +16,7 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.librdkafka_keys import client_properties
 from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, with_contents
 from penstock.configuration.clients.tls import client_context
-from tests.integration.test_security import Files
+from tests.certificates import Files
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def _print_table(results: list[Result], folder: Path) -> int:
     lacking = [line for result in results for line in result.shortcomings(expected)]
     left_out = [result.suite for result in results if result.left_out]
     if left_out:
-        print(f"WITHOUT {', '.join(left_out)}: nothing is known of them")
+        print(f"WITHOUT {', '.join(left_out)}: they were not tested")
     if not lacking:
         print("no test passes directly and fails through the gateway")
         return 0

@@ -47,7 +47,9 @@ def read(text: str | None = None) -> list[Expected]:
     for difference in made:
         unknown = set(difference.ways) - (set(WAYS) - {DIRECTLY})
         if unknown or not difference.ways:
-            raise ValueError(f"{difference.suite} {difference.test}: {sorted(unknown)} are no ways")
+            raise ValueError(
+                f"{difference.suite} {difference.test}: {sorted(unknown)} are not valid ways"
+            )
         if not difference.reason:
             raise ValueError(f"{difference.suite} {difference.test} has no reason")
     return made

@@ -32,7 +32,7 @@ def crate(name: str, version: str, sum_: str, folder: Path) -> Path:
 
     Args:
         name: The crate.
-        version: Exactly this one.
+        version: Exactly this version.
         sum_: The SHA-256 sum of its `.crate` file.
         folder: Where the copy is made.
 
@@ -64,7 +64,7 @@ def go_module(name: str, version: str, sum_: str, folder: Path) -> Path:
 
     Args:
         name: The module.
-        version: Exactly this one.
+        version: Exactly this version.
         sum_: Its `h1:` sum, as in a `go.sum`.
         folder: Where the copy is made.
 

@@ -213,7 +213,7 @@ class _Course:
         return self._start(self._command(_SOURCE.stem, *arguments), self._output / "driver.log")
 
     def wait(self, program: _Program, seconds: float) -> None:
-        """Wait for the end of a program, for some seconds, or for the time limit of the run."""
+        """Wait for the end of a program, for some time, or for the time limit of the run."""
         until = min(self._deadline, time.monotonic() + seconds)
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.process.wait(max(0.0, until - time.monotonic()))

@@ -45,7 +45,7 @@ class Librdkafka(Suite):
         "auto.create.topics.enable": "true",
         "num.partitions": "4",
         "default.replication.factor": "3",
-        # Its admin tests create ACLs. Brokers without a login are all the same user, a superuser.
+        # Its admin tests create ACLs. Without a login every client is the same user, a superuser.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }

@@ -1,8 +1,8 @@
-"""What the gateways run; the file is copied into their folders.
+"""The policies of the gateways; the file is copied into their folders.
 
-Of `Wraps` and `Unwraps` each runs in a gateway of its own, the second behind the first: both
-rewrite every batch, and a client finds its records as it wrote them. What `Unwraps` has not got
-from `Wraps` it does not let pass, so that no batch remains as it was without being noticed.
+`Wraps` and `Unwraps` run in two gateways, the second behind the first: both rewrite every batch,
+and a client reads its records as it wrote them. `Unwraps` refuses records that `Wraps` has not
+wrapped: a batch that was not rewritten fails the run.
 """
 
 from penstock.policy import (

@@ -14,10 +14,10 @@ OF_A_CLUSTER: Final = ("--kube-version", "1.33.0")
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the helm of `make chart`, or the one of this machine."""
+    """Run the helm of `make chart`, or the helm of this machine."""
     built = Path(os.environ["PENSTOCK_CACHE"]) / "go" / "bin" / "helm"
     program = str(built) if built.exists() else shutil.which("helm")
-    assert program is not None, "there is no helm: make chart builds one where Go is"
+    assert program is not None, "helm is missing: make chart builds it with Go"
     return subprocess.run(
         [program, *arguments], capture_output=True, text=True, check=False, timeout=120
     )

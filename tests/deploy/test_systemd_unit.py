@@ -16,7 +16,7 @@ UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "penstock.service"
 def settings() -> dict[str, str]:
     lines = [line for line in UNIT.read_text().splitlines() if line and line[0] not in "#["]
     found = dict(line.split("=", 1) for line in lines)
-    assert len(found) == len(lines), "a key stands twice"
+    assert len(found) == len(lines), "a key is set twice"
     return found
 
 

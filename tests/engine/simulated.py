@@ -305,7 +305,7 @@ class ClosedLoop:
         self.waits: list[float] = []
 
     def go_on(self, world: World) -> None:
-        """Send the next batches, if earlier ones are answered."""
+        """Send the next batches, if earlier batches are answered."""
         sent = self._on_their_way
         while sent and sent[0][0] in world.answers:
             self.waits.append(world.now - sent.pop(0)[1])

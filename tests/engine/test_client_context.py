@@ -27,7 +27,7 @@ from tests.records.encoding import encode_batch, values
 
 ALICE = ClientContext("User:alice", "shop", "10.0.0.7")
 IDENTITY = {"principal": "User:alice", "client_id": "shop", "address": "10.0.0.7"}
-TOLD = f"{ALICE}"
+DESCRIBED = f"{ALICE}"
 
 
 class Validator(BrokerRecordValidatorWithContext):
@@ -103,9 +103,11 @@ class StaticPolicy:
     ],
 )
 def test_a_policy_that_takes_a_context_gets_the_client(policy):
-    assert [verdict.message for verdict in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD] * 2
+    assert [verdict.message for verdict in judge(policy, [b"a", b"b"], **IDENTITY)] == [
+        DESCRIBED
+    ] * 2
     [of_instance] = judge(policy(), [b"a"], **IDENTITY)
-    assert of_instance.message == TOLD
+    assert of_instance.message == DESCRIBED
 
 
 class Names(ProduceRequestInterceptorWithContext):
@@ -137,7 +139,7 @@ class NamesPrepared(ProduceRequestInterceptorWithContext):
 @pytest.mark.parametrize("policy", [Names, NamesInColumns, NamesPrepared])
 def test_an_interceptor_that_takes_a_context_gets_the_client(policy):
     assert [verdict.value for verdict in judge(policy, [b"a", b"b"], **IDENTITY)] == [
-        TOLD.encode()
+        DESCRIBED.encode()
     ] * 2
 
 
@@ -252,13 +254,13 @@ def passes_all(method):
     return decorated
 
 
-class Asks:
+class RefusesWithContext:
     def __call__(self, topic, record, context):
         raise InvalidRecordException(str(context))
 
 
 class ByAnObject(RecordValidationPolicy):
-    validate = Asks()
+    validate = RefusesWithContext()
 
 
 class ByADecorator(RecordValidationPolicy):
@@ -285,7 +287,7 @@ class Inherits(Policy):
 
 @pytest.mark.parametrize("policy", [ByAnObject, ByADecorator, OfTheClass, OfNobody, Inherits])
 def test_however_a_method_comes_to_its_class(policy):
-    assert [verdict.message for verdict in judge(policy, [b"a"], **IDENTITY)] == [TOLD]
+    assert [verdict.message for verdict in judge(policy, [b"a"], **IDENTITY)] == [DESCRIBED]
 
 
 class WrongWhole:

@@ -114,3 +114,18 @@ def test_the_folder_of_the_file_is_looked_in_once_and_first(answer, module, tmp_
         of_topics(answer, f"{module}.Declares", tmp_path / "file")
     assert sys.path[0] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
+
+
+def test_the_folder_of_the_file_is_looked_in_first_if_it_was_later_in_the_path(
+    answer, module, tmp_path
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / f"{module}.py").write_text("class Declares: topic_configs = ()")
+    sys.path[:] = [str(elsewhere), *sys.path, str(tmp_path)]
+
+    (declared_keys, _) = of_topics(answer, f"{module}.Declares", tmp_path / "file")
+
+    assert declared_keys
+    assert sys.path[0] == str(tmp_path)
+    assert sys.path.count(str(tmp_path)) == 1

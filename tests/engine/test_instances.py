@@ -1,5 +1,7 @@
 """Objections of a class of KIP-940 to a topic's text before a record arrives."""
 
+import sys
+
 import pytest
 
 from penstock.configuration import ConfigurationError, read_configuration
@@ -55,6 +57,18 @@ def load(tmp_path):
         return PolicyInstances(configuration, plan.names), plan
 
     return loaded
+
+
+def test_policies_are_imported_from_the_folder_of_the_file_first(load, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / f"policies_{abs(hash(tmp_path))}.py").write_text("class ReadsNothing: pass")
+    monkeypatch.setattr(sys, "path", [str(elsewhere), *sys.path, str(tmp_path)])
+
+    policies, _ = load("ReadsNothing", orders="any")
+
+    assert type(policies.validation).made
+    assert sys.path[:2] == [str(tmp_path), str(elsewhere)]
 
 
 def test_the_files_texts_are_read_at_start(load, tmp_path):

@@ -25,7 +25,7 @@ PASS, REFUSE, REFUSE_MUTELY, FAIL = range(4)
 
 def decide(action: int, name: str) -> None:
     if action == REFUSE:
-        raise InvalidRecordException(f"{name} says no")
+        raise InvalidRecordException(f"{name} refuses it")
     if action == REFUSE_MUTELY:
         raise InvalidRecordException
     if action == FAIL:

@@ -82,6 +82,14 @@ def test_new_schemas_and_their_names_count(folder):
     assert len({before, between, digest(folder)}) == 3
 
 
+@pytest.mark.parametrize("name", ["order.schema", "order.jsonschema"])
+@pytest.mark.parametrize("interceptors", ["", "own.Interceptor"])
+def test_schemas_with_other_endings_count(folder, name, interceptors):
+    before = digest(folder, produce__request__interceptors=interceptors)
+    (folder / name).write_text("{}")
+    assert digest(folder, produce__request__interceptors=interceptors) != before
+
+
 def test_keys_and_the_topics_of_interceptors_count(folder):
     changed = [
         digest(folder),

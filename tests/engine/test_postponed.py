@@ -165,7 +165,7 @@ def test_a_batch_is_postponed_as_a_whole(kind):
     assert verdict.policy
     assert verdict.record_errors == ()
     assert verdict.detail == ""
-    assert len(SEEN) <= 2, "the rest is not looked at: each look may wait for the registry"
+    assert len(SEEN) <= 2, "the rest is not judged: each judgement may wait for the registry"
 
 
 @pytest.mark.parametrize("kind", chains())
@@ -207,7 +207,7 @@ def test_interceptors(cls, first):
         3,
         TOPIC_ID,
         SimpleNamespace(records=_Stored(given)),
-        on_intercepted=lambda: pytest.fail("they are not through"),
+        on_intercepted=lambda: pytest.fail("the worker has not judged all records"),
         max_bytes=10**6,
     )
     assert (verdict.outcome, verdict.code, verdict.message) == (Outcome.POSTPONED, 7, AWAY)

@@ -115,7 +115,7 @@ async def test_no_client_is_sent_if_no_policy_takes_it(tmp_path):
     assert clients_sent() == [b""]
 
 
-async def test_only_for_the_topics_whose_policies_ask(tmp_path):
+async def test_the_client_is_sent_only_for_topics_whose_policies_take_it(tmp_path):
     lines = {"topics.whole.records.policy.class.name": "policies.Whole",
              "topics.whole.records.policy.enabled": "true"}  # fmt: skip
     async with Pool(tmp_path, record_validator_classes="policies.Silent", **lines) as pool:

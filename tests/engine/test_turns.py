@@ -189,7 +189,7 @@ def test_clients_that_send_slow_batches_and_leave_share_a_turn(stays):
 
 
 def test_a_new_client_does_not_wait_longer_because_of_another_new_client():
-    """Many always have more: the first batch of a new one comes before it would be given up."""
+    """Many clients always have more: the first batch of a new client is judged before its deadline."""
     queue: JobQueue = JobQueue(0)
 
     def take(*, seconds: float = 0.005) -> JudgingJob:

@@ -20,7 +20,7 @@ def until_killed(world, process):
             world.die(process)
             return
         world.tick()
-    raise AssertionError("it lives on")
+    raise AssertionError("the process still runs")
 
 
 def test_a_deadline(world):

@@ -9,9 +9,12 @@ from itertools import count
 
 import pytest
 
-from penstock.gateway.produce.producer_state import kept, producer
-from penstock.gateway.produce.producer_state.fences import Fences, Head
+from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
+from penstock.gateway.produce.producer_state.producer import record_state
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records import kept
+from penstock.gateway.produce.producer_state.records.fences import Fences, Head
+from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from tests.gateway.model import gateway_model
 from tests.gateway.model.histories import World
 from tests.gateway.model.history_features import features_of
@@ -29,11 +32,11 @@ class OlderFences(Fences):
         return False
 
 
-class OlderProducers(Producers):
-    """Producers of a gateway that does not know fences."""
+class CountedCalls:
+    """Counts the calls of an object's public methods that are not finished."""
 
     calls = 0
-    """The depth of nested calls of such gateways."""
+    """The depth of nested calls of all of these objects."""
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
@@ -41,19 +44,36 @@ class OlderProducers(Producers):
             return found
 
         def call(*arguments, **options):
-            OlderProducers.calls += 1
+            CountedCalls.calls += 1
             try:
                 return found(*arguments, **options)
             finally:
-                OlderProducers.calls -= 1
+                CountedCalls.calls -= 1
 
         return call
 
+
+class OlderQueries(CountedCalls, BrokerQueries):
+    """Queries of a gateway that does not know fences."""
+
+
+class OlderDecisions(WrittenDecisions):
+    """Decisions of a gateway that does not know fences."""
+
+    def fence(self, *arguments, **options):
+        return False
+
+
+class OlderProducers(CountedCalls, Producers):
+    """Producers of a gateway that does not know fences."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.queries.__class__ = OlderQueries
+        self._written.__class__ = OlderDecisions
+
     def interceptors_changed(self, affects):
         pass
-
-    def _fences(self, *arguments, **options):
-        return False
 
 
 @pytest.fixture
@@ -61,9 +81,9 @@ def world(monkeypatch):
     """Creates histories in which every other gateway is older."""
 
     def fences():
-        return OlderFences() if OlderProducers.calls else Fences()
+        return OlderFences() if CountedCalls.calls else Fences()
 
-    monkeypatch.setattr(producer, "Fences", fences)
+    monkeypatch.setattr(record_state, "Fences", fences)
     monkeypatch.setattr(kept, "Fences", fences)
 
     def make(seed, *, switches):

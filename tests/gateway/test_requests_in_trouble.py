@@ -7,8 +7,8 @@ from uuid import UUID
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
-from penstock.gateway.produce.intercepted_batches import Idempotence
-from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.produce.test_intercepted_batches import (
     Intercepted,
@@ -198,7 +198,7 @@ def test_scope_request_refuses_topics_without_interceptors_too():
     talk.session.client_data(frame)
     while talk.verdicts:
         talk.decide()
-    assert talk.broker.take() == b"", "one is told to come again, the other is stored"
+    assert talk.broker.take() == b"", "one partition is to be retried, the other is stored"
 
 
 def test_scope_request_sends_no_batch_if_a_decision_is_not_stored():
@@ -210,7 +210,7 @@ def test_scope_request_sends_no_batch_if_a_decision_is_not_stored():
     talk.decide(replaced(batch(b"a"), [1]))
     talk.decide()
     late[0]("not written")
-    assert talk.broker.take() == b"", "partition 0 is told 7, partition 1 is stored"
+    assert talk.broker.take() == b"", "partition 0 gets error 7, partition 1 is stored"
 
 
 def test_scope_request_returns_no_error_for_stored_batches():
@@ -220,7 +220,7 @@ def test_scope_request_returns_no_error_for_stored_batches():
     talk.decide()
     talk.decide()
     producers = talk.producers
-    for key, producer in producers._producers.items():
+    for key, producer in producers._in_use.items():
         for stored in producer.batches:
             producers.on_response(key, 0, stored, 0, Stored(1))
     again = Intercepted(producers)
@@ -243,7 +243,7 @@ def test_strip_does_not_repair_the_checksum_of_a_damaged_batch():
     data[-2] ^= 1
     frame = request(1, bytes(data))
     later.session.client_data(frame)
-    assert later.broker.take() == frame, "its checksum is not made right"
+    assert later.broker.take() == frame, "its checksum is not corrected"
 
 
 def test_acks_0_delayed_batches_are_not_stored():
@@ -251,14 +251,14 @@ def test_acks_0_delayed_batches_are_not_stored():
     talk.session.upstream_data(produce_response(1, "judged") + refused_response(2, 6))
     codes(talk)
     talk.broker.take()
-    # number 1 waits to come again; number 2 decided before that, held back at its turn
+    # number 1 waits for its retry; number 2 was decided before that, and is held at its turn
     again = Intercepted(talk.producers)
     frame = request_frame(produce_request([("judged", [(0, batch(b"v", first=2))])], acks=0), 1)
     again.session.client_data(frame)
     while again.verdicts:
         again.decide()
     assert b"judged" not in again.broker.data
-    states = [b.state.name for p in talk.producers._producers.values() for b in p.batches]
+    states = [b.state.name for _, p in talk.producers._in_use.items() for b in p.batches]
     assert "STORED" not in states[1:], states
 
 
@@ -271,11 +271,11 @@ def test_an_abandoned_request_registers_no_batches_again():
     talk.broker.take()
     question = talk.session._expected[0]
     talk.decide(refused(87, "no", "v"))  # acks=0: breaks off, what is pending is abandoned
-    assert not talk.producers._arrived
+    assert not talk.producers.arrivals
     lookup = question.on_response.__self__
     talk.session.topics.put("judged", topic_id)
     lookup._on_topics_resolved()  # what `_on_topics` does with the broker's response
-    assert not talk.producers._arrived, "for ever: later batches are told 7"
+    assert not talk.producers.arrivals, "permanently: later batches get error 7"
 
 
 def test_an_error_of_the_gateway_in_a_verdict_closes_the_connection():

@@ -135,7 +135,7 @@ def test_new_addresses_replace_the_known_addresses(monkeypatch):
 
 def test_a_cluster_that_does_not_respond_changes_no_address(monkeypatch):
     def unreachable(*_):
-        raise brokers.UnreachableError("nobody answers")
+        raise brokers.UnreachableError("no broker responds")
 
     monkeypatch.setattr(brokers, "describe", unreachable)
     known = Address("before", 9092)
@@ -144,7 +144,7 @@ def test_a_cluster_that_does_not_respond_changes_no_address(monkeypatch):
         assert list(asyncio.run(made.rediscover())) == []
     assert dict(made.known_brokers) == {1: known}
     assert [(line["event"], line["reason"]) for line in lines] == [
-        ("cluster cannot be reached", "nobody answers")
+        ("cluster cannot be reached", "no broker responds")
     ]
     with pytest.raises(brokers.UnreachableError):
         asyncio.run(made.describe(1.0))

@@ -3,20 +3,14 @@
 3,000 random inputs in `make test`; `make fuzz` for more.
 """
 
-import random
-
 from tests.gateways import descriptors, resident_bytes, wait_until
 from tests.hostile.attack import Attack, unexpected
 from tests.hostile.innocent import INNOCENT, is_served
 from tests.hostile.inputs import mutated
 
 
-def test_random_inputs_affect_no_other_client(attacked, inputs, pytestconfig):
+def test_random_inputs_affect_no_other_client(attacked, inputs, pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
-    option = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if option is None else option
-    chance = random.Random(seed)
-    print(f"--fuzz-seed={seed}")
     attack = Attack(attacked.broker_address())
     for _ in range(200):
         attack.send(mutated(chance, inputs)[1])
@@ -24,9 +18,7 @@ def test_random_inputs_affect_no_other_client(attacked, inputs, pytestconfig):
     for number in range(count):
         chosen, data = mutated(chance, inputs)
         attack.send(data)
-        place = (
-            f"--fuzz-seed={seed}, input {number}: {chosen.api_key} {chosen.version} {data.hex()}"
-        )
+        place = f"input {number}: {chosen.api_key} {chosen.version} {data.hex()}"
         assert attacked.process.poll() is None, place
         if number % 500 == 0:
             assert is_served(attacked.broker_address(), INNOCENT), place

@@ -17,6 +17,7 @@ from tests.hostile.greedy import Connections, is_closed, unfinished
 from tests.hostile.innocent import BATCH
 from tests.hostile.watchdog import Watchdog
 from tests.raw import RawClient, produce_request, produced
+from tests.secured import ADMIN_LOGIN, PLAIN
 
 POLICIES = """
 from penstock.policy import *
@@ -25,7 +26,6 @@ class Tells(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers):
         return InvalidRecordException("what a stranger must not read")
 """
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LIFETIME_S = 4
 RIGHT, WRONG = b"\0admin\0a-secret", b"\0admin\0guessed"
 
@@ -54,7 +54,7 @@ def guarded(authenticating, tmp_path_factory):
         "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         "upstream.security.protocol": "SASL_PLAINTEXT",
         "upstream.sasl.mechanism": "PLAIN",
-        "upstream.sasl.jaas.config": f'{PLAIN} required username="admin" password="a-secret";',
+        "upstream.sasl.jaas.config": ADMIN_LOGIN,
         "record.validator.classes": "policies.Tells",
         "queued.max.request.bytes": 64 * 2**20,
     }

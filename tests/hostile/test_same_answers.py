@@ -4,7 +4,6 @@ An input that changes the cluster is not compared: the broker's second response 
 """
 
 import collections
-import random
 import socket
 from typing import Any
 
@@ -120,13 +119,9 @@ def read(of: Base, data: bytes) -> tuple[Any, int]:
 
 
 def test_responses_and_closed_connections_are_those_of_a_broker(
-    cluster, attacked, inputs, pytestconfig
+    cluster, attacked, inputs, pytestconfig, chance
 ):
     count = pytestconfig.getoption("fuzz_inputs") // 40
-    option = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if option is None else option
-    print(f"--fuzz-seed={seed}")
-    chance = random.Random(seed)
     broker, gateway = Endpoint(cluster.bootstrap_servers), Endpoint(attacked.broker_address())
     compared: collections.Counter[str] = collections.Counter()
     different = []

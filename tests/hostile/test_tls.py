@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.local import free_ports
+from tests.certificates import Files
 from tests.gateways import RunningGateway, write_configuration
 from tests.hostile.greedy import place
-from tests.integration.test_security import Files
 
 CIPHER = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
 

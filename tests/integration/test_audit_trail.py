@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -31,6 +30,7 @@ from tests.integration.reading import read_topic, values_of
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
+from tests.secured import PLAIN, acl
 
 POLICIES = """
 from pathlib import Path
@@ -308,13 +308,12 @@ def test_the_file_is_rotated(gateway, topic, reload):
 @pytest.fixture(scope="module")
 def secured():
     """A Kafka with logins and ACLs: `admin` may do everything, others need permissions."""
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     users = "".join(f' user_{name}="{name}-secret"' for name in ("admin", "alice", "trail"))
     properties = {
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f'{plain} required username="admin" password="admin-secret"{users};'
+            f'{PLAIN} required username="admin" password="admin-secret"{users};'
         ),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
@@ -348,12 +347,7 @@ def secured_admin(secured):
 
 
 def allow(admin, name, user, *operations):
-    rules = [
-        AclBinding(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, f"User:{user}", "*",
-                   operation, AclPermissionType.ALLOW)
-        for operation in operations
-    ]  # fmt: skip
-    create_acls(admin, *rules)
+    create_acls(admin, *(acl(name, operation, user=user) for operation in operations))
 
 
 def test_the_principal_is_the_authenticated_user(secured, secured_admin, tmp_path):
@@ -415,10 +409,7 @@ def test_a_permission_revoked_for_a_while_loses_no_refusal(secured, secured_admi
     try:
         refuse(2)
         wait_until(lambda: found() == [1, 2], what="the first refusals")
-        denied = AclBinding(
-            ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
-            AclOperation.WRITE, AclPermissionType.DENY,
-        )  # fmt: skip
+        denied = acl("kept-trail", AclOperation.WRITE, AclPermissionType.DENY, user="trail")
         create_acls(secured_admin, denied)
         refuse(3)
         running.wait_for("the audit trail cannot be written now")

@@ -8,15 +8,11 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from penstock.local import free_ports
@@ -27,6 +23,7 @@ from tests.integration.reading import read_topic
 from tests.integration.test_audit_trail import secured, secured_admin, upstream_as
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch
+from tests.secured import acl
 
 __all__ = ["secured", "secured_admin"]
 pytestmark = pytest.mark.system
@@ -250,7 +247,7 @@ def test_modes_of_topic_configs_and_counts_of_a_gateway_are_used(kafka, topic, g
     watched, strict = topic("watched"), topic("strict")
     through = AdminClient({"bootstrap.servers": running.address})
     entry = ConfigEntry("penstock.mode", "observe", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, watched, incremental_configs=[entry])
+    resource = ConfigResource(ConfigResource.Type.TOPIC, watched, incremental_configs=[entry])
     next(iter(through.incremental_alter_configs([resource]).values())).result(60)
     produce(running.broker_address(), watched, [b"bad", b"a"], [b"a"])
     produce(running.broker_address(), strict, [b"a"])
@@ -309,9 +306,7 @@ def test_an_unreachable_cluster(tmp_path):
 
 def test_topics_without_read_permission_are_not_judged(secured, secured_admin, tmp_path):
     create_topic(secured_admin, "judged")
-    rule = AclBinding(ResourceType.TOPIC, "judged", ResourcePatternType.LITERAL, "User:alice", "*",
-                      AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
-    create_acls(secured_admin, rule)
+    create_acls(secured_admin, acl("judged", AclOperation.DESCRIBE))
     producer = Producer({
         "bootstrap.servers": secured.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN", "sasl.username": "admin", "sasl.password": "admin-secret",

@@ -12,58 +12,53 @@ from tests.audit_records import lines_of
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_security import (  # noqa: F401 - fixtures
-    Files,
-    as_client,
-    files,
-    secured,
-    secured_admin,
-)
+from tests.integration.test_security import files, secured, secured_admin
 from tests.proxies import LoadBalancer, header
+from tests.secured import as_admin, as_alice, upstream_as_admin
+
+__all__ = ["files", "secured", "secured_admin"]
 
 CLIENT = "203.0.113.7"
 POLICIES = """
 from penstock.policy import *
 
-def told(context):
+def described(context):
     return f"{context.principal} {context.client_id} {context.address}"
 
 class Signs(ProduceRequestInterceptorWithContext):
     def interceptor_topic_pattern(self): return "signed"
     def process_record(self, key, value, topic, partition, headers, context):
-        return ProduceRequestInterceptorResult(key, told(context).encode())
+        return ProduceRequestInterceptorResult(key, described(context).encode())
 
 class Tells(BrokerRecordValidatorWithContext):
     def validate_record(self, topic_partition, key, value, headers, context):
         if "validated" in topic_partition.topic and value == b"bad":
-            return InvalidRecordException("validator " + told(context))
+            return InvalidRecordException("validator " + described(context))
 
 class Policy(RecordValidationPolicyWithContext):
     def validate(self, topic, record, context):
         if record.value == b"bad":
-            raise InvalidRecordException("policy " + told(context))
+            raise InvalidRecordException("policy " + described(context))
 
 class Whole(RecordsPolicyWithContext):
     def validate(self, topic, partition, records, context):
         if any(record.value == b"bad" for record in records):
-            raise PolicyViolationException("whole " + told(context))
+            raise PolicyViolationException("whole " + described(context))
 """
 
 
 class Through:
     """A gateway behind a load balancer, in front of a Kafka that requires authentication."""
 
-    def __init__(self, gateway, files, port):  # noqa: F811
+    def __init__(self, gateway, files, port):
         self.gateway, self.files = gateway, files
         self.port = port
         self.audit = gateway.file.parent / "audit.jsonl"
 
     def settings(self, user, client_id):
         address = f"{LoadBalancer.host}:{self.port}"
-        login = as_client(address, self.files, user, f"{user}-secret", "SCRAM-SHA-256")
-        if user == "admin":
-            login |= {"sasl.mechanism": "PLAIN", "sasl.password": "a-secret"}
-        return {**login, "client.id": client_id}
+        login = {"admin": as_admin, "alice": as_alice}[user]
+        return {**login(address, self.files), "client.id": client_id}
 
     def produce(self, topic, *values, user="alice", client_id="shop"):
         """Produce as a user; return the names of the errors, or empty texts."""
@@ -79,9 +74,8 @@ class Through:
 
 
 @pytest.fixture(scope="module")
-def through(secured, files, secured_admin, tmp_path_factory):  # noqa: F811
+def through(secured, files, secured_admin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("identity")
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     port = free_ports(3)[0]
     file = write_configuration(
         folder,
@@ -92,12 +86,7 @@ def through(secured, files, secured_admin, tmp_path_factory):  # noqa: F811
             "listener.proxy.protocol": "true",
             "advertised.host": LoadBalancer.host,
             "ssl.keystore.location": files.key("proxied.pem", LoadBalancer.host),
-            "upstream.security.protocol": "SASL_SSL",
-            "upstream.ssl.truststore.location": files.trust,
-            "upstream.sasl.mechanism": "PLAIN",
-            "upstream.sasl.jaas.config": (
-                f'{plain} required username="admin" password="a-secret";'
-            ),
+            **upstream_as_admin(files),
             "audit.file": "audit.jsonl",
             "produce.request.interceptors": "policies.Signs",
             "record.validator.classes": "policies.Tells",
@@ -118,7 +107,7 @@ def through(secured, files, secured_admin, tmp_path_factory):  # noqa: F811
 
 
 @pytest.fixture
-def open_topic(secured_admin):  # noqa: F811
+def open_topic(secured_admin):
     """Create a topic that all users may use, whose name begins with a word."""
 
     def make(word):
@@ -144,8 +133,8 @@ def trail_of(through, topic):
     return found()
 
 
-def stored(secured, files, topic):  # noqa: F811
-    admin = as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+def stored(secured, files, topic):
+    admin = as_admin(secured.bootstrap_servers, files)
     return values_of(read_topic(secured.bootstrap_servers, topic, settings=admin))
 
 
@@ -167,8 +156,8 @@ def test_policies_get_the_identity_of_the_client(through, open_topic, word, by, 
 def test_two_clients_that_send_the_same_bytes_are_judged_separately(
     through,
     open_topic,
-    secured,  # noqa: F811
-    files,  # noqa: F811
+    secured,
+    files,
 ):
     topic = open_topic("signed")
     for client_id in ("one", "two", "one"):

@@ -237,7 +237,7 @@ def test_a_deadline_ends_only_the_attempt(gateway, topic, stored):
     assert send(running, name, slow).error_code == 7
     assert send(running, name, encode_batch(values(b"fine"))).error_code == 0
     wait_until(lambda: "called with fine" in printed(running))
-    assert printed(running).count("called with first") == 3, "it is not tried again at once"
+    assert printed(running).count("called with first") == 3, "it is not retried at once"
     assert values_of(stored(name)) == [b"fine"]
 
 

@@ -126,7 +126,7 @@ def test_load_continues_while_workers_die(gateway, topic, stored, end_one):
 
     assert ended > 2
     assert len(load.outcomes) == 4800
-    # Who is killed by another process is not to blame: another worker judges the batch.
+    # A worker that another process kills is not charged: another worker judges the batch.
     assert set(load.outcomes.values()) <= ({0} if end_one is kill_a_worker else {0, -1})
     accepted = {value for value, code in load.outcomes.items() if code == 0}
     assert len(accepted) > 4600

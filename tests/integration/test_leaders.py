@@ -59,7 +59,7 @@ def described(client):
         if (leader := describe(client)) is not None:
             return leader
         time.sleep(0.1)
-    raise AssertionError("the leader never knows what its replicas have")
+    raise AssertionError("the leader never knows the end of its replicas")
 
 
 def store(client):
@@ -72,14 +72,16 @@ def test_a_leader_has_committed_once_a_record_of_its_epoch_is_stored(cluster, ad
     nodes = {node.node_id: node for node in cluster.nodes}
     first = leader_of(admin)
     with RawClient(f"127.0.0.1:{nodes[first].port}", TIMEOUT_S) as client:
-        assert described(client) == Leader(0, has_committed=True), "nobody led before"
+        assert described(client) == Leader(0, has_committed=True), "there was no leader before"
         store(client)
     nodes[first].stop()
     second = leader_of(admin, other_than=first)
     with RawClient(f"127.0.0.1:{nodes[second].port}", TIMEOUT_S) as client:
         leader = described(client)
         assert leader.epoch > 0
-        assert not leader.has_committed, "a former leader could have more, and lead again"
+        assert not leader.has_committed, (
+            "a former leader could have more records, and become the leader again"
+        )
         metadata = ClusterMetadata({"bootstrap.servers": cluster.bootstrap_servers}, tmp_path)
         known = asyncio.run(leaders_of(metadata, lambda topic: topic == TOPIC, 10))
         assert known == {(TOPIC, 0): leader.epoch}

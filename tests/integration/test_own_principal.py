@@ -12,12 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, ScramMechanism
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -29,7 +24,17 @@ from tests.cluster.token_endpoint import TokenEndpoint
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_security import Files, as_client, produce, secure_kafka
+from tests.secured import (
+    ADMIN_LOGIN,
+    SCRAM,
+    add_alice,
+    as_admin,
+    files,
+    produce,
+    secure_kafka,
+)
+
+__all__ = ["files"]
 
 MODULE = "org.apache.kafka.common.security"
 OAUTH = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
@@ -47,20 +52,15 @@ class Policy(RecordValidationPolicy):
     def validate(self, topic, record): pass
 """
 PASSWORD = {
-    "PLAIN": f'{MODULE}.plain.PlainLoginModule required username="admin" password="a-secret";',
-    "SCRAM-SHA-256": f'{MODULE}.scram.ScramLoginModule required username="alice" password="a\\\\"b";',
-    "SCRAM-SHA-512": f"{MODULE}.scram.ScramLoginModule required username='alice' password='a\"b';",
+    "PLAIN": ADMIN_LOGIN,
+    "SCRAM-SHA-256": f'{SCRAM} required username="alice" password="a\\\\"b";',
+    "SCRAM-SHA-512": f"{SCRAM} required username='alice' password='a\"b';",
 }
 
 
 def slow(*forms):
     """Forms that differ from another form only in how the keys are read."""
     return [pytest.param(form, marks=pytest.mark.slow) for form in forms]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return Files(tmp_path_factory.mktemp("certificates"))
 
 
 class Issuer:
@@ -106,14 +106,11 @@ def endpoint(files, issuer):
 @pytest.fixture(scope="module")
 def secured(files, issuer):
     """A Kafka with every mechanism, to which alice may do everything."""
-    kafka = secure_kafka(files)
     keys = issuer.keys.as_uri()
-    kafka._more |= {
+    more = {
         "super.users": "User:admin;User:alice;User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (
-            f"{MODULE}.scram.ScramLoginModule required;"
-        ),
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
         "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{OAUTH};",
         "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": (
             f"{MODULE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
@@ -122,15 +119,11 @@ def secured(files, issuer):
     }
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setenv("JAVA_TOOL_OPTIONS", f"-D{ALLOWED_URLS}={keys}")
-        stack.enter_context(kafka)
+        kafka = stack.enter_context(secure_kafka(files, **more))
         patch.undo()
-        admin = AdminClient(as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            credentials = UserScramCredentialUpsertion(
-                "alice", ScramCredentialInfo(mechanism, 4096), b'a"b'
-            )
-            for done in admin.alter_user_scram_credentials([credentials]).values():
-                done.result(60)
+        admin = AdminClient(as_admin(kafka.bootstrap_servers, files))
+        mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        add_alice(admin, *mechanisms, password=b'a"b')
         yield kafka, admin
 
 
@@ -190,7 +183,7 @@ def test_a_password(secured, files, tmp_path, form):
         upstream = {"sasl.mechanisms": "PLAIN", "sasl.username": "admin",
                     "sasl.password": "a-secret"}  # fmt: skip
     upstream |= {"security.protocol": "SASL_SSL", "ssl.truststore.location": files.trust}
-    client = as_client("", files, "admin", "a-secret", "PLAIN")
+    client = as_admin("", files)
     client["security.protocol"] = "SASL_PLAINTEXT"
     try:
         use(tmp_path, kafka.bootstrap_servers, topic, client, upstream)
@@ -222,7 +215,7 @@ def test_a_token(secured, files, issuer, endpoint, tmp_path, form):
     }[form]  # fmt: skip
     upstream |= {"security.protocol": "SASL_SSL", "ssl.truststore.location": files.trust,
                  "sasl.mechanism": "OAUTHBEARER"}  # fmt: skip
-    client = as_client("", files, "admin", "a-secret", "PLAIN")
+    client = as_admin("", files)
     client["security.protocol"] = "SASL_PLAINTEXT"
     try:
         use(tmp_path, kafka.bootstrap_servers, topic, client, upstream)

@@ -13,8 +13,8 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.local import free_ports
 from tests.conftest import create_topic, delete_topic
 from tests.faults import Proxy
@@ -173,7 +173,9 @@ def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, store
             code = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
             assert client.receive()
             if code:
-                assert code in {7, 45}, "a broker says so, too: it comes too early"
+                assert code in {7, 45}, (
+                    "a broker returns these errors, too: the batch is out of order"
+                )
                 again = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
                 assert again == 0
     assert values_of(stored(name)) == [
@@ -251,7 +253,7 @@ def test_the_gateway_survives_a_fatal_error_of_the_state_writer(kafka, gateway, 
                     failed += code != 0
                     if not code:
                         break
-                    assert code == 7, "the gateway's own trouble is retriable"
+                    assert code == 7, "errors of the gateway are retriable"
                 assert code == 0
         assert 1 <= failed <= 3
         assert values_of(stored(name)) == [b"%d" % number for number in range(60)]

@@ -126,7 +126,7 @@ def test_a_topic_with_state_outlives_the_loss_of_a_broker(cluster, opened):
     resource = ConfigResource(ResourceType.TOPIC, name)
     found = admin.describe_configs([resource])[resource].result(30)["min.insync.replicas"]
     assert (found.value, found.source) == ("2", ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
-    assert opened(name) == [], "it is there now, and as it should be"
+    assert opened(name) == [], "the topic exists, and has its configs"
 
 
 def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, opened):
@@ -387,6 +387,6 @@ def test_dead_letters_of_many_producers_outlive_the_loss_of_a_broker(cluster, tm
     letters = read_topic(cluster.bootstrap_servers, f"{name}.dead", full=True)
     ids = {(dict(letter.headers())["__dlq.id"], letter.value()) for letter in letters}
     assert {value for _, value in ids} == bad
-    assert len(ids) == len(bad), "what is written again has the same id"
+    assert len(ids) == len(bad), "a dead letter that is written again has the same id"
     print(f"{len(producers.sent)} sent, {len(bad)} bad, {len(letters) - len(bad)} letters again")
     assert not [line for line in running.log if line["event"] == "an error of the gateway"]

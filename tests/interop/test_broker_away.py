@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from penstock.local.broker import LocalKafka
-from tests.chaos.producers import Producer, Running, franz_go
+from tests.chaos.producers import Producer, Running
 from tests.chaos.world import Way
 from tests.conftest import create_topic, started_gateways
 from tests.gateways import wait_until
+from tests.go import go_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.go]
 
@@ -56,7 +57,9 @@ def disturb(cluster: LocalKafka) -> None:
 def test_franz_go_continues_when_the_broker_is_back(cluster, producers, tmp_path):
     with started_gateways(cluster, tmp_path) as start:
         running = start({"advertised.host": "127.0.0.1"})
-        clients = Running(franz_go(), producers, {Way.ALONE: running.address}, tmp_path / "log")
+        clients = Running(
+            go_program("chaos"), producers, {Way.ALONE: running.address}, tmp_path / "log"
+        )
         try:
             wait_until(lambda: clients.has_begun)
             disturb(cluster)

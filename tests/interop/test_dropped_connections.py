@@ -4,7 +4,6 @@ In `make test` for a few thousand records of each client; `make interop` sends 2
 and adds franz-go.
 """
 
-import os
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.artifacts import cache_folder
+from tests.go import go_program
 from tests.integration.reading import read_topic
 from tests.interop.conftest import JavaClient
 from tests.relay import Relay
@@ -33,20 +32,6 @@ class AThird(ProduceRequestInterceptor):
 """
 RATE = 5000
 PORTS = 5
-
-
-def franz_go() -> list[str]:
-    """Build the Go program; return its command line."""
-    program = cache_folder() / "interop-go" / "many"
-    cache = cache_folder()
-    subprocess.run(
-        ["go", "build", "-modcacherw", "-o", str(program), "."],
-        cwd=Path(__file__).parent / "go",
-        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
-        check=True,
-        timeout=300,
-    )
-    return [str(program)]
 
 
 def python(client: str) -> list[str]:
@@ -130,7 +115,7 @@ def command(request, java_client):
     client = request.param
     if client == "Java":
         return java_client.command("many")
-    return franz_go() if client == "franz-go" else python(client)
+    return go_program("many", ".") if client == "franz-go" else python(client)
 
 
 @pytest.mark.kips("B47")

@@ -5,7 +5,6 @@ for a load balancer in front of it.
 """
 
 import contextlib
-import os
 import shutil
 import socket
 import ssl
@@ -20,11 +19,11 @@ from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.metadata.v12.request import MetadataRequest
 
-from penstock.artifacts import cache_folder
 from penstock.local import LocalKafka, free_ports
+from tests.certificates import Files
 from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.go import go_program
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_security import Files
 from tests.java import program
 from tests.namespaces import with_hosts
 from tests.proxies import LoadBalancer
@@ -120,19 +119,6 @@ def run(folder, command, *, address="127.0.0.1"):
     return done.stdout.splitlines()
 
 
-def franz_go() -> list[str]:
-    cache = cache_folder()
-    built = cache / "interop-go" / "oneport"
-    subprocess.run(
-        ["go", "build", "-modcacherw", "-o", str(built), "./oneport"],
-        cwd=Path(__file__).parent / "go",
-        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
-        check=True,
-        timeout=300,
-    )
-    return [str(built)]
-
-
 @pytest.mark.parametrize("client", ["librdkafka", "kafka-python", "aiokafka"])
 def test_python_clients_reach_every_broker_by_name(
     client, cluster, one_port, files, topic, tmp_path
@@ -159,7 +145,9 @@ def test_java_reaches_every_broker_by_name(one_port, files, topic, tmp_path):
 @pytest.mark.go
 def test_franz_go_reaches_every_broker_by_name(one_port, files, topic, tmp_path):
     port = one_port.host_port[1]
-    lines = run(tmp_path, [*franz_go(), f"{HOST}:{port}", str(files.trust), topic, str(NODES)])
+    lines = run(
+        tmp_path, [*go_program("oneport"), f"{HOST}:{port}", str(files.trust), topic, str(NODES)]
+    )
     assert lines == [f"franz-go-{number}" for number in range(NODES)]
 
 

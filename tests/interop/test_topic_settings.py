@@ -5,13 +5,11 @@ the first on; the policy is disabled and deleted, and disallowed changes are ref
 is created again has no policy.
 """
 
-import os
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +28,9 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.errors import KafkaError as PythonKafkaError
 
-from penstock.artifacts import cache_folder
 from penstock.local import free_ports, run_tool
 from tests.gateways import RunningGateway, write_configuration
+from tests.go import go_program
 from tests.integration.reading import read_topic, values_of
 from tests.interop.conftest import JAVA
 from tests.java import program
@@ -494,16 +492,6 @@ KADM_OUTPUT = [
 
 @pytest.mark.go
 def test_kadm_sets_and_deletes_policies_of_a_topic(gateway_address, name):
-    cache = cache_folder()
-    program = cache / "interop-go" / "topics"
-    subprocess.run(
-        ["go", "build", "-modcacherw", "-o", str(program), "./topics"],
-        cwd=Path(__file__).parent / "go",
-        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
-        check=True,
-        timeout=300,
-    )
-
-    lines = lines_of([str(program), gateway_address, name])
+    lines = lines_of([*go_program("topics"), gateway_address, name])
 
     assert lines == KADM_OUTPUT

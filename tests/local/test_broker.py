@@ -1,4 +1,4 @@
-"""The local Kafka: its folder is kept when it was given, and what goes wrong is said."""
+"""The local Kafka: a given folder is kept, and errors have their reason."""
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -21,7 +21,7 @@ def test_a_named_folder_keeps_the_data(tmp_path):
         assert kafka.nodes[0].pid is None
 
 
-def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running():
+def test_a_broker_that_cannot_start_raises_the_reason_and_leaves_no_process():
     kafka = LocalKafka(properties={"log.retention.ms": "never"})
     with pytest.raises(LocalKafkaError, match=r"log\.retention\.ms"):
         kafka.start()

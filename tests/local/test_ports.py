@@ -1,4 +1,4 @@
-"""Free ports: nobody is told those of another."""
+"""Free ports: no two processes get the same ports."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ import pytest
 
 from penstock.local import LocalKafkaError, free_ports, ports
 
-_ASK = """import json, random, sys
+_FIND_PORTS = """import json, random, sys
 from penstock.local import ports
 ports._CHANCE = random.Random(7)
 print(json.dumps([ports.free_ports(6) for _ in range(30)]), flush=True)
@@ -25,11 +25,11 @@ def nothing_held(monkeypatch):
         block._held.close()
 
 
-def test_processes_that_look_at_the_same_ports_are_told_others():
+def test_processes_that_try_the_same_ports_get_different_ports():
     # Each process draws the same numbers, which is the worst that chance can do.
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _ASK],
+            [sys.executable, "-c", _FIND_PORTS],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -48,14 +48,14 @@ def test_processes_that_look_at_the_same_ports_are_told_others():
     assert len(set(ports)) == len(ports)
 
 
-def test_what_was_told_last_is_told_again_last(monkeypatch):
+def test_the_port_returned_longest_ago_is_returned_first(monkeypatch):
     monkeypatch.setattr(ports, "_is_free", lambda _: True)
     found = [port for _ in range(33) for port in free_ports(6)]
     assert len(set(found)) == 33 * 6
     assert free_ports(6) == found[:6]
 
 
-def test_what_is_listened_on_is_left_out():
+def test_ports_in_use_are_left_out():
     (taken,) = free_ports()
     with socket.create_server(("127.0.0.1", taken)):
         ports = [port for _ in range(100) for port in free_ports(3)]
@@ -71,7 +71,7 @@ def test_a_full_block_is_followed_by_another(monkeypatch):
     assert not set(free_ports(6)) & set(full)
 
 
-def test_where_nothing_is_free_it_says_so(monkeypatch):
+def test_an_error_reports_that_no_ports_are_free(monkeypatch):
     monkeypatch.setattr(ports, "_is_free", lambda _: False)
     with pytest.raises(LocalKafkaError, match="no 6 consecutive free ports between 12000 and"):
         free_ports(6)

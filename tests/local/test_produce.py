@@ -1,4 +1,4 @@
-"""The program that `penstock dev` prints: what it says of a response, and how it ends."""
+"""The program that `penstock dev` prints: its output for a response, and its exit code."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def test_the_errors_of_records_come_before_the_message_that_sums_them_up():
     ]
 
 
-def test_a_retriable_error_is_no_refusal():
+def test_a_retriable_error_is_not_a_refusal():
     assert lines_of("a", answer(ErrorCode.request_timed_out, message="the registry is away")) == [
         "postponed: a",
         "         REQUEST_TIMED_OUT (7): the registry is away",
@@ -92,12 +92,12 @@ def test_a_response_without_a_text_says_so():
     assert line.endswith("POLICY_VIOLATION (44): the response has no text")
 
 
-def test_nothing_that_a_terminal_obeys_is_printed():
+def test_no_control_sequence_is_printed():
     lines = lines_of("a\x1b[2J", answer(ErrorCode.invalid_record, "b\x1b]0;x\x07"))
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_refusal_shows_its_reason_and_is_1(gateway, topic, capsys):
+def test_a_refusal_prints_its_reason_and_exits_with_1(gateway, topic, capsys):
     running = gateway(PROPERTIES, POLICY)
     name = topic()
 
@@ -136,14 +136,14 @@ def test_a_topic_that_was_just_created_is_waited_for():
         leader_of(connection, "new")
 
 
-def test_a_topic_that_does_not_exist_is_one_line(kafka, capsys):
+def test_a_topic_that_does_not_exist_is_reported_in_one_line(kafka, capsys):
     assert main([kafka.bootstrap_servers, "there-is-none", "5"]) == 3
     message = capsys.readouterr().err
     assert "topic there-is-none: UNKNOWN_TOPIC_OR_PARTITION" in message
     assert message.count("\n") == 1
 
 
-def test_nothing_that_listens_is_3_in_one_line(capsys):
+def test_an_address_on_which_nothing_listens_is_3_in_one_line(capsys):
     address = f"127.0.0.1:{free_ports()[0]}"
     assert main([address, "t", "5"]) == 3
     assert capsys.readouterr().err.count("\n") == 1

@@ -1,6 +1,6 @@
 """Change the code at random places, and count the changes that no unit test notices (`make mutants`).
 
-cosmic-ray writes the mutants (`places.py`). Here each is compiled in place of its module, in a
+cosmic-ray writes the mutants (`places.py`). Here each is compiled instead of its module, in a
 process that is forked from one that has imported pytest and the libraries. That process runs the
 tests which run the changed lines, up to the first that fails: those of the nearest files, then the
 others, then the nearest of the unit tests that take seconds. mutmut 3 was not taken: it changes
@@ -39,7 +39,7 @@ FOLDERS: Final = tuple(
     for folder in ("gateway/produce", "gateway/admin", "engine", "wire", "records")
 )
 PROCESSES: Final = "src/penstock/engine/workers/processes"
-"""Runs in processes of its own, which unit tests cannot start."""
+"""Runs in separate processes, which unit tests cannot start."""
 UNIT: Final = "unit and not thorough"
 THOROUGH: Final = "unit and thorough"
 PRELOADED: Final = (
@@ -61,7 +61,7 @@ THOROUGH_MAX: Final = 3
 """The tests that take seconds are those of so many files."""
 HANGS_S: Final = 300
 CPU_MAX_S: Final = 60
-"""A mutant that loops for ever is ended sooner than one that waits."""
+"""A mutant that loops is ended sooner than a mutant that waits."""
 BASELINE: Final = 3
 """For so many mutants, the same tests first have to pass without the change."""
 
@@ -169,7 +169,7 @@ def compile_mutant(mutant: Mutant) -> None:
 
 
 def run_tests(mutant: Mutant, run: Run, log: Path) -> NoReturn:
-    """Run tests in this process, which is one of its own, and end it."""
+    """Run tests in this process, which runs nothing else, and end it."""
     code = 70
     try:
         os.setsid()
@@ -190,7 +190,7 @@ def run_tests(mutant: Mutant, run: Run, log: Path) -> NoReturn:
 
 
 def is_noticed_by(run: Run, mutant: Mutant, log: Path) -> bool:
-    """Return whether a test fails, in a process of its own.
+    """Return whether a test fails, in a separate process.
 
     A quick test that hangs has failed; one that takes seconds may only be slow.
     """

@@ -286,8 +286,8 @@ def of_gateway(answers, stored, letters, records):
             found.append(("dropped", 0, None, None))
         else:
             found.append(("accepted", 0, None, content))
-    assert not contents, "what was refused is stored"
-    assert not objections, "what was refused is a dead letter"
+    assert not contents, "a refused record is stored"
+    assert not objections, "a refused record is a dead letter"
     assert len(found) == len(records)
     return found
 

@@ -87,7 +87,7 @@ class LooksAtPairs(RecordValidationPolicy):
         (LooksAtPairs, "record 0 of 4 is accepted where .* refused with 'two' in two batches"),
     ],
 )
-def test_methods_that_do_not(policy, complaint):
+def test_methods_that_disagree(policy, complaint):
     with pytest.raises(AssertionError, match=complaint):
         judge(policy, [b"a", b"1", b"b", None], validation_policy="x")
 
@@ -142,7 +142,7 @@ def test_hints_hold_for_batches():
     assert [v.message for v in judge(Start, [b"abc", b"de"])] == ["ab", "de"]
 
 
-def test_look_alikes_with_one_method():
+def test_duck_typing_with_one_method():
     class Dropping:
         def interceptor_topic_pattern(self):
             return ""

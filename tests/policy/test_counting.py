@@ -36,7 +36,7 @@ def test_long_texts_are_cut():
 
 @pytest.mark.system
 def test_there_are_so_many_kinds_and_no_more():
-    """In a process of its own, since the kinds of a process are never forgotten."""
+    """In a separate process, since the kinds of a process are never forgotten."""
     program = f"""
 from penstock.policy.counting import count_event, take_events
 for round in range(2):

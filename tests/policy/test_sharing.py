@@ -12,7 +12,7 @@ def nothing_from_before(monkeypatch):
     take_shared()
 
 
-def test_it_is_there_at_once_and_is_taken_once():
+def test_a_value_is_there_at_once_and_is_taken_once():
     share_value("a/1", b"one")
     share_value("a/2", b"two")
     share_value("a/1", b"more")
@@ -22,7 +22,7 @@ def test_it_is_there_at_once_and_is_taken_once():
     assert shared_value("a/2") == b"two"
 
 
-def test_what_others_share_is_not_shared_again():
+def test_values_of_other_workers_are_not_shared_again():
     put_shared([("a/1", b"one")])
     assert shared_value("a/1") == b"one"
     assert shared_value("a/2") is None
@@ -40,7 +40,7 @@ def test_names_and_values_are_bounded():
     assert take_shared() == ()
 
 
-def test_what_was_used_last_is_kept():
+def test_the_values_used_last_are_kept():
     count = SHARED_MAX // VALUE_MAX + 2
     share_value("kept", b"x")
     for number in range(count):
@@ -50,7 +50,7 @@ def test_what_was_used_last_is_kept():
     assert shared_value(f"large/{count - 1}") is not None
 
 
-def test_what_nobody_takes_is_within_the_same_bound():
+def test_values_that_are_never_taken_are_bounded():
     for number in range(12):
         share_value(f"a/{number}", bytes(VALUE_MAX // 2))
     taken = take_shared()

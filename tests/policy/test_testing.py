@@ -62,7 +62,7 @@ def test_a_batch_policy_decides_about_all():
     assert [(v.code, v.message) for v in verdicts] == [(44, "more than 1")] * 2
 
 
-def test_classes_instances_and_look_alikes():
+def test_classes_instances_and_duck_typing():
     class LookAlike:
         def validate(self, topic, record):
             if record.headers != (Header("h", b"1"),):
@@ -73,7 +73,7 @@ def test_classes_instances_and_look_alikes():
         assert (good.outcome, bad.outcome, bad.message) == ("accepted", "refused", None)
 
 
-def test_a_policy_that_raises_something_else_has_failed():
+def test_a_policy_that_raises_another_exception_has_failed():
     [verdict] = judge(Json, [None], validation_policy="json")
     assert (verdict.outcome, verdict.code) == ("failed", -1)
     assert verdict.message.endswith("Json failed: TypeError")
@@ -124,7 +124,7 @@ def test_mistakes_of_the_test_itself():
         judge(Small, [], configs={})
 
 
-def test_records_do_not_show_what_they_hold():
+def test_records_do_not_show_their_contents():
     record = Record(5, b"secret", b"secret", (Header("h", b"secret"),))
     assert "secret" not in repr(record) + repr(record.headers[0])
 
@@ -173,7 +173,7 @@ class LaterAlone(RecordValidationPolicy):
 
 
 @pytest.mark.parametrize("policy", [Later, LaterAlone])
-def test_what_a_policy_cannot_decide_now_is_postponed(policy):
+def test_a_record_that_a_policy_cannot_judge_now_is_postponed(policy):
     [first, other] = judge(policy, ["fine", "later"])
     assert first == other
     assert (first.outcome, first.code, first.message) == ("postponed", 7, "the registry is away")

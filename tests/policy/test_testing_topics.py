@@ -67,7 +67,7 @@ def test_the_rules_of_the_guide_refuse_its_topic_with_its_text():
     assert refused.message == text
 
 
-def test_counts_are_not_told_beside_assignments():
+def test_with_assignments_the_counts_are_none():
     judge_topic(Everything, "a", replicas_assignments={0: [1, 2]}, topic_configs={"k": "v"})
     assert Everything.seen[-1] == ("a", None, None, {0: (1, 2)}, {"k": "v"})
 
@@ -100,7 +100,7 @@ class OptionalOfItsOwn:
 
 class ByName:
     def validate(self, request, *, context=None):
-        """Would let everything pass, since it is told of nobody."""
+        """Would let everything pass, since the context has no client."""
 
 
 def test_a_context_with_a_default_is_a_context():
@@ -109,7 +109,7 @@ def test_a_context_with_a_default_is_a_context():
     assert judge_configs(HasADefault, {}, principal="User:alice").message == "User:alice"
 
 
-def test_another_parameter_with_a_default_is_none():
+def test_another_parameter_with_a_default_is_not_a_context():
     assert judge_topic(OptionalOfItsOwn, "orders", principal="User:alice").message == "high"
 
 

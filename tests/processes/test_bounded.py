@@ -1,4 +1,4 @@
-"""A module that runs in a process of its own: its time, and what it leaves running."""
+"""A module that runs in a separate process: its timeout, and the processes that it leaves running."""
 
 import subprocess
 import sys
@@ -36,13 +36,13 @@ def run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["here", "apart"])
-def test_what_it_has_started_ends_with_it(run, where):
+def test_processes_that_it_has_started_end_with_it(run, where):
     run(where, 0)
     assert not is_running(int(run.pid.read_text()))
 
 
 @pytest.mark.parametrize("where", ["here", "apart"])
-def test_also_where_it_takes_too_long(run, where, monkeypatch):
+def test_processes_end_if_it_takes_too_long(run, where, monkeypatch):
     wait = subprocess.Popen.wait
 
     def waiting(process, timeout=None):
@@ -73,7 +73,7 @@ def test_another_thread_can_end_it(run):
     run("apart", 600, imports=imports)  # ended before it begins
 
 
-def test_what_the_caller_runs_goes_on(run):
+def test_other_processes_of_the_caller_continue(run):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as own:
         run("here", 0)
         assert own.poll() is None

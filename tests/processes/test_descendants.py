@@ -46,7 +46,7 @@ async def orphans(folder: Path) -> None:
         verdict = await judging.judge(b"short")
         ended = int(verdict.record_errors[0].message)
         await asyncio.to_thread(wait_until, lambda: not is_running(ended))
-        assert Path(f"/proc/{ended}").exists(), "nobody has reaped it"
+        assert Path(f"/proc/{ended}").exists(), "no process has reaped it"
         await asyncio.to_thread(wait_until, lambda: reap_orphans() or not _exists(ended))
         assert is_running(left)
         others = judging.supervisor.pids

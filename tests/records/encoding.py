@@ -6,9 +6,17 @@ from collections.abc import Sequence
 import cramjam
 import crc32c
 
-from penstock.policy import Record
+from penstock.policy import Header, Record
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NOW = 1_700_000_000_000
+RECORDS = [
+    Record(NOW, b"key", b"value", (Header("name", b"x"), Header("name", None), Header("", b""))),
+    Record(NOW - 5, None, b"v" * 100),
+    Record(NOW + 70_000, b"k", None),
+    Record(NOW, b"", b"", (Header("schlüssel", b"\xff"),)),
+]
+"""With and without keys, values and headers."""
 
 
 def zigzag(number: int) -> bytes:

@@ -67,7 +67,7 @@ def test_batches_of_every_codec_are_read(codec, xerial):
     [
         *((AiokafkaBuilder, codec) for codec in CODECS),
         (KafkaPythonBuilder, "none"),
-        (KafkaPythonBuilder, "gzip"),  # for the others it wants packages of its own
+        (KafkaPythonBuilder, "gzip"),  # the others need more packages
     ],
 )
 def test_batches_of_other_writers_are_read(builder, codec):
@@ -196,7 +196,7 @@ WIDE = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"
         record(b"\x00" + WIDE[:-1] + b"\x80\x01\x00\x01\x01\x00"),  # a varint of eleven bytes
         record(b"\x00\x00\x00\x01\x01\x00") + b"\x00",
         record(b"\x00\x00\x00\x01\x01\x00") * 2,
-        record(b"\x00\x00\x00\x01\x01\x80"),  # the varint goes on behind the batch
+        record(b"\x00\x00\x00\x01\x01\x80"),  # the varint continues behind the batch
         record(b"\x00\x00\x00\x01\x01\x02\x00\x80"),
     ],
 )

@@ -164,5 +164,5 @@ class TestCompress:
     @pytest.mark.parametrize("fast", [False, True])
     def test_blocks_of_lz4_do_not_depend_on_each_other(self, fast):
         flags = compress(3, memoryview(self.LONG), fast=fast)[4]
-        assert flags & 0x20, "a reader of Kafka takes independent blocks only (KIP-57)"
+        assert flags & 0x20, "Kafka reads independent blocks only (KIP-57)"
         assert not flags & 0x04, "no checksum of the content"

@@ -7,19 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.policy import Header, Record
+from penstock.policy import Record
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
-from tests.records.encoding import CODECS, encode_batch
+from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch
 from tests.records.test_decoder import RECORD
 
-NOW = 1_700_000_000_000
-RECORDS = [
-    Record(NOW, b"key", b"value", (Header("name", b"x"), Header("name", None), Header("", b""))),
-    Record(NOW - 5, None, b"v" * 100),
-    Record(NOW + 70_000, b"k", None),
-    Record(NOW, b"", b"", (Header("schlüssel", b"\xff"),)),
-]
 pytestmark = pytest.mark.usefixtures("reading")
 
 

@@ -4,7 +4,6 @@ Bounded in `make test`; `make fuzz` for more.
 """
 
 import gc
-import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -91,15 +90,6 @@ def test_every_byte_at_every_place_of_a_record_has_the_same_result():
     assert read > 1000
 
 
-@pytest.fixture
-def chance(pytestconfig):
-    """Draws inputs; the seed repeats them."""
-    given_seed = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if given_seed is None else given_seed
-    print(f"--fuzz-seed={seed}")
-    return random.Random(seed)
-
-
 @pytest.mark.thorough
 def test_random_inputs_have_the_same_result(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
@@ -140,17 +130,18 @@ def field(chance):
     return number(chance, size) + b"x" * max(0, size)
 
 
-def header(chance):
+def header(chance, keys):
     size = chance.choice([0, 1, 2])
-    return number(chance, size) + chance.choice(b"hh\xff").to_bytes() * size + field(chance)
+    return number(chance, size) + chance.choice(keys).to_bytes() * size + field(chance)
 
 
-def record(chance, position):
+def record(chance, position, keys=b"hh\xff"):
+    """Return a record with numbers of `number`, and headers whose keys have some bytes."""
     headers = chance.choice([0, 0, 0, 1, 2])
     body = chance.choice(b"\x00\x00\x00\x00\x01\x7f\x80").to_bytes()
     body += number(chance, chance.choice([0, 5, -5, 2**62, -(2**63), 2**63 - 1]), 64)
     body += number(chance, position) + field(chance) + field(chance) + number(chance, headers)
-    body += b"".join(header(chance) for _ in range(headers))
+    body += b"".join(header(chance, keys) for _ in range(headers))
     return number(chance, len(body)) + body
 
 

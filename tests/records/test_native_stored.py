@@ -3,8 +3,6 @@
 Bounded in `make test`; `make fuzz` for more.
 """
 
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +17,7 @@ from penstock.records.stored_batch import read_stored_batch
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_record, encode_stored, zigzag
 from tests.records.test_decoder import RECORD, encode_length, mutated, varints
-from tests.records.test_native import field, number, results_of
+from tests.records.test_native import record, results_of
 
 PYTHON, NATIVE = chosen("0").read_stored, chosen("1").read_stored
 NOW = 1_700_000_000_000
@@ -32,6 +30,8 @@ RECORDS = [
     Record(NOW - 9, None, None),
 ]
 BODY = encode_stored(RECORDS, DELTAS)[HEADER.size :]
+KEYS = b"hn\xff\xc3"
+"""The bytes of header keys: the beginnings of keys in `WITHOUT`, and bytes that are not UTF-8."""
 WITHOUT = ("na", "h")
 APPENDED = [("added", b"1"), ("ü", None)]
 
@@ -113,44 +113,23 @@ def test_every_byte_at_every_place_of_a_record_has_the_same_result():
     assert read > 1000
 
 
-def seeded(config):
-    given_seed = config.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if given_seed is None else given_seed
-    print(f"--fuzz-seed={seed}")
-    return random.Random(seed)
-
-
 @pytest.mark.thorough
-def test_random_inputs_have_the_same_result(pytestconfig):
+def test_random_inputs_have_the_same_result(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs") // 2
-    chance = seeded(pytestconfig)
     read = sum(same(mutated(chance, BODY)) for _ in range(count))
     assert count / 40 < read < count * 3 / 4
 
 
-def header(chance):
-    size = chance.choice([0, 1, 2])
-    return number(chance, size) + chance.choice(b"hn\xff\xc3").to_bytes() * size + field(chance)
-
-
-def record(chance, delta):
-    headers = chance.choice([0, 0, 0, 1, 2])
-    body = chance.choice(b"\x00\x00\x00\x00\x01\x7f\x80").to_bytes()
-    body += number(chance, chance.choice([0, 5, -5, 2**62, -(2**63), 2**63 - 1]), 64)
-    body += number(chance, delta) + field(chance) + field(chance) + number(chance, headers)
-    body += b"".join(header(chance) for _ in range(headers))
-    return number(chance, len(body)) + body
-
-
 @pytest.mark.thorough
-def test_random_inputs_with_unusual_numbers_gaps_and_header_keys_have_the_same_result(pytestconfig):
+def test_random_inputs_with_unusual_numbers_gaps_and_header_keys_have_the_same_result(
+    pytestconfig, chance
+):
     count = pytestconfig.getoption("fuzz_inputs") // 2
-    chance = seeded(pytestconfig)
     read = 0
     for _ in range(count):
         deltas = [chance.choice([0, 0, 1, 2]), chance.choice([1, 2, 3, 3, 90, -1, 2**31 - 1])]
         deltas = deltas[: chance.randrange(1, 3)]
-        body = b"".join(record(chance, delta) for delta in deltas)
+        body = b"".join(record(chance, delta, KEYS) for delta in deltas)
         read += same(body, len(deltas), chance.choice([2, 3, 2**31 - 1]))
     assert count / 8 < read < count * 3 / 4
 

@@ -15,17 +15,10 @@ from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER, TRANSACTIONAL, as_produced, read_producer
 from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import StoredBatch, read_stored_batch
-from tests.records.encoding import CODECS, encode_batch, encode_stored, zigzag
+from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch, encode_stored, zigzag
 from tests.records.test_batch import WIDE, record
 from tests.records.test_decoder import RECORD
 
-NOW = 1_700_000_000_000
-RECORDS = [
-    Record(NOW, b"key", b"value", (Header("name", b"x"), Header("name", None), Header("", b""))),
-    Record(NOW - 5, None, b"v" * 100),
-    Record(NOW + 70_000, b"k", None),
-    Record(NOW, b"", b"", (Header("schlüssel", b"\xff"),)),
-]
 GAPS = (0, 3, 4, 90)
 LIMIT = 1 << 20
 CLIENT = NOW + 1
@@ -403,7 +396,7 @@ def test_a_batch_with_other_keys_and_values_is_written():
     ]  # fmt: skip
     assert rows(sent(batch.cut([0, 1, 3], replaced=(keys, values)))) == expected(wanted)
     assert rows(sent(batch.cut([1], replaced=(keys, values)))) == expected(RECORDS[1:2])
-    # As of records that were dropped: what is not kept is not looked at.
+    # As for dropped records: keys and values of records that are not kept are not read.
     keys[2] = values[2] = None
     assert rows(sent(batch.cut([0, 1, 3], replaced=(tuple(keys), values)))) == expected(wanted)
 

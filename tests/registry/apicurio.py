@@ -1,6 +1,6 @@
 """A real schema registry on loopback: Apicurio, whose `ccompat` API is Confluent's.
 
-`python -m tests.registry.apicurio` fetches it, which is what `make registry` does first.
+`python -m tests.registry.apicurio` fetches it; `make registry` does so first.
 """
 
 import os
@@ -22,7 +22,7 @@ _STOP_SECONDS: Final = 30.0
 
 
 def program() -> Path:
-    """Return the jar that is started, fetching and unpacking it the first time."""
+    """Return the jar of the program, fetching and unpacking it the first time."""
     packed = archive(_COORDINATES, report=print)
     folder = cache_folder() / packed.name.removesuffix(".tar.gz")
     if not folder.is_dir():
@@ -35,10 +35,10 @@ def program() -> Path:
 
 
 class Apicurio:
-    """A registry that keeps everything in its memory; a context manager.
+    """A registry that keeps its schemas in memory; a context manager.
 
     Attributes:
-        url: Where Confluent's API is.
+        url: The URL of Confluent's API.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,7 +83,7 @@ class Apicurio:
             self._process.wait()
 
     def _wait(self) -> None:
-        """Wait until it takes connections."""
+        """Wait until it accepts connections."""
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             assert self._process is not None

@@ -1,4 +1,4 @@
-"""Penstock's client against a real registry, and what Confluent's serializers write with it."""
+"""Penstock's client and Confluent's serializers against a real registry."""
 
 import json
 import uuid
@@ -82,7 +82,7 @@ def parsed(schema):
     return json.loads(schema.text)
 
 
-def test_what_is_registered_is_found_in_every_way(client, theirs, topic):
+def test_a_registered_schema_is_found_in_every_way(client, theirs, topic):
     subject = f"{topic}-value"
     schema_id = theirs.register_schema(subject, Schema(avro(name=f"A{topic[7:]}"), "AVRO"))
     found = client.schema_by_id(schema_id)
@@ -102,30 +102,30 @@ def test_one_schema_may_have_several_subjects(client, theirs, topic):
     assert set(found) == {(f"{topic}-key", 1), (f"{topic}-value", 1)}
 
 
-def test_what_is_not_there_is_unknown(client):
-    for ask in (
+def test_unknown_ids_and_subjects(client):
+    for request in (
         lambda: client.schema_by_id(2**31 - 1),
         lambda: client.subject_versions(2**31 - 1),
         lambda: client.latest("no-such-subject"),
         lambda: client.schema_of_version("no-such-subject", 1),
     ):
         with pytest.raises(UnknownSchemaError, match="is not in the schema registry"):
-            ask()
+            request()
 
 
-def test_a_registry_without_guids_is_our_trouble(client):
+def test_a_registry_without_guids_is_a_retriable_error(client):
     with pytest.raises(RetriableException, match="404, but not as a schema registry does"):
         client.schema_by_guid(str(uuid.uuid4()))
 
 
-def test_a_wrong_path_is_our_trouble(apicurio):
+def test_a_wrong_path_is_a_retriable_error(apicurio):
     wrong = client_of(apicurio.url.replace("ccompat", "compat"))
     with pytest.raises(RetriableException, match=r"see the path in schema\.registry\.url"):
         wrong.schema_by_id(1)
     wrong.close()
 
 
-def test_what_is_deleted_softly_is_known_by_its_id_alone(client, theirs, topic):
+def test_a_softly_deleted_version_is_known_by_its_id_alone(client, theirs, topic):
     subject = f"{topic}-value"
     theirs.register_schema(subject, Schema(avro(name=f"C{topic[7:]}"), "AVRO"))
     more = avro(name=f"C{topic[7:]}", doc="more")
@@ -153,9 +153,9 @@ def test_references_are_resolved(client, theirs, topic):
     }
 
 
-def test_a_registry_that_ends_is_away(tmp_path):
+def test_a_stopped_registry_is_unavailable(tmp_path):
     with Apicurio(tmp_path) as running:
-        client = client_of(running.url)  # which closes a connection that has ended itself
+        client = client_of(running.url)  # the registry closes the connection when it stops
         with pytest.raises(UnknownSchemaError):
             client.latest("x")
     with pytest.raises(RegistryAwayException, match="cannot be reached: Connection refused"):
@@ -176,7 +176,7 @@ def proto_class(name, *path):
 
 
 def serialized(serializer, value, topic, *, is_key=False):
-    """Return the bytes and headers that a client of Confluent's produces."""
+    """Return the bytes and headers that a Confluent client produces."""
     headers = []
     field = MessageField.KEY if is_key else MessageField.VALUE
     data = serializer(value, SerializationContext(topic, field, headers))
@@ -189,7 +189,7 @@ def framed(data, headers, *, is_key=False):
 
 
 @pytest.mark.parametrize("is_key", [True, False])
-def test_what_the_avro_serializer_writes_is_found(client, theirs, topic, is_key):
+def test_the_schema_of_the_avro_serializer_is_found(client, theirs, topic, is_key):
     data, headers = serialized(AvroSerializer(theirs, avro()), {"id": 7}, topic, is_key=is_key)
     found, payload = framed(data, headers, is_key=is_key)
     assert payload == b"\x0e"
@@ -198,7 +198,7 @@ def test_what_the_avro_serializer_writes_is_found(client, theirs, topic, is_key)
     assert parsed(client.schema_by_id(found.schema))["name"] == "Order"
 
 
-def test_what_the_json_serializer_writes_is_found(client, theirs, topic):
+def test_the_schema_of_the_json_serializer_is_found(client, theirs, topic):
     text = json.dumps({"title": "Order", "type": "object", "properties": {"id": {}}})
     data, headers = serialized(JSONSerializer(text, theirs), {"id": 7}, topic)
     found, payload = framed(data, headers)
@@ -216,7 +216,7 @@ def test_what_the_json_serializer_writes_is_found(client, theirs, topic):
         (("Order", "Line"), b"\4\2\2"),
     ],
 )
-def test_what_the_protobuf_serializer_writes_is_found(client, theirs, topic, path, indexes):
+def test_the_schema_of_the_protobuf_serializer_is_found(client, theirs, topic, path, indexes):
     message = proto_class(topic, *path)
     serializer = ProtobufSerializer(message, theirs)
     data, headers = serialized(serializer, message(id=7), topic)
@@ -248,7 +248,7 @@ def str_subject(context, record_name):
 @pytest.mark.parametrize("is_key", [True, False])
 @pytest.mark.parametrize("path", [("First",), ("Order", "Line")])
 def test_guids_in_headers_are_found(topic, is_key, path):
-    """Apicurio has no GUIDs, so Confluent's client registers with the fake one."""
+    """Apicurio has no GUIDs, so Confluent's client registers with the fake registry."""
     with FakeRegistry() as registry, SchemaRegistryClient({"url": registry.url}) as theirs:
         conf = {"schema.id.serializer": header_schema_id_serializer}
         message = proto_class(topic, *path)

@@ -67,10 +67,10 @@ def _run(soak: Soak, folder: Path, without: Sequence[str]) -> int:
     findings += [f"still there after the end: {text}" for text in _kill_the_rest()]
     print(f"\n{soak.text}")
     if without:
-        print(f"WITHOUT {', '.join(without)}: nothing is known of them")
+        print(f"WITHOUT {', '.join(without)}: they were not tested")
     if not findings:
-        print("nothing acknowledged is lost, nothing refused is stored, nothing is stored twice but "
-              "where it may be, order is kept, and what the gateway uses is flat")  # fmt: skip
+        print("nothing acknowledged is lost, nothing refused is stored, nothing is stored twice unless "
+              "it may be, order is kept, and the gateway's use of resources is constant")  # fmt: skip
         return 0
     (folder / "findings.txt").write_text("\n".join(findings) + "\n")
     print(f"NOT WELL, {len(findings)} findings:")

@@ -89,7 +89,7 @@ def read_reports(lines: Iterable[str], names: Iterable[str]) -> dict[str, Produc
     is_cut_off = False
     for line in lines:
         if is_cut_off:
-            raise ValueError("no line of a program stands amid others")
+            raise ValueError("a line of a program is mixed with others")
         fields = line.rstrip("\n").split("\t", 5)
         is_cut_off = len(fields) != 6 or not line.endswith("\n")
         if not is_cut_off:

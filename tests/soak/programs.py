@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.artifacts import cache_folder
+from tests.go import go_program, has_go
 from tests.java import program
 from tests.soak.producer_reports import ProducerReport, read_reports
 from tests.soak.producers import (
@@ -28,7 +29,6 @@ from tests.soak.producers import (
 from tests.soak.stage import SCHEMA_COUNT
 
 HERE: Final = Path(__file__).parent / "clients"
-GO: Final = Path(__file__).parents[1] / "interop" / "go"
 ROOT: Final = Path(__file__).parents[2]
 
 
@@ -45,17 +45,9 @@ def _java() -> list[str]:
 
 
 def _franz_go() -> list[str]:
-    if shutil.which("go") is None:
+    if not has_go():
         raise MissingError("needs Go")
-    built, cache = cache_folder() / "interop-go" / "soak", cache_folder()
-    subprocess.run(
-        ["go", "build", "-modcacherw", "-o", str(built), "./soak"],
-        cwd=GO,
-        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
-        check=True,
-        timeout=600,
-    )
-    return [str(built)]
+    return go_program("soak")
 
 
 def _kafkajs() -> list[str]:

@@ -88,7 +88,7 @@ class Relays(Relay):
     def drop_some(self, chance: random.Random) -> None:
         """Drop a half of them."""
         share = chance.uniform(0.2, 0.8)
-        self._loop.call_soon_threadsafe(
+        self.call(
             lambda: [
                 writer.transport.abort()
                 for writer in list(self._writers)

@@ -39,7 +39,7 @@ def test_a_line_that_is_cut_off_is_ignored():
 
 
 def test_other_lines_are_ignored():
-    with pytest.raises(ValueError, match="no line of a program"):
+    with pytest.raises(ValueError, match="a line of a program is mixed"):
         read_reports(["a\t1\tack", line("a", 1, "acknowledged", 0, 1.5, "")], ["a"])
 
 

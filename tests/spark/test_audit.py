@@ -169,7 +169,7 @@ def test_files(command, configured, rows, tmp_path):
 
 
 def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
-    from penstock.spark.sources import read_files
+    from penstock.spark.files import read_files
 
     path = tmp_path / "records.jsonl"
     lines = [

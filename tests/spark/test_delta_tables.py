@@ -1,4 +1,4 @@
-"""Tables that cannot be written, in a session without Delta; `make spark-tables` writes real ones."""
+"""Tables that cannot be written, in a session without Delta; `make spark-tables` writes real tables."""
 
 import pytest
 

@@ -12,9 +12,7 @@ from pyspark.sql import functions as F
 
 from penstock.cluster.offsets import Cluster
 from penstock.spark.execution.failures import (
-    NOT_BASE64,
     NOT_REPRESENTED,
-    NOT_TIME,
     reason_of,
 )
 from tests.limits import HANGS_S
@@ -281,11 +279,8 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
          '"BINARY" because it is malformed. SQLSTATE: 22018'), 3,
          ("a value does not fit the type that it is read as, or an expression of --column: "
          "CONVERSION_INVALID_INPUT")),
-        (f"[USER_RAISED_EXCEPTION] {NOT_BASE64} SQLSTATE: P0001", 2,
-         f"the first 1,000 contents are base64, and {NOT_BASE64}"),
-        (f"[USER_RAISED_EXCEPTION] {NOT_TIME} SQLSTATE: P0001", 2,
-         (f"{NOT_TIME}: timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or "
-         "milliseconds since 1970")),
+        ("Traceback\npenstock.stored.json_lines.WrongLineError: s3a://b/x.json, line 7: is not JSON",
+         2, "a line is not a record: s3a://b/x.json, line 7: is not JSON"),
         (("[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source "
          "perform initialOffset:\nConfigurationError: there is no topic t"), 3,
          "topics cannot be read or written: there is no topic t"),

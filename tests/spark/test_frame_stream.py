@@ -137,6 +137,22 @@ def test_an_older_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_p
     assert in_any_order(batches()) == list(range(70))
 
 
+def test_a_folder_of_another_stream_is_left_as_it_is(stream, batches, tmp_path):
+    """Two streams that start before the first micro-batch both find empty folders."""
+    stream.send(0, 30)
+    assert stream("--available-now").code == 0
+    owner = tmp_path / "good" / "_penstock_stream"
+    assert owner.read_text() == (tmp_path / "dead" / owner.name).read_text()
+    owner.write_text("another")
+    (tmp_path / "good" / f".{owner.name}.crc").unlink()
+    stream.send(30, 60)
+    done = stream("--available-now")
+    assert done.code == 3, done
+    assert f"path:{tmp_path / 'good'} belongs to another stream" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert in_any_order(batches()) == list(range(30))
+
+
 SLOW = """
 import time
 from penstock.policy import *
@@ -293,8 +309,8 @@ def test_a_deleted_topic_does_not_end_the_stream_of_the_others(
     delete_topic(admin, deleted)
     produce(kept, [{"value": b"good 3"}])
     done = stream(f"{kept}*")
-    told = f"topic {deleted} was deleted; the stream continues without it"
-    assert (done.code, told in done.err) == (0, True), done
+    message = f"topic {deleted} was deleted; the stream continues without it"
+    assert (done.code, message in done.err) == (0, True), done
     assert in_any_order(batches()) == [1, 3]
 
 

@@ -1,11 +1,12 @@
 """`penstock.spark.audit`, `split`, `redact` and `redrive` as functions; as the commands do them."""
 
+import inspect
 import json
 
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.spark import audit, load_plan, redact, redrive, split
+from penstock.spark import apply, audit, judge, load_plan, redact, redrive, split
 from tests.spark.conftest import NO_BAD
 
 REPAIR = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
@@ -138,3 +139,9 @@ def test_the_functions_are_not_the_modules_of_their_names():
 
     for name in ("audit", "redact", "redrive", "split"):
         assert callable(getattr(penstock.spark, name))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("function", [judge, apply, split])
+def test_the_frame_and_the_plan_have_the_same_names_in_each_function(function):
+    assert list(inspect.signature(function).parameters)[:2] == ["df", "plan"]

@@ -133,7 +133,7 @@ def away_for(registry):
         waiting.join()
 
 
-def is_told_well(done):
+def hides_secrets(done):
     output = done.out + done.err
     return not any(secret in output for secret in (SECRET, PASSWORD, "Traceback", ".py"))
 
@@ -171,13 +171,13 @@ def test_while_the_registry_is_away_a_job_fails_and_a_later_job_waits_for_it(
     assert "a policy cannot decide now: " in done.err
     assert f"schema {schema_id} {AWAY} {registry.url}" in done.err
     assert "refused" not in done.out
-    assert is_told_well(done), done
+    assert hides_secrets(done), done
     assert not (report / "report.json").exists()
 
     registry.comes_back()
     with away_for(registry):
         done = command(what, waits, *arguments)
-    assert is_told_well(done), done
+    assert hides_secrets(done), done
     if what == "redact":
         assert done.code == 1, done  # one record cannot be redacted
         assert values_of(read_topic(kafka.bootstrap_servers, accepted)) == [
@@ -205,7 +205,7 @@ def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic)
     assert f"schema {schema_id} {AWAY}" in done.err
     assert "; waiting" in done.err
     assert "3 accepted, 1 refused" in done.out
-    assert is_told_well(done), done
+    assert hides_secrets(done), done
 
 
 def test_packages_that_executors_lack_are_named(command, file, filled):

@@ -6,11 +6,11 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.certificates import Files
 from tests.conftest import create_topic
-from tests.integration.test_security import Files, as_client, produce, secure_kafka
 from tests.limits import HANGS_S
 from tests.policies.schema_policy.fake_registry import FakeRegistry
-from tests.spark.test_secured import PLAIN
+from tests.secured import as_admin, produce, secure_kafka, upstream_as_admin
 
 # Runs the commands on a session with a UI and an event log, and a job that connects from its
 # tasks; then stores everything that the UI shows.
@@ -101,7 +101,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
         FakeRegistry(user_info="me:registry-secret") as registry,
     ):
         registry.register("in-value", '"int"')
-        settings = as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+        settings = as_admin(kafka.bootstrap_servers, files)
         for name in ("in", "good", "dead"):
             create_topic(AdminClient(settings), name)
         for value in (b"\x00\x00\x00\x00\x01\x02", b"bad"):
@@ -113,13 +113,8 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
                 "topics.in.confluent.value.schema.validation": "true",
                 "schema.registry.url": registry.url,
                 "upstream.bootstrap.servers": kafka.bootstrap_servers,
-                "upstream.security.protocol": "SASL_SSL",
-                "upstream.ssl.truststore.location": files.trust,
+                **upstream_as_admin(files),
                 "upstream.ssl.keystore.location": key,
-                "upstream.sasl.mechanism": "PLAIN",
-                "upstream.sasl.jaas.config": (
-                    f'{PLAIN} required username="admin" password="a-secret";'
-                ),
                 "schema.registry.basic.auth.user.info": "me:registry-secret",
             },
             "from penstock.policies import SchemaPolicy",

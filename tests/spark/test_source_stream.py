@@ -257,7 +257,7 @@ def read_by(stream, start, end):
 @pytest.mark.unit
 @pytest.mark.parametrize("option", [EARLIEST, LATEST])
 def test_a_repeated_first_micro_batch_begins_where_it_was_planned(option):
-    """Spark keeps only its end, and asks a new reader where the stream begins."""
+    """Spark keeps only its end, and calls a new reader for the beginning of the stream."""
     log = Log(ONE, TWO, first=3, ends={A0: 5, A1: 3, B0: 9})
     log.options.start = option
     begun = dict.fromkeys(log.ends, 3) if option is EARLIEST else dict(log.ends)
@@ -289,7 +289,7 @@ def test_a_partition_that_is_new_in_the_first_micro_batch_keeps_its_beginning():
 
 @pytest.mark.unit
 def test_without_new_records_the_offset_of_a_stream_does_not_change():
-    """Otherwise Spark would do an empty micro-batch."""
+    """Otherwise Spark would run an empty micro-batch."""
     log = Log(ONE, first=3, ends={A0: 5, A1: 4})
     log.options.start = EARLIEST
     stream = reader(log)
@@ -308,7 +308,7 @@ def before_pyspark_4_2(monkeypatch):
 
 @pytest.mark.unit
 def test_a_first_micro_batch_may_end_before_the_last_known_end_before_pyspark_4_2(monkeypatch):
-    """Spark's wrapper for Trigger.AvailableNow keeps the first end, and looks for later ones."""
+    """Spark's wrapper for Trigger.AvailableNow keeps the first end, and looks for later ends."""
     stream, log = before_pyspark_4_2(monkeypatch)
     end = stream.latestOffset()
     start = stream.initialOffset()

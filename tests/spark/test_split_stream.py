@@ -336,7 +336,7 @@ def three_brokers(tmp_path_factory):
 def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
     servers = three_brokers.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    # Idempotent: another one sends a batch again that was stored just before its leader moved.
+    # Others would send a batch again that was stored just before its leader moved.
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     for name, partitions in (("in", 6), ("good", 3), ("dead", 3)):
         admin.create_topics([NewTopic(name, partitions, 3)])[name].result(30)

@@ -8,7 +8,7 @@ import pytest
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
 from penstock.client.positions import Position
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.spark.execution.failures import SparkError
@@ -71,7 +71,7 @@ class World:
 
     def deleted(self, names):
         for name in sorted(names & self.denied.keys()):
-            raise DeniedError(29, f"topic {name}")
+            raise NotDescribedError(name)
         return names - self.ids.keys() - self.denied.keys()
 
     def deny(self, name):
@@ -328,7 +328,7 @@ def test_a_topic_that_may_not_be_described_any_more_ends_the_stream(world):
         world.is_ended = world.now > 2 * TOPICS_EVERY_S
 
     world.on_wait = on_wait
-    with pytest.raises(DeniedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(NotDescribedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
         world.stream().run()
     assert not any("does not exist" in note for note in world.notes)
 
@@ -338,7 +338,7 @@ def test_a_topic_of_earlier_runs_that_may_not_be_described_now(world):
     world.read_before = {"t", "other", "deleted"}
     world.stream()
     world.deny("t")
-    with pytest.raises(DeniedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(NotDescribedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
         world.stream()
 
 
@@ -471,7 +471,7 @@ def test_a_requested_end_waits_for_the_micro_batch(world):
 def test_a_micro_batch_that_fails_when_all_is_ended_is_given_up(world):
     def on_work(world, batch):
         world.is_ended = True
-        raise ConnectionError("the JVM is gone, too")
+        raise ConnectionError("the JVM has ended, too")
 
     world.on_work = on_work
     world.stream().run()

@@ -1,12 +1,9 @@
 """The topics of a stream whose names the cluster does not list any more."""
 
 from types import SimpleNamespace
-from uuid import UUID
 
 import pytest
 
-from penstock.client.connections.metadata import TopicLeaders
-from penstock.client.errors import DeniedError
 from penstock.client.places import Places
 from penstock.client.positions import Position
 from penstock.spark.streams.stream_source import StreamSource
@@ -15,28 +12,17 @@ from tests.client.test_places import TASKS, log_record
 pytestmark = pytest.mark.unit
 
 
-def source(given="*", *records, written=(), **codes):
-    """A stream of some topics whose names the cluster describes with codes."""
-
-    def describe(names):
-        return {name: TopicLeaders(name, codes[name], UUID(int=1), {}) for name in names}
-
+def source(given="*", *records, written=(), missing=None):
+    """A stream of some topics; the cluster is not contacted."""
     return StreamSource(
-        None, SimpleNamespace(describe=describe), given, TASKS[0].job, "run", written,
+        SimpleNamespace(missing=missing), None, given, TASKS[0].job, "run", written,
         topic_ids={}, places=Places("places", records),
     )  # fmt: skip
 
 
-def test_topics_that_do_not_exist_are_deleted():
-    assert source(here=0, gone=3, waits=5).deleted({"here", "gone", "waits"}) == {"gone"}
-    assert source().deleted(set()) == set()
-
-
-def test_a_topic_that_may_not_be_described_is_named():
-    with pytest.raises(DeniedError, match="topic closed: TOPIC_AUTHORIZATION_FAILED") as denied:
-        source(gone=3, closed=29).deleted({"gone", "closed"})
-    assert "allow the principal of upstream.* to describe and read it" in str(denied.value)
-    assert not denied.value.retriable
+def test_the_cluster_says_of_each_name_whether_it_exists():
+    """A list of all topics leaves out those that may not be described."""
+    assert source(missing={"gone", "here"}.intersection).deleted({"gone", "closed"}) == {"gone"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def sorted_lines(results):
 def idle_timeout(spark):
     key = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
     before = spark.conf.get(key)
-    spark.conf.set(key, "15")  # a busy machine needs some seconds to start a worker
+    spark.conf.set(key, "15")  # a busy machine needs a few seconds to start a worker
     yield
     spark.conf.set(key, before)
 

@@ -1,6 +1,6 @@
 """Runs the scenario of `scenario.py` on a real Delta; see `make spark-tables`.
 
-It has a PySpark of its own; see `tests.spark_versions.environments`. Ends with 1 where it fails.
+It has its own PySpark; see `tests.spark_versions.environments`. Exits with 1 if the scenario fails.
 """
 
 import os
@@ -36,7 +36,7 @@ def main(steps: list[str]) -> int:
 
 
 def _arguments(kafka: LocalKafka) -> list[str]:
-    """Return the arguments of the scenario, for which there are topics and a folder."""
+    """Create the scenario's topics and folder; return its arguments."""
     folder = cache_folder() / "spark-tables" / uuid.uuid4().hex[:6]
     folder.mkdir(parents=True)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})

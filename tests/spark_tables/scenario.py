@@ -1,4 +1,4 @@
-"""What `split` has to do with Delta tables: batches, streams, crashes between commits, kills, errors."""
+"""`split` with Delta tables: batches, streams, crashes between commits, kills, errors."""
 
 import contextlib
 import io
@@ -16,7 +16,10 @@ from pyspark.sql import DataFrameWriter
 
 import penstock.spark.session
 from penstock import cli
+from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.delta_tables import DeltaTables
+from penstock.spark.sink.judged_batches import JudgedBatch
+from penstock.spark.sink.table_commits import TableCommits
 from penstock.spark.sink.table_problems import create_statement
 from tests.java import QUICK
 from tests.limits import HANGS_S
@@ -129,7 +132,7 @@ def fails(arguments: list[str], text: str) -> None:
 
 
 def batches() -> None:
-    """Whole topics, then what has come since."""
+    """Split whole topics, then later records."""
     clean, dead = table("clean"), table("dead")
     topic = produce("batch", 400)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -155,30 +158,32 @@ def refusing(name: str):
 
 
 def streams() -> None:
-    """Micro-batches, and each of the moments at which a stream can end."""
+    """Split micro-batches; the stream ends at each possible moment."""
     clean, dead, checkpoint = table("streamed"), table("refused"), folder / "checkpoint"
     topic = produce("stream", 400)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
     with refusing(dead):
-        told = run(split(topic, *options, **to), 3)
-        assert has(clean, dead) == [360, 0], told
-        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in told, told
+        output = run(split(topic, *options, **to), 3)
+        assert has(clean, dead) == [360, 0], output
+        assert "Delta refuses what is written to a table: DELTA_VIOLATE_CONSTRAINT" in output, (
+            output
+        )
     shown("a stream that ends between its tables", *has(clean, dead))
 
-    told = run(split(topic, *options, policy="Nothing", **to))
-    assert "batch 0: 360 accepted, 40 refused" in told, told
+    output = run(split(topic, *options, policy="Nothing", **to))
+    assert "batch 0: 360 accepted, 40 refused" in output, output
     assert has(clean, dead) == [360, 40]
     assert spark.table(dead).where("CAST(value AS STRING) LIKE 'bad%'").count() == 40
-    shown("goes on with the verdicts that it had", *has(clean, dead))
+    shown("continues with its stored verdicts", *has(clean, dead))
 
     for done in (checkpoint / "commits").iterdir():
         done.unlink()
     produce("stream", 100)
-    told = run(split(topic, *options, **to))
-    assert "batch 1: 90 accepted, 10 refused" in told, told
+    output = run(split(topic, *options, **to))
+    assert "batch 1: 90 accepted, 10 refused" in output, output
     assert has(clean, dead) == [450, 50]
-    shown("ends before its own commit, and goes on", *has(clean, dead))
+    shown("ends before its own commit, and continues", *has(clean, dead))
 
     again = ("--streaming", "--available-now", "--checkpoint", str(folder / "another"))
     fails(split(topic, *again, **to), "has records that this run would write again")
@@ -187,23 +192,73 @@ def streams() -> None:
     shown("another checkpoint", *has(clean, dead))
 
 
+def rows_of(topic: str, first: int, count: int):
+    """Make a frame of accepted records."""
+    return spark.sql(
+        f"SELECT binary(NULL) key, binary('x') value, '{topic}' topic, 0 partition, id offset, "
+        "timestamp(NULL) timestamp, 0 timestampType, "
+        "cast(NULL AS array<struct<key:string,value:binary>>) headers, 'accepted' sink "
+        f"FROM range({first}, {first + count})"
+    )
+
+
+def two_jobs_to_a_table() -> None:
+    """No job can see another at its start: the table has no record that they will write."""
+    clean, dead = table("shared"), table("shared_dead")
+    tables = {"accepted": clean, "rejected": dead}
+    first, second, ahead, whole = (DeltaTables(spark, tables) for _ in range(4))
+
+    def write(job: DeltaTables, query: str, number: int, topic: str, offset: int) -> None:
+        rows = rows_of(topic, offset, 10)
+        job.write(rows, JudgedBatch(rows, query, number, f"{query}{number}", "checkpoint"))
+
+    def fails_to_write(*arguments) -> None:
+        try:
+            write(*arguments)
+        except SparkError as error:
+            assert "twice, because another job writes the records of this topic" in str(error)
+        else:
+            raise AssertionError("two jobs wrote the same records")
+
+    write(first, "first", 0, "shared", 0)
+    write(first, "first", 0, "shared", 0)  # an attempt that follows
+    write(second, "second", 0, "another", 0)
+    write(first, "first", 1, "shared", 10)
+    write(ahead, "ahead", 0, "shared", 40)
+    write(first, "first", 2, "shared", 20)
+    write(first, "first", 3, "shared", 30)
+    assert has(clean) == [60]
+    fails_to_write(second, "second", 1, "shared", 10)
+    fails_to_write(DeltaTables(spark, tables), "second", 1, "shared", 10)  # started again
+    fails_to_write(first, "first", 4, "shared", 40)  # what `ahead` had written long before
+    try:
+        whole.write(rows_of("shared", 0, 10), None)
+    except SparkError as error:
+        assert "shared-0 at offset" in str(error), error
+        assert "micro-batch" in str(error), error
+    else:
+        raise AssertionError("a batch wrote the records of a stream")
+    whole.write(rows_of("whole", 0, 10).union(rows_of("whole", 0, 10)), None)  # twice in its files
+    shown("two jobs to a table")
+
+
 @contextlib.contextmanager
 def without_names():
-    """Write as before commits had names of micro-batches."""
-    options, has_commit = DataFrameWriter.options, DeltaTables._has
+    """Write commits without the names of micro-batches, as earlier versions did."""
+    options, version_of = DataFrameWriter.options, TableCommits.version_of
 
     def some(self, **given):
         return options(self, **{name: of for name, of in given.items() if name != "userMetadata"})
 
-    DataFrameWriter.options, DeltaTables._has = some, lambda *_: True
+    DataFrameWriter.options, TableCommits.version_of = some, lambda *_: None
     try:
         yield
     finally:
-        DataFrameWriter.options, DeltaTables._has = options, has_commit
+        DataFrameWriter.options, TableCommits.version_of = options, version_of
 
 
 def commits_without_names() -> None:
-    """A stream that ended between its tables, and whose commits are no longer known by name."""
+    """A stream that ended between its tables, whose commits have no names."""
     clean, dead, checkpoint = table("nameless"), table("nameless_dead"), folder / "nameless"
     topic = produce("nameless", 100)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
@@ -217,7 +272,7 @@ def commits_without_names() -> None:
 
 
 def other_commits() -> None:
-    """Others maintain the tables while a stream is between them; micro-batches without bad ones."""
+    """Others maintain the tables while a stream is between them; micro-batches without bad records."""
     clean, dead, checkpoint = table("others"), table("others_dead"), folder / "others"
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     options = ("--streaming", "--available-now", "--checkpoint", str(checkpoint))
@@ -264,7 +319,7 @@ def stored(topic: str) -> int:
 
 
 def old_checkpoints() -> None:
-    """A checkpoint that was restored from a backup: its numbers come again, with other records."""
+    """A checkpoint that was restored from a backup: its numbers are used again, with other records."""
     _old_checkpoint("old", f"table:{table('old_letters')}", is_deleted=False)
     _old_checkpoint("older", f"dead-{folder.name}", is_deleted=True)
 
@@ -293,9 +348,11 @@ def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
     checkpoint.rename(latest)
     backup.rename(checkpoint)
     if is_deleted:
-        told = run(arguments, 3)
-        assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in told, told
-        assert len(told.splitlines()) == 1, told
+        output = run(arguments, 3)
+        assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in output, (
+            output
+        )
+        assert len(output.splitlines()) == 1, output
     else:
         fails(arguments, f"table:{clean} has records that this run would write again: {topic}-")
     assert written() == before
@@ -307,7 +364,7 @@ def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
 
 
 def kills() -> None:
-    """A stream that is killed at random moments while records come."""
+    """A stream that is killed at random moments while records are produced."""
     clean, dead, chance = table("survivors"), table("letters"), random.Random(7)
     to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
     topic = produce("killed", 200)
@@ -340,17 +397,19 @@ def errors() -> None:
     """Tables that cannot be written."""
     topic, good = produce("errors", 50), f"path:{folder / 'unused'}"
 
-    def told(name: str, text: str) -> None:
+    def is_refused(name: str, text: str) -> None:
         fails(split(topic, accepted=name, rejected=good), text)
 
     spark.range(1).createOrReplaceTempView("a_view")
-    told("table:a_view", "has the format of a view; only Delta tables")
+    is_refused("table:a_view", "has the format of a view; only Delta tables")
     missing = f"delta.`{folder / 'missing'}`"
-    told(f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`")
+    is_refused(
+        f"table:{missing}", f"there is no such table; create it: CREATE TABLE {missing} (`key`"
+    )
     other, days = f"delta.`{folder / 'other'}`", f"delta.`{folder / 'days'}`"
     spark.sql(f"CREATE TABLE {other} (key STRING, value BINARY) USING delta")
-    told(f"table:{other}", "key is string, topic is missing, ")
-    told(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
+    is_refused(f"table:{other}", "key is string, topic is missing, ")
+    is_refused(f"path:{folder / 'other'}", f"write table:delta.`{folder / 'other'}`")
     day = "day DATE GENERATED ALWAYS AS (CAST(timestamp AS DATE))) USING delta"
     spark.sql(create_statement(days).replace(") USING delta", f", {day} PARTITIONED BY (day)"))
     run(split(topic, accepted=f"table:{days}", rejected=good))
@@ -359,8 +418,8 @@ def errors() -> None:
     here = f"delta.`{folder / 'warehouse' / 'one_table'}`"
     for other in ("spark_catalog.default.one_table", here):
         arguments = split(topic, accepted="table:one_table", rejected=f"table:{other}")
-        told_twice = f"--accepted table:one_table and --rejected table:{other} are the same table"
-        fails(arguments, told_twice)
+        same_table = f"--accepted table:one_table and --rejected table:{other} are the same table"
+        fails(arguments, same_table)
     assert has("one_table") == [0]
     shown("errors")
 
@@ -371,6 +430,7 @@ penstock.spark.session.stop_session = lambda _: None
 shown("a session", spark.version)
 for step in (
     streams,
+    two_jobs_to_a_table,
     commits_without_names,
     other_commits,
     batches,

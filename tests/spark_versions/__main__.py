@@ -54,7 +54,7 @@ def main(wanted: list[str]) -> int:
 
 
 def _prepared(kafka: LocalKafka, version: str) -> list[str]:
-    """Make a plan, and topics of which one has records; return the arguments of the demo."""
+    """Write a plan, create topics, fill the first; return the arguments of the demo."""
     folder = cache_folder() / "spark-versions" / f"{version}-{uuid.uuid4().hex[:6]}"
     folder.mkdir(parents=True)
     (folder / "no_bad.py").write_text(POLICIES)

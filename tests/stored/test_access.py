@@ -4,7 +4,7 @@ import pytest
 from pyspark.cloudpickle import dumps, loads
 
 from penstock.stored.access import ClusterAccess
-from tests.integration.test_security import Files
+from tests.certificates import Files
 
 pytestmark = pytest.mark.unit
 

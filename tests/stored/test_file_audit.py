@@ -4,7 +4,7 @@ from penstock.engine.chain import RecordVerdicts
 from penstock.engine.verdict import refused
 from penstock.policy import Header
 from penstock.stored.file_audit import add_file_payloads, audit_files
-from penstock.stored.files import FileRecord
+from penstock.stored.file_records import FileRecord
 
 BAD = refused(87, "bad", "p.NoBad")
 HOUR_MS = 3_600_000

@@ -12,7 +12,9 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.files import SEEN, FileRecord, check_lines, has_base64, read_files
+from penstock.stored.file_records import FileRecord
+from penstock.stored.files import check_lines, has_base64, read_files
+from penstock.stored.json_lines import SEEN
 
 TYPES = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
@@ -77,6 +79,11 @@ def test_json_written_by_hand(tmp_path):
         ('{"timestamp": 1769860800}', "timestamp must be .* since 1970, and not in seconds$"),
         ('{"partition": 2147483648}', "partition must be at most 2147483647$"),
         ('{"offset": 9223372036854775808}', "offset must be at most 9223372036854775807$"),
+        ('{"timestampType": "0"}', "timestampType must be an integer or null, not a string$"),
+        ('{"Value": "secret"}', r"a record has no field Value; did you mean value\?$"),
+        ('{"value": "x", "header": []}', r"a record has no field header; did you mean headers\?$"),
+        ('{"topic": "t", "payload": "secret"}',
+         "has no value, but fields that are none of key, value, .*; if the value is null, add"),
         ('{"timestamp": {}}', "timestamp must be an ISO time"),
         ('{"headers": {}}', r'headers must be a list such as \[{"key": "a", "value": "b"}\]$'),
         ('{"headers": [1]}', "headers must be a list such as"),
@@ -91,6 +98,13 @@ def test_lines_that_are_not_records_are_reported_without_their_contents(tmp_path
         list(read_files(str(path)))
     assert str(raised.value).startswith(f"--input {path}, line 3: ")
     assert "secret" not in str(raised.value)
+
+
+def test_other_fields_are_left_out(tmp_path):
+    """Such as further columns of a frame that Spark wrote."""
+    made = {"value": "x!", "day": "2026-01-31", "verdict": {"outcome": "accepted"}}
+    path = lines(tmp_path / "records.jsonl", made, {**made, "value": None}, {"verdict": {}})
+    assert [record.value for record in read_files(path)] == [b"x!", None, None]
 
 
 def test_invalid_base_64_behind_many_valid_values(tmp_path):

@@ -33,7 +33,7 @@ class CountingCluster(MemoryCluster):
         return {Partition(topic.name, 0): self.end(topic.name) for topic in topics}
 
     def offsets_since(self, topics, timestamp_ms):
-        assert timestamp_ms >= 0, "negative numbers ask for the latest or the earliest offset"
+        assert timestamp_ms >= 0, "negative numbers mean the latest or the earliest offset"
         return {
             Partition(topic.name, 0): next(
                 (row.offset for row in self.rows(topic.name) if row.timestamp >= timestamp_ms), -1

@@ -80,11 +80,11 @@ def test_each_says_how_many_mistakes_it_would_refuse():
     found = refused(propose("orders", given + mistakes, 0.01))
     assert found["JsonSchema",] == 3  # "x", no currency, junk
     assert found["Rules", "rules.amount"] == 3  # "x", -1e12, junk
-    assert found["Rules", "rules.currency"] == 2  # eur, junk; it asks whether it is there
+    assert found["Rules", "rules.currency"] == 2  # eur, junk; the rule has has()
     assert found["KeyRequired",] == 1
 
 
-def test_what_is_no_json_gets_no_schema():
+def test_values_that_are_not_json_get_no_schema():
     found = propose("t", [record(b"\0\0\0\0\1x")] * 100, 0.01)
     assert found.schema is None
     assert [proposal.policy for proposal in found.proposals] == ["KeyRequired"]
@@ -93,7 +93,7 @@ def test_what_is_no_json_gets_no_schema():
     assert found.notes == ["20.0% of the values are JSON objects: nothing is proposed for values"]
 
 
-def test_little_is_said_of_few_records():
+def test_few_records_get_few_proposals():
     found = propose("t", [record({"a": "x", "b": 1})] * 3, 0.01)
     assert [proposal.policy for proposal in found.proposals] == ["JsonSchema", "KeyRequired"]
     found = propose("t", [record(None, key=None)] * 3, 0.01)
@@ -116,7 +116,7 @@ def test_strange_values(value):
     assert set(refused(found).values()) == {0}
 
 
-def test_the_keys_are_what_was_proposed(tmp_path):
+def test_the_keys_match_the_proposals(tmp_path):
     given = [record({**order, 'q"\\': 1}, headers=["ä=x"]) for order in orders()]
     found = propose("my orders", given, 0.01)
     keys = javaproperties.load(StringIO("\n".join(properties(found))))
@@ -141,7 +141,7 @@ def test_the_keys_are_what_was_proposed(tmp_path):
     policy.configure(own(names[0]))
 
 
-def test_nothing_of_a_record_is_in_what_is_not_an_enumeration():
+def test_only_enumerations_contain_values_of_records():
     given = [record({"name": f"SECRET{n}", "few": "SECRET" if n < 2 else "b"}) for n in range(100)]
     found = propose("t", given, 0.05)
     assert "SECRET" not in "\n".join([*table(found), *properties(found), json.dumps(found.schema)])

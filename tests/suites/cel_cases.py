@@ -99,7 +99,7 @@ def _value(value: Any, specification: Specification) -> Any:
         message.ParseFromString(held.value)
         return message
     if kind == "enum_value":
-        raise UnsupportedCaseError("has an enum with a type of its own")
+        raise UnsupportedCaseError("has an enum with its own type")
     if kind == "type_value":
         return TypeName(held)
     return held

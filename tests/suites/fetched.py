@@ -19,7 +19,7 @@ def sdist(name: str, version: str, sum_: str) -> Path:
 
     Args:
         name: The package.
-        version: Exactly this one.
+        version: Exactly this version.
         sum_: The SHA-256 sum of its `.tar.gz` file.
 
     Raises:

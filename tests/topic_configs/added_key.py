@@ -1,6 +1,6 @@
-"""A topic level key that Penstock does not have, and Penstock with it: one row more in the table.
+"""A topic level key that Penstock does not have, and Penstock with this key: a new row in the table.
 
-`python -m tests.topic_configs.added_key gateway FILE` is `penstock gateway FILE` that knows the key.
+`python -m tests.topic_configs.added_key gateway FILE` is `penstock gateway FILE` with the key.
 """
 
 import sys

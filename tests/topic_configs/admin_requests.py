@@ -1,4 +1,4 @@
-"""What the tests of topic level keys share: settings of topics, and the requests of admin tools."""
+"""Settings of topics and requests of admin tools, for the tests of topic level keys."""
 
 import datetime
 import time
@@ -33,12 +33,22 @@ _SET, _DELETE = i8(0), i8(1)
 _TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=15))
 _APPEARS_WITHIN_S = 60.0
 _TRY_AGAIN = {3, 6, 100}
-"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID: what a broker answers for
-a topic of which it has not heard yet. Nothing was stored."""
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID: a broker's errors for a
+topic that it does not know yet. It has stored nothing."""
+
+NOT_BAD: Final = """
+from penstock.policy import *
+
+class NotBad(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value == b"bad" for record in records):
+            raise PolicyViolationException("bad")
+"""
+"""A module `policies`; see `judged_by`."""
 
 
 def judged_by(policy: str) -> dict[str, str]:
-    """The settings of a topic whose batches a class of the module `policies` judges."""
+    """Return the settings of a topic whose batches a class of the module `policies` judges."""
     return {RECORDS_POLICY: f"policies.{policy}", RECORDS_POLICY_ENABLED: "true"}
 
 
@@ -46,32 +56,32 @@ class TopicClient(RawClient):
     """One connection on which topics are created, altered, described, deleted and produced to."""
 
     def send_creation(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Ask for a topic; do not wait for the answer."""
+        """Send a CreateTopics request; do not wait for the response."""
         self.send(self.frame(creation(topic, configs)))
 
     def create(self, topic: str, configs: Mapping[str, str]) -> UUID:
-        """Create a topic; give its id."""
+        """Create a topic; return its id."""
         (result,) = self.call(creation(topic, configs)).topics
         assert result.error_code == 0, result
         return result.topic_id
 
     def send_alteration(self, topic: str, configs: Mapping[str, str | None]) -> None:
-        """Ask for other configs; do not wait for the answer."""
+        """Send an IncrementalAlterConfigs request; do not wait for the response."""
         self.send(self.frame(alteration(topic, configs)))
 
     def alter(self, topic: str, configs: Mapping[str, str | None]) -> int:
-        """Set configs, or delete those that are None; give the error code."""
+        """Set configs, or delete those that are None; return the error code."""
         (result,) = self.call(alteration(topic, configs)).responses
         return result.error_code
 
     def delete(self, topic: str) -> int:
-        """Delete a topic; give the error code."""
+        """Delete a topic; return the error code."""
         state = DeleteTopicState(name=TopicName(topic), topic_id=None)
         (result,) = self.call(DeleteTopicsRequest(topics=(state,), timeout=_TIMEOUT)).responses
         return result.error_code
 
     def own_settings(self, topic: str) -> dict[str, str]:
-        """Those of our keys that DescribeConfigs says were set on the topic."""
+        """Return the topic level keys of Penstock that DescribeConfigs reports as set on the topic."""
         resource = DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(config_keys())
         )
@@ -85,13 +95,13 @@ class TopicClient(RawClient):
         }
 
     def produce(self, topic: str | UUID, *sent: bytes, version: int = 9) -> Any:
-        """Produce one batch as soon as the broker knows the topic; give the partition's answer."""
+        """Produce one batch as soon as the broker knows the topic; return the partition's response."""
         request = produce_request([(topic, [(0, encode_batch(values(*sent)))])], version=version)
         return _once_known(lambda: produced(self.call(request))[topic, 0])
 
 
 def _once_known(request: Callable[[], Any]) -> Any:
-    """Ask until the broker knows the topic; give its answer."""
+    """Send a request until the broker knows the topic; return its response."""
     deadline = time.monotonic() + _APPEARS_WITHIN_S
     while time.monotonic() < deadline:
         answer = request()
@@ -102,7 +112,7 @@ def _once_known(request: Callable[[], Any]) -> Any:
 
 
 def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
-    """A CreateTopics request for one partition."""
+    """Return a CreateTopics request for one partition."""
     request = CreatableTopic(
         name=TopicName(topic),
         num_partitions=i32(1),
@@ -116,7 +126,7 @@ def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
 
 
 def alteration(topic: str, configs: Mapping[str, str | None]) -> IncrementalAlterConfigsRequest:
-    """An IncrementalAlterConfigs request that sets configs, or deletes those that are None."""
+    """Return an IncrementalAlterConfigs request that sets configs, or deletes those that are None."""
     changes = tuple(
         AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
         for name, value in configs.items()

@@ -1,4 +1,4 @@
-"""A key that is added to the table of topic level keys works everywhere; that is its only record_key.
+"""A key that is added to the table of topic level keys works everywhere, without other changes.
 
 The gateway's part: tests/integration/topics/test_added_key.py.
 """
@@ -30,7 +30,7 @@ LEAST = {"upstream.bootstrap.servers": "a:1", "record.validator.classes": "polic
 
 @pytest.fixture(autouse=True)
 def order_of_rows():
-    """A row that a test took out and put back would be the last one, in the reference, too."""
+    """Restore the order: a row that a test removed and added would be the last row of the reference."""
     rows = dict(TOPIC_KEYS)
     yield
     TOPIC_KEYS.clear()
@@ -56,7 +56,7 @@ def settings_by_file(configuration, topic):
 
 
 @pytest.mark.usefixtures("added")
-def test_the_file_has_it_for_every_topic_and_for_globs(tmp_path):
+def test_the_file_sets_it_for_every_topic_and_for_globs(tmp_path):
     configuration = read(tmp_path, **{"test.level": "low", "topics.pii-*.test.level": "high"})
 
     assert configuration.warnings == ()
@@ -73,7 +73,7 @@ def test_a_glob_for_every_topic_wins_over_the_bare_key(tmp_path):
 
 @pytest.mark.usefixtures("added")
 @pytest.mark.parametrize("name", ["test.level", "topics.a.test.level"])
-def test_the_file_may_not_have_what_it_does_not_take(tmp_path, name):
+def test_an_invalid_value_in_the_file_is_an_error(tmp_path, name):
     with pytest.raises(ConfigurationError, match=f"{name} must be one of low, high; it is 'x'"):
         read(tmp_path, **{name: "x"})
 
@@ -99,7 +99,7 @@ def test_a_topic_takes_its_values_only():
 
 
 def kept(values):
-    """What the topic of settings says of a topic after one record."""
+    """Return the settings of a topic after one record of the settings topic."""
     index, topic_id = TopicConfigIndex(), uuid4()
     index.apply(topic_key(topic_id).encode(), TopicConfigRecord("t", values, "gateway").encode(), 0)
     return index.of("t", topic_id)
@@ -112,14 +112,14 @@ def test_it_is_kept():
         kept({"test.level": "x"})
 
 
-def test_a_gateway_without_the_row_does_not_pass_over_it():
-    """Nobody there knows what it asks for."""
+def test_a_gateway_without_the_row_does_not_ignore_it():
+    """It does not know the meaning of the key."""
     with pytest.raises(UnreadableTopicConfigsError, match="later version"):
         kept({"test.level": "high"})
 
 
 @pytest.mark.usefixtures("added")
-def test_the_worker_is_told_it_and_the_topic_wins_over_the_file(tmp_path):
+def test_the_worker_gets_it_and_the_topic_wins_over_the_file(tmp_path):
     plan = Plan(read(tmp_path, **{"topics.*.test.level": "high"}).policies)
 
     of_topic = plan.for_topic("t", {"test.level": "low"})
@@ -130,7 +130,7 @@ def test_the_worker_is_told_it_and_the_topic_wins_over_the_file(tmp_path):
 
 @pytest.mark.parametrize("reader", ["record.validation.policy.class.name", None])
 def test_a_key_without_its_reader_is_an_error(tmp_path, monkeypatch, reader):
-    """Where a policy reads it, and there is none."""
+    """Only if the key has a reader, which is not configured."""
     monkeypatch.setitem(TOPIC_KEYS, ADDED.name, replace(ADDED, reader=reader))
     configuration = read(tmp_path)
     plan = Plan(configuration.policies)
@@ -146,7 +146,7 @@ def test_a_key_without_its_reader_is_an_error(tmp_path, monkeypatch, reader):
             Plan(read(tmp_path, **{"topics.a.test.level": "low"}).policies)
 
 
-def test_topics_have_settings_of_their_own_where_a_key_has_its_reader(tmp_path, monkeypatch):
+def test_topics_can_have_settings_if_a_key_has_its_reader(tmp_path, monkeypatch):
     monkeypatch.delitem(TOPIC_KEYS, VALIDATION_POLICY)
     monkeypatch.setitem(TOPIC_KEYS, ADDED.name, replace(ADDED, reader="record.validator.classes"))
 

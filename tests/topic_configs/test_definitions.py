@@ -1,4 +1,4 @@
-"""The topic level keys: which values they take, and that what is taken can be used."""
+"""The topic level keys: the values that they take, and that these values can be used."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_select_returns_the_gateways_keys_only():
     assert definitions.select(configs) == {RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
 
 
-def test_keys_stand_in_the_order_of_their_names():
+def test_keys_are_sorted_by_name():
     assert list(definitions.config_keys()) == sorted(definitions.config_keys())
 
 
@@ -30,7 +30,7 @@ def test_booleans(value):
 
 
 @pytest.mark.parametrize("value", ["", "yes", "1", "on"])
-def test_what_is_no_boolean(value):
+def test_invalid_booleans(value):
     assert definitions.value_error(RECORDS_POLICY_ENABLED, value) == (
         f"Invalid value {value} for configuration records.policy.enabled: "
         "Expected value to be either true or false"
@@ -38,14 +38,14 @@ def test_what_is_no_boolean(value):
 
 
 @pytest.mark.parametrize("value", ["", "Policy", "policies.", ".Policy", "a b.Policy", "a.*"])
-def test_what_is_no_class(value):
+def test_invalid_classes(value):
     assert definitions.value_error(RECORDS_POLICY, value).startswith(
         f"Invalid value {value} for configuration records.policy.class.name: Expected "
     )
 
 
 @pytest.mark.parametrize("value", ["", "off", "observed"])
-def test_what_is_no_mode(value):
+def test_invalid_modes(value):
     assert definitions.value_error(MODE, value) == (
         f"Invalid value {value} for configuration penstock.mode: String must be one of: enforce, "
         "quarantine, mark, observe"
@@ -59,14 +59,14 @@ def test_a_mode(value):
 
 
 @pytest.mark.parametrize("value", ["", " ", "any text", "\n"])
-def test_the_validation_policy_gets_any_text(value):
+def test_the_validation_policy_takes_any_text(value):
     assert definitions.value_error(VALIDATION_POLICY, value) is None
 
 
 @pytest.mark.parametrize("name", ["policies.A", "policies:A", " policies.A ", "policies.A\n"])
 @pytest.mark.parametrize("enabled", ["true", " True "])
-def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
-    """Kafka takes blanks off a CLASS and a BOOLEAN: a topic must not be dead for them."""
+def test_valid_values_can_be_used(tmp_path, name, enabled):
+    """Kafka trims values of type CLASS and BOOLEAN: spaces must not make a topic unusable."""
     own = {RECORDS_POLICY: name, RECORDS_POLICY_ENABLED: enabled}
     assert [definitions.value_error(key, value) for key, value in own.items()] == [None, None]
     properties = {
@@ -80,6 +80,36 @@ def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
 
     assert topic_plan is not None
     assert topic_plan.unusable == ""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "name", "may_be_named"),
+    [
+        ("policies.A", "policies:A", True),
+        ("policies:A", "policies.A", True),
+        ("policies.*", "policies:A", True),
+        ("policies.*", "policies.inner:A", True),
+        ("policies:*", "policies.A", True),
+        ("policies:*", "policies:A", True),
+        ("policies:*", "policies.inner.A", False),
+        ("policies:*", "policies.inner:A", False),
+        ("policies.A", "policies:B", False),
+        ("policies.*", "policies2:A", False),
+    ],
+)
+def test_a_class_is_the_same_with_a_dot_and_with_a_colon(tmp_path, allowed, name, may_be_named):
+    found = plan(tmp_path, "*", **{"records.policy.class.names.allowed": allowed})
+    assert found.allows_class(name) is may_be_named
+
+
+def test_a_class_of_the_file_may_be_named_with_a_dot_and_with_a_colon(tmp_path):
+    of_file = {
+        "records.policy.class.names.allowed": "",
+        "topics.a.records.policy.class.name": "policies.A",
+        "topics.b.records.policy.class.name": "policies:B",
+    }
+    found = plan(tmp_path, "*", **of_file)
+    assert all(map(found.allows_class, ("policies.A", "policies:A", "policies.B", "policies:B")))
 
 
 def plan(folder, allowed, **properties):
@@ -110,7 +140,7 @@ def plan(folder, allowed, **properties):
 def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
     tmp_path, allowed, may_observe, may_name_a_class
 ):
-    """Whoever may create a topic could switch the enforcement of the file off."""
+    """A client that may create topics could otherwise disable the policies of the file."""
     own = {MODE: "observe", RECORDS_POLICY: "policies.B", RECORDS_POLICY_ENABLED: "true"}
     of_topic = plan(tmp_path, allowed)
     found = of_topic.for_topic("t", own)
@@ -122,7 +152,7 @@ def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
     assert of_topic.allows_key(MODE) == may_observe
 
 
-def test_the_file_may_have_what_a_topic_may_not(tmp_path):
+def test_the_file_can_set_keys_that_a_topic_cannot(tmp_path):
     of_topic = plan(tmp_path, "records.policy.*", **{"topics.free-*.penstock.mode": "observe"})
     assert of_topic.for_topic("free-1", {MODE: "enforce"}).mode == "observe"
     assert of_topic.for_topic("other", {MODE: "observe"}).mode == "enforce"
@@ -136,7 +166,7 @@ def test_the_file_may_have_what_a_topic_may_not(tmp_path):
         ("confluent.*", ""),
     ],
 )
-def test_a_name_of_no_key_is_an_error(tmp_path, allowed, close):
+def test_an_unknown_allowed_key_is_an_error(tmp_path, allowed, close):
     with pytest.raises(ConfigurationError) as raised:
         plan(tmp_path, allowed)
     wrong = allowed.split(", ")[-1]

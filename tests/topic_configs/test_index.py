@@ -1,4 +1,4 @@
-"""The pure state of settings: what follows from the records of the topic that keeps them."""
+"""The state of topic settings, as the records of the settings topic determine it."""
 
 import json
 from collections.abc import Iterable
@@ -76,7 +76,7 @@ def later_value_of(topic: str, **fields: object) -> bytes:
 
 
 def with_a_name(topic: str) -> list[bytes]:
-    """Values that cannot be understood, but that say which topic they are about."""
+    """Return unreadable values that contain the name of their topic."""
     return [
         later_value_of(topic, version=2),
         later_value_of(topic, settings={"records.policy.sample": "0.1"}),
@@ -95,7 +95,7 @@ def read(records: Iterable[Record]) -> TopicConfigIndex:
 
 
 def compacted(records: list[Record], *, tombstones: bool) -> list[Record]:
-    """What the broker's cleaner leaves of records: for each key the last one."""
+    """Return the records that the broker's log cleaner keeps: the last record of each key."""
     last = {record.key: number for number, record in enumerate(records)}
     return [
         record
@@ -105,9 +105,9 @@ def compacted(records: list[Record], *, tombstones: bool) -> list[Record]:
 
 
 def settings_for_batches(index: TopicConfigIndex, topic: str, topic_id: UUID) -> list[object]:
-    """By which settings batches are judged that name a topic's id, and that name the topic.
+    """Return the settings for batches with the id of a topic, and for batches with its name.
 
-    Those that name the topic are not looked up by id unless something is known of the name.
+    Batches with the name are not looked up by id unless the index has the name.
     """
     found: list[object] = []
     for known_id in (topic_id, topic_id if index.names(topic) else NO_ID):
@@ -141,7 +141,7 @@ def records_of_a_topic(topic_id: UUID, topic: str) -> st.SearchStrategy[Record]:
 
 
 def records_of_a_creation(creation: UUID, topic: str) -> st.SearchStrategy[Record]:
-    """Written once, deleted later: what is not about any topic is about no topic."""
+    """Draw a record that a gateway writes once and deletes later; it may name no topic."""
     readable = [value_of(topic, setting) for setting in SETTINGS]
     return st.builds(
         Record,
@@ -161,9 +161,7 @@ any_record = st.one_of(
 @pytest.mark.thorough
 @given(st.lists(any_record, max_size=12), st.integers(0, 12), st.booleans())
 @example([Record(topic_key(ORDERS).encode(), b"garbage")], 1, True)
-def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
-    records, cleaned_up_to, tombstones
-):
+def test_compaction_changes_nothing_for_a_later_reader(records, cleaned_up_to, tombstones):
     cleaned, rest = records[:cleaned_up_to], records[cleaned_up_to:]
 
     late = read([*compacted(cleaned, tombstones=tombstones), *rest])
@@ -173,7 +171,7 @@ def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
 
 @pytest.mark.thorough
 @given(st.lists(any_record, max_size=12))
-def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(records):
+def test_batches_are_judged_by_the_last_record_of_their_topic(records):
     index = read(records)
 
     for topic_id, topic in TOPICS.items():
@@ -197,8 +195,8 @@ any_changes = st.dictionaries(
 
 @pytest.mark.thorough
 @given(st.lists(st.tuples(any_changes, st.integers(0, 3)), max_size=8))
-def test_of_alterations_by_several_gateways_each_changes_what_it_names_in_the_logs_order(altered):
-    """Whoever writes may not have read what the others have written last."""
+def test_alterations_by_several_gateways_change_only_their_keys_in_log_order(altered):
+    """A gateway may write before it has read the last records of the others."""
     records: list[Record] = []
     expected: dict[str, str] = {}
     for changes, unread in altered:
@@ -217,7 +215,7 @@ def changed(settings: dict[str, str], changes: dict[str, str | None]) -> dict[st
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
-def test_a_topic_of_which_only_an_unreadable_record_is_left_is_not_judged_by_nothing(value):
+def test_a_topic_with_only_an_unreadable_record_has_unreadable_settings(value):
     index = TopicConfigIndex()
 
     with pytest.raises(UnreadableTopicConfigsError):
@@ -227,7 +225,7 @@ def test_a_topic_of_which_only_an_unreadable_record_is_left_is_not_judged_by_not
 
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
-def test_an_unreadable_record_leaves_other_topics_alone(value):
+def test_an_unreadable_record_does_not_affect_other_topics(value):
     index = read([
         Record(topic_key(PAYMENTS).encode(), value_of("payments", judged_by("A"))),
         Record(topic_key(ORDERS).encode(), value),
@@ -238,14 +236,14 @@ def test_an_unreadable_record_leaves_other_topics_alone(value):
 
 
 @pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda v: v[:40])
-def test_a_creation_that_cannot_be_understood_holds_its_topic_up(value):
+def test_an_unreadable_creation_makes_the_settings_of_its_topic_unreadable(value):
     index = read([Record(creation_key(FIRST).encode(), value)])
 
     assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
 
 
 @pytest.mark.parametrize("value", ["yes", "observe", ""])
-def test_a_value_that_no_alteration_would_have_allowed_is_not_understood(value):
+def test_a_value_that_no_alteration_allows_is_unreadable(value):
     """`enabled` of a later version may have more values: they do not mean that it is off."""
     settings = {**judged_by("A"), RECORDS_POLICY_ENABLED: value}
 
@@ -257,8 +255,8 @@ def test_a_value_that_no_alteration_would_have_allowed_is_not_understood(value):
 @pytest.mark.parametrize(
     "topic", ["", "\ud800", "a/b", "x" * 250], ids=lambda name: ascii(name[:6])
 )
-def test_a_name_that_no_topic_can_have_is_not_understood(topic):
-    """The cluster is asked about the names of creations: some clients do not survive these."""
+def test_a_name_that_no_topic_can_have_is_unreadable(topic):
+    """The gateway requests the metadata of created topics: some clients fail on these names."""
     index = TopicConfigIndex()
 
     with pytest.raises(UnreadableTopicConfigsError):
@@ -270,7 +268,7 @@ def test_a_name_that_no_topic_can_have_is_not_understood(topic):
 
 
 @pytest.mark.parametrize("key", FOREIGN_KEYS)
-def test_a_key_that_is_nobodys_changes_nothing(key):
+def test_an_unknown_key_changes_nothing(key):
     index = read([Record(topic_key(ORDERS).encode(), value_of("orders", judged_by("A")))])
     before = state(index)
 
@@ -290,12 +288,12 @@ def test_a_key_that_is_nobodys_changes_nothing(key):
     ],
 )
 def test_a_topics_key_has_one_spelling(key):
-    """Compaction goes by the bytes: what is deleted under another spelling would come back."""
+    """Compaction compares bytes: a tombstone under another spelling would delete nothing."""
     with pytest.raises(UnreadableTopicConfigsError):
         TopicConfigIndex().apply(key.encode(), value_of("orders", judged_by("A")), 0)
 
 
-def test_a_creation_holds_until_the_topic_has_settings_of_its_own():
+def test_a_creation_applies_until_the_topic_has_settings():
     created = Record(creation_key(FIRST).encode(), value_of("orders", judged_by("A")))
     kept = Record(topic_key(ORDERS).encode(), value_of("orders", judged_by("B")))
     withdrawn = Record(creation_key(FIRST).encode(), None)
@@ -317,8 +315,8 @@ def test_of_several_creations_the_first_in_the_log_counts():
     assert settings_for_batches(index, "orders", ORDERS) == 2 * [judged_by("A")]
 
 
-def test_settings_that_are_empty_are_settings():
-    """A topic that has said that it has none is not judged by what a creation left behind."""
+def test_empty_settings_are_settings():
+    """A topic with empty settings is not judged by the settings of its creation."""
     index = read([
         Record(creation_key(FIRST).encode(), value_of("orders", judged_by("A"))),
         Record(topic_key(ORDERS).encode(), value_of("orders", {})),
@@ -327,7 +325,7 @@ def test_settings_that_are_empty_are_settings():
     assert settings_for_batches(index, "orders", ORDERS) == [{}, {}]
 
 
-def test_apply_tells_which_topics_changed():
+def test_apply_returns_the_changed_topics():
     index = TopicConfigIndex()
     key = topic_key(ORDERS).encode()
 
@@ -346,7 +344,7 @@ def test_apply_returns_no_configs_from_before_if_they_could_not_be_decoded():
     assert index.apply(key, value_of("orders", judged_by("A")), 0) == {"orders": None}
 
 
-def test_the_creations_of_one_topic_are_found_without_looking_at_others():
+def test_the_creations_of_a_topic_are_found_without_reading_others():
     index = TopicConfigIndex()
     for creation, topic in CREATIONS.items():
         value = TopicConfigRecord(topic, {}, "gateway").encode()

@@ -1,4 +1,4 @@
-"""Names of configs that are none of Penstock's topic level keys, and what was meant by them."""
+"""Config names that are not topic level keys of Penstock, and the suggested names."""
 
 import pytest
 
@@ -74,18 +74,18 @@ OF_OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "meant"), MEANT)
-def test_what_was_meant_follows_the_brokers_message(name, meant):
+def test_the_suggestion_follows_the_brokers_message(name, meant):
     assert misnamed.explained(UNKNOWN + name, ALLOWED) == f"{UNKNOWN}{name}; {meant}"
     assert misnamed.may_be_own(name)
 
 
 @pytest.mark.parametrize("name", [*OF_OTHERS, *sorted(KEYS_OF_KAFKA)])
-def test_names_of_others_are_the_brokers_matter(name):
+def test_names_that_are_not_penstocks_are_not_explained(name):
     assert misnamed.explained(UNKNOWN + name, ALLOWED) is None
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "cleanup.polcy", "colour", "listeners", ""])
-def test_requests_with_names_of_others_are_not_held(name):
+def test_requests_with_other_names_are_not_held(name):
     assert not misnamed.may_be_own(name)
 
 
@@ -98,7 +98,7 @@ def test_other_messages_of_brokers_stay(message):
 
 @pytest.mark.parametrize("key", TOPIC_KEYS)
 def test_a_long_name_costs_little(key):
-    """Whoever may create topics chooses the names."""
+    """Each client that may create topics chooses the names."""
     name = key + "x" * 30_000
 
     message = misnamed.explained(UNKNOWN + name, ALLOWED)
@@ -126,10 +126,10 @@ def test_a_long_name_costs_little(key):
         ("topics.a.penstock.mode", ["penstock.policies"], OF_FILE),
     ],
 )
-def test_what_cannot_be_set_here_is_not_suggested_as_if_it_could(name, allowed, meant):
+def test_a_key_that_cannot_be_set_on_topics_is_not_suggested(name, allowed, meant):
     assert misnamed.explained(UNKNOWN + name, allowed) == f"{UNKNOWN}{name}; {meant}"
 
 
 @pytest.mark.parametrize("name", ["penstock.mode", "penstock.colour"])
-def test_nothing_is_said_where_nothing_true_is_known(name):
+def test_without_allowed_keys_there_is_no_explanation(name):
     assert misnamed.explained(UNKNOWN + name, []) is None

@@ -38,7 +38,7 @@ class ValidationWithContext(RecordValidationPolicyWithContext):
 
 
 class Interceptor(ProduceRequestInterceptor):
-    """Returns text in place of bytes."""
+    """Returns text instead of bytes."""
 
     def result(self) -> ProduceRequestInterceptorResult:
         return ProduceRequestInterceptorResult("key", b"value")  # type: ignore[arg-type]

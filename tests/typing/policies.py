@@ -44,7 +44,7 @@ class Creation(CreateTopicPolicy):
 
 
 class CreationWithContext(CreateTopicPolicyWithContext):
-    """KIP-108, with who asks."""
+    """KIP-108, with the context of the client."""
 
     def validate(self, request: CreateTopicPolicy.RequestMetadata, context: RequestContext) -> None:
         if context.principal is None:
@@ -56,11 +56,11 @@ class Alteration(AlterConfigPolicy):
 
     def validate(self, request: AlterConfigPolicy.RequestMetadata) -> None:
         if request.configs.get("retention.ms") == "-1":
-            raise PolicyViolationException(f"{request.resource.name} would grow for ever")
+            raise PolicyViolationException(f"{request.resource.name} would grow without a limit")
 
 
 class AlterationWithContext(AlterConfigPolicyWithContext):
-    """KIP-133, with who asks."""
+    """KIP-133, with the context of the client."""
 
     def validate(self, request: AlterConfigPolicy.RequestMetadata, context: RequestContext) -> None:
         if context.client_id is None:

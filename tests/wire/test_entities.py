@@ -94,7 +94,9 @@ def test_many_entries_are_read_in_many_slices(api_key, version, counts):
     entity = filled(kind, counts)
     slices = 20_000 // SLICE_ENTRIES
     data, count = counted(write_in_slices(entity))
-    assert count >= slices or api_key == STREAMS_GROUP_HEARTBEAT, "which is never written here"
+    assert count >= slices or api_key == STREAMS_GROUP_HEARTBEAT, (
+        "the gateway does not write this API"
+    )
     (read, _), count = counted(read_in_slices(data, 0, kind, most_entries=50_000))
     assert read == entity
     assert count >= slices

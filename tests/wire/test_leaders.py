@@ -54,7 +54,7 @@ def test_an_epoch_begins_at_the_end_of_the_earlier_epoch():
     sent = read(leaders.epochs_request(1, epochs={"t": {3: 7}}), OffsetForLeaderEpochRequest)
     [partition] = sent.topics[0].partitions
     assert (partition.partition, partition.leader_epoch) == (3, 6)
-    assert partition.current_leader_epoch == 7, "of another leader it would mean nothing"
+    assert partition.current_leader_epoch == 7, "the end of another leader's log has no meaning"
 
 
 @pytest.mark.parametrize(

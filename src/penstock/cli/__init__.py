@@ -34,7 +34,8 @@ COMMANDS: Final = {
     "redrive": "Judge dead letters again, and write the accepted records.",
 }
 """The commands, and the lines that `penstock --help` has for them."""
-_OF_PROGRAM: Final = ("--debug", "--log-level", "--version")
+_DEBUG: Final = "--debug"
+_OF_PROGRAM: Final = ("--log-level", "--version")
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -47,6 +48,9 @@ class _CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
         self.import_command()
         namespace, unknown = super().parse_known_args(*arguments, **options)
+        if _DEBUG in unknown:  # it is also accepted here: it is added to a command that failed
+            namespace.debug = True
+            unknown = [argument for argument in unknown if argument != _DEBUG]
         if unknown:  # the error of the program would not say which options the command has
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
         return namespace, unknown
@@ -135,7 +139,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
         nargs=0,
         help="show the versions of Penstock and its dependencies",
     )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_argument(_DEBUG, action="store_true", help="show tracebacks")
     parser.add_argument(
         "--log-level",
         choices=_LOG_LEVELS,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
+from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
@@ -161,7 +161,7 @@ def _read_raw(
     if options.strict:
         result.coverage.check()
     elif text := result.coverage.text():
-        print(f"warning: {text}", file=sys.stderr)
+        warn(text)
     if options.show_payloads:
         with running.progress.phase("reading samples"):
             add_payloads(there.access.connect(), result.counts)
@@ -284,7 +284,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[AuditRun] | N
 
     series = add_run(Path(options.history), report)
     for path in series.unreadable:
-        print(f"warning: --history: {path} is not a summary of an audit; ignored", file=sys.stderr)
+        warn(f"--history: {path} is not a summary of an audit; ignored")
     return series.runs
 
 

@@ -9,6 +9,7 @@ list of objects with `key`, and `value` or `value_base64`), `timestamp` (an ISO 
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from penstock.wire.names import NO_ID
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from penstock.configuration import Configuration
 
@@ -68,15 +70,18 @@ def run(options: argparse.Namespace) -> int:
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header require --value")
     plan = Plan(configuration.policies)
-    with waiting(f"loading the policies of {configuration.path}"):
+    with _policies_run(), waiting(f"loading the policies of {configuration.path}"):
         policies = PolicyInstances(configuration.policies, plan.names)
     plan.set_interceptor_patterns(policies.patterns)
     short = postponed = False
     try:
         for place, given in _records(options, configuration):
-            with waiting(
-                f"{place}: judging takes long; a gateway gives up after policy.timeout.ms "
-                f"({configuration.policy_timeout_ms})"
+            with (
+                _policies_run(),
+                waiting(
+                    f"{place}: judging takes long; a gateway gives up after policy.timeout.ms "
+                    f"({configuration.policy_timeout_ms})"
+                ),
             ):
                 explained = explain(plan, policies, options.topic, given)
             print(f"{place}: {explained.verdict.outcome.value}")
@@ -90,10 +95,16 @@ def run(options: argparse.Namespace) -> int:
             short = short or explained.verdict.outcome in REJECTED
             postponed = postponed or explained.verdict.outcome is Outcome.POSTPONED
     finally:
-        policies.close()
+        with _policies_run():
+            policies.close()
     if short:
         return ExitCode.FALLS_SHORT
     return ExitCode.CLUSTER_FAILED if postponed else ExitCode.DONE
+
+
+def _policies_run() -> AbstractContextManager[object]:
+    """Have what policies print on standard error: standard output is what is explained."""
+    return redirect_stdout(sys.stderr)
 
 
 def _records(

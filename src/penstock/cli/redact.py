@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
+        running.plan_without_topics().interceptors_only()  # before the cluster is contacted
         topics = running.sources((target,))
         plan = running.plan(topics).interceptors_only()
         ranges = running.ranges(topics)

@@ -66,12 +66,9 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigurationError(
                 f"--to {target}: records that fail too often are written there"
             )
+        _repairing(running.plan_without_topics(), options.repair)  # before the cluster is contacted
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
-        if options.repair:
-            try:
-                plan = plan.with_interceptor(options.repair)
-            except ConfigurationError as error:
-                raise ConfigurationError(f"--with {options.repair}: {error}") from None
+        plan = _repairing(plan, options.repair)
         if dead_letters.is_folder or target.is_folder:
             folder = dead_letters if dead_letters.is_folder else target
             counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
@@ -79,6 +76,16 @@ def run(options: argparse.Namespace) -> int:
             return _between_topics(options, running, plan)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
+
+
+def _repairing(plan: RecordPlan, repair: str | None) -> RecordPlan:
+    """Return a plan with the interceptor of `--with`, if it is given."""
+    if not repair:
+        return plan
+    try:
+        return plan.with_interceptor(repair)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--with {repair}: {error}") from None
 
 
 def _dry(options: argparse.Namespace) -> str:
@@ -90,8 +97,8 @@ def _through_frames(
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
+    from penstock.spark.files import read_files  # noqa: PLC0415
     from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
-    from penstock.spark.sources import read_files  # noqa: PLC0415
 
     dead_letters, target = options.dead_letters, options.target
     letters, work = (AGAIN, PARKED), None

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster import created_topics, librdkafka, offset_requests, topic_names
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
@@ -59,6 +59,7 @@ _NO_COORDINATOR_YET: Final = frozenset(
     }
 )
 """Errors of a cluster whose first group this is."""
+_NO_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 _BOUNDS: Final = frozenset({"earliest", "latest"})
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _BITS: Final = 2**64
@@ -111,11 +112,14 @@ class Cluster:
 
         Raises:
             ConfigurationError: One of them does not exist, or a glob matches none.
+            NotDescribedError: The principal may not describe one that is named.
             ClusterError: The cluster does not answer.
         """
         names = topic_names.parse(given)
         if any(map(is_glob, names)):
-            names = topic_names.select(given, self.names(), servers=self.servers, without=without)
+            listed = self.names()
+            self.missing({name for name in names if not is_glob(name)} - listed)
+            names = topic_names.select(given, listed, servers=self.servers, without=without)
         return self._described(names)
 
     def existing_topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
@@ -165,9 +169,21 @@ class Cluster:
         principal may not describe.
 
         Raises:
-            ClusterError: The cluster does not answer, or does not describe one to the principal.
+            NotDescribedError: The principal may not describe one.
+            ClusterError: The cluster does not answer.
         """
         return {name for name, found in self._descriptions(tuple(names)) if found is None}
+
+    def hidden(self, names: Collection[str]) -> set[str]:
+        """Return those of some topics that the principal may not describe.
+
+        The cluster does not say whether these exist.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        found = self._answers(tuple(names))
+        return {name for name, answer in found if isinstance(answer, NotDescribedError)}
 
     def _described(self, names: tuple[str, ...]) -> tuple[Topic, ...]:
         topics = []
@@ -180,6 +196,13 @@ class Cluster:
 
     def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         """Yield each topic with what the cluster says of it; None if it does not exist."""
+        for name, found in self._answers(names):
+            if isinstance(found, NotDescribedError):
+                raise found
+            yield name, found
+
+    def _answers(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+        """Yield what `_descriptions` does, and the errors of topics that may not be described."""
         for start in range(0, len(names), _TOPICS_AT_ONCE):
             some = TopicCollection(list(names[start : start + _TOPICS_AT_ONCE]))
             for name, future in self._admin.describe_topics(
@@ -190,9 +213,12 @@ class Cluster:
                         found = future.result(_TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
-                    if code not in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
+                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        found = NotDescribedError(name)
+                    elif code in _NO_TOPIC:
+                        found = None
+                    else:
                         raise self._unreachable(error) from None
-                    found = None
                 yield name, found
 
     def names(self) -> frozenset[str]:

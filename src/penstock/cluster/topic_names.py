@@ -59,8 +59,8 @@ def select(
             )
         if not matching:
             raise ConfigurationError(
-                f"--topic {part}: no topic on {servers} matches (internal topics, __*, match no "
-                "glob)"
+                f"--topic {part}: no topic on {servers} matches (internal topics, __*, and topics "
+                "that you may not describe match no glob)"
             )
         found |= dict.fromkeys(matching)
     return tuple(found)

@@ -29,6 +29,7 @@ from penstock.configuration.topic_keys import (
     TopicKey,
     key_of,
 )
+from penstock.configuration.values import dotted
 from penstock.policy import TopicConfig
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ ANSWER_MAX_BYTES: Final = 60 * 1024
 
 def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
     """Return the keys that a class declares; empty if it is not a built-in policy."""
-    module, _, name = class_name.replace(":", ".").rpartition(".")
+    module, _, name = dotted(class_name).rpartition(".")
     if module != _OWN and not module.startswith(_OWN + "."):
         return ()
     try:
@@ -66,7 +67,7 @@ def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
 
 def is_own(class_name: str) -> bool:
     """Return whether a class is a built-in policy."""
-    return class_name.replace(":", ".").startswith(_OWN + ".")
+    return dotted(class_name).startswith(_OWN + ".")
 
 
 def declared_by_user(
@@ -86,7 +87,7 @@ def declared_by_user(
     Raises:
         ConfigurationError: The keys are not usable, or the import takes too long.
     """
-    top = class_name.replace(":", ".").partition(".")[0]
+    top = dotted(class_name).partition(".")[0]
     if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
         return ()
     request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])

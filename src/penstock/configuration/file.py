@@ -32,6 +32,7 @@ from penstock.configuration.topic_keys import (
     TopicKey,
     keys_in,
 )
+from penstock.configuration.values import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -115,9 +116,7 @@ def load_configuration(
     class_path = properties.get(_CLASS_PATH, "").strip()
     declared = None
     if name and (class_path or not is_own(name)):
-        folders = [
-            file.parent / folder.strip() for folder in class_path.split(",") if folder.strip()
-        ]
+        folders = [file.parent / folder for folder in paths(class_path)]
         declared = read_declared(name, file, folders)
     return read_configuration(
         file, properties, written=written, declared=declared, describe_classes=describe_classes

@@ -160,7 +160,7 @@ def class_of_own(class_name: str) -> PolicyClass | None:
     """
     if not is_own(class_name):
         return None
-    module, _, name = class_name.replace(":", ".").rpartition(".")
+    module, _, name = values.dotted(class_name).rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

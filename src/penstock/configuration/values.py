@@ -193,10 +193,15 @@ def class_name(value: str) -> str:
     return name
 
 
+def dotted(name: str) -> str:
+    """Return `package.module.Class`, also of `package.module:Class`, which is the same class."""
+    return name.replace(":", ".")
+
+
 def class_names(value: str) -> tuple[str, ...]:
     """Read class names separated by commas; each once."""
     names = tuple(class_name(part) for part in value.split(",") if part.strip())
-    if len(set(names)) != len(names):
+    if len(set(map(dotted, names))) != len(names):
         raise ValueError("class names separated by commas, each named once")
     return names
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +35,7 @@ from penstock.engine.interceptors.interceptor_chain import Interceptor
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.configuring import configure, has_life_cycle, hints_of
-from penstock.engine.plans.loading import ClassPath, describe, load_class
+from penstock.engine.plans.loading import ClassPath, describe, load_class, search_first
 from penstock.engine.plans.overriding import check_overriding, hint_of
 from penstock.engine.plans.plan import Plan
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -109,9 +108,7 @@ class PolicyInstances:
         self.takes_client: set[str] = set()
         self._reported: set[str] = set()
         self.on_records_class: Callable[[str], None] = _ignore_class
-        folder = str(configuration.folder)
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+        search_first(configuration.folder)
         self.on_preparing: Callable[[bool], None] = _ignore
         self._interceptors = [
             self._interceptor(self._by_class(name, INTERCEPTORS))

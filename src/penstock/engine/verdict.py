@@ -292,7 +292,7 @@ def not_judged(policy: str, why: str) -> PolicyVerdict:
     return PolicyVerdict(
         outcome=Outcome.FAILED,
         code=REQUEST_TIMED_OUT,
-        message=bounded(f"The policy {policy} was not asked: {why}"),
+        message=bounded(f"The policy {policy} did not run: {why}"),
         policy=policy,
         cause=FailureCause.NOT_JUDGED,
     )

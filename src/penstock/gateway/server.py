@@ -274,7 +274,7 @@ class Gateway:
     def _interceptors(self) -> Interceptors:
         """Return the digest of everything that decides which records are stored."""
         digest = f"{self._digest}/{self.topic_configs.position}" if self._digest else ""
-        return Interceptors(digest, self.producers.are_in_doubt)
+        return Interceptors(digest, self.producers.doubts.are_present)
 
     async def _interceptors_change(
         self, plans: Sequence[Plan], own: Sequence[str], *, is_start: bool = False
@@ -310,12 +310,12 @@ class Gateway:
             if failure is not None and is_needed:
                 unknown = "other gateways do not know that interceptors change"
                 raise brokers.UnreachableError(f"{unknown}: {shared.topic}: {failure}")
-        self.run(self._see_leaders(self.producers, self.producers.is_doubted))
+        self.run(self._see_leaders(self.producers, self.producers.doubts.affect))
 
     async def _see_leaders(self, producers: Producers, wants: Callable[[str], bool]) -> None:
         """Learn who leads; nothing waits for it."""
         try:
-            producers.see_leaders(await leaders_of(self.cluster, wants, PARTITIONS_MAX))
+            producers.queries.see_leaders(await leaders_of(self.cluster, wants, PARTITIONS_MAX))
         except Exception:
             log.exception("leaders not known")
 
@@ -334,7 +334,7 @@ class Gateway:
         After a change of interceptors it is not known which records the old configs dropped with
         the old interceptors: that change may have counted for the topic only with these configs.
         """
-        if before is None or self.producers.interceptors_have_changed:
+        if before is None or self.producers.doubts.are_of_interceptors:
             return True
         plan = self._policies.plan
         return losses(topic, plan, self._stored(topic)) != losses(topic, plan, before)
@@ -367,7 +367,7 @@ class Gateway:
     def _use(self, opened: OpenedProducers) -> None:
         self._opened_producers = opened
         self.producers, self.shared_producers = opened.producers, opened.shared
-        self.producers.on_topic = self._forget_natively
+        self.producers.topics.on_topic = self._forget_natively
         if self.shared_producers is not None:
             self.shared_producers.ahead = self._forget_natively
         if self.lane is not None:

@@ -79,7 +79,7 @@ def audit(
 
 @overload
 def split(
-    source: DataFrame,
+    df: DataFrame,
     plan: RecordPlan,
     *,
     topic: str | None = None,
@@ -89,7 +89,7 @@ def split(
 
 @overload
 def split(
-    source: Topics,
+    df: Topics,
     plan: RecordPlan,
     *,
     accepted: str,
@@ -103,7 +103,7 @@ def split(
 
 
 def split(
-    source: DataFrame | Topics,
+    df: DataFrame | Topics,
     plan: RecordPlan,
     *,
     topic: str | None = None,
@@ -123,7 +123,7 @@ def split(
     command does. If it is called again, it continues where it ended.
 
     Args:
-        source: A frame with Kafka's columns; or the topics to read: names and globs.
+        df: A frame with Kafka's columns; or the topics to read: names and globs.
         plan: From `load_plan`.
         topic: With a frame: the topic of all records, if it is known.
         observation: With a frame: counts the records. It needs PySpark 4.1 or newer.
@@ -144,7 +144,7 @@ def split(
         ConfigurationError: A topic does not exist, a column is missing, or the frame is a stream.
         ClusterError: The cluster does not answer.
     """
-    names = topic_names(source, "split", folders=_AS_FRAME)
+    names = topic_names(df, "split", folders=_AS_FRAME)
     check_plan(plan)
     if names is None:
         unused = {"accepted": accepted, "rejected": rejected}
@@ -152,7 +152,7 @@ def split(
             unused, "only with topics; of a frame, write the two frames that split returns"
         )
         _check_whole(start, end, job=job, again=again)
-        return split_frame(source, plan, topic=topic, observation=observation)  # type: ignore[arg-type]
+        return split_frame(df, plan, topic=topic, observation=observation)  # type: ignore[arg-type]
     if accepted is None or rejected is None or accepted == rejected:
         raise ConfigurationError("split: name two topics to write to, accepted and rejected")
     check_unused({"topic": topic, "observation": observation}, _WITH_TOPICS)

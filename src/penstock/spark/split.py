@@ -11,7 +11,7 @@ from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 from penstock.spark.counting import check_version, count_verdicts, counted
 from penstock.spark.dead_letters import still_dead_letter
-from penstock.spark.sink.judged_batches import JudgedBatches
+from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.sources import COLUMNS, with_all_columns
@@ -164,12 +164,13 @@ def split_stream(
 
     def write_batch(frame: DataFrame, number: int) -> None:
         judged = _judged(frame, plan, topic)
+        query = query_id(judged.sparkSession)
         if sinks.has_tables:
-            batch = kept.kept(judged, query_id(judged.sparkSession), number)
+            batch = kept.kept(judged, query, number)
             on_batch(number, _write(batch.frame, sinks, batch))
             return
         judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
-        sinks.write(_with_sink(judged), number)
+        sinks.write(_with_sink(judged), MicroBatch(query, number))
         on_batch(number, counts.get)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)

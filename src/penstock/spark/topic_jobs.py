@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,7 +101,7 @@ def audit_topics(
     """Judge the records of topics; see `penstock.spark.functions.audit`."""
     began = time.monotonic()
     there = _topics_of(plan)
-    topics = there.sources(given)
+    topics = there.sources(given, warn=_warn)
     plan = _plan_of(there, plan, topics)
     other = None if other is None else _plan_of(there, other, topics)
     ranges = there.cluster.ranges(topics, start, end)
@@ -170,13 +171,13 @@ def redrive_topic(
     max_replays: int,
 ) -> JobResult:
     """Judge dead letters again; see `penstock.spark.functions.redrive`."""
-    there = _topics_of(plan)
-    letters, target = there.cluster.topic(source), there.cluster.topic(to)
     if to == source + PARKED_SUFFIX:
         raise ConfigurationError(f"redrive: records that fail too often are written to {to}")
-    plan = _plan_of(there, plan, (target,))
     if repair is not None:
-        plan = plan.with_interceptor(repair)
+        plan = plan.with_interceptor(repair)  # before the cluster is contacted
+    there = _topics_of(plan)
+    letters, target = there.cluster.topic(source), there.cluster.topic(to)
+    plan = _plan_of(there, plan, (target,))
     found = prepare_redrive(there, letters, target, plan, max_replays=max_replays)
     done = found.write(there, SparkRunner(spark))
     return _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
@@ -186,15 +187,21 @@ def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResul
     if job.name is not None:
         check_job(job.name, "job")
     there = _topics_of(plan)
-    topics = there.sources(job.source, job.targets.values(), key="source")
+    topics = there.sources(job.source, job.targets.values(), key="source", warn=_warn)
     plan = _plan_of(there, plan, topics)
     if job.command == "redact":
         plan = plan.interceptors_only()
     ranges = there.cluster.ranges(topics, job.start, job.end)
     what = f"{job.command} {job.source}"
-    done = write_topics(there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what)
+    done = write_topics(
+        there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what, warn=_warn
+    )
     outcomes = {outcome.value: done.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
     return _result(done.counts, outcomes, done.done_before, done.job)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=1)  # the caller is at a varying depth
 
 
 def _result(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.policies.data_contract.data_set import DataSetRule, Totals
     from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.files import FileRecord
+    from penstock.stored.file_records import FileRecord
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
 

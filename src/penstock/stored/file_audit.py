@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
     from penstock.report.counts import AuditCounts
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.files import FileRecord
+    from penstock.stored.file_records import FileRecord
 
 _ROWS: Final = 10_000
 

@@ -2,7 +2,9 @@
 
 The commands and the functions of `penstock.spark` run these::
 
-    written = write_topics(there, job, lambda: runner, topics, ranges, plan, what="splitting in")
+    written = write_topics(
+        there, job, lambda: runner, topics, ranges, plan, what="splitting in", warn=print
+    )
 """
 
 from __future__ import annotations
@@ -116,6 +118,7 @@ def write_topics(
     what: str,
     shown: ShowPhase = not_shown,
     note: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None],
 ) -> WritingRun:
     """Judge the records of topics and write them.
 
@@ -129,6 +132,7 @@ def write_topics(
         what: The work, such as `splitting orders`.
         shown: Shows it.
         note: Called with what a user has to know before records are written.
+        warn: Called if topics that earlier runs have read may not be described now.
 
     Raises:
         ConfigurationError: Another command has used the id of the job.
@@ -138,7 +142,10 @@ def write_topics(
         ClientError: The cluster cannot be reached in time, or refuses.
     """
     name = id_of(there, job, topics)
-    known = known_job(there, job, topics, name, there.places(), note=note)
+    places = there.places()
+    read_earlier = places.topics_of(name)
+    there.warn_of_hidden(job.source, read_earlier, topics, job.targets.values(), warn)
+    known = known_job(there, job, topics, name, places, note=note)
     begun = ranges if job.again else _begun(job, ranges, known)
     work = writing_task(there, job, topics, begun, plan, name, known)
     running = runner()

@@ -125,7 +125,7 @@ class RecordPlan:
             for topic, own in self.topic_settings.items()
             if POLICIES in own
         }
-        return _plan(_read(self.path, kept, named=named), self.topic_ids, 1, settings)
+        return _plan(_read(self.path, kept, named=named).policies, self.topic_ids, 1, settings)
 
     def with_interceptor(self, name: str) -> RecordPlan:
         """Return the plan with another interceptor, which runs first.
@@ -136,7 +136,7 @@ class RecordPlan:
         names = [name, *Plan(self.policies).names[INTERCEPTORS]]
         properties = {**self.policies.properties, INTERCEPTORS: ",".join(names)}
         return _plan(
-            _read(self.path, properties, self.policies),
+            _read(self.path, properties, self.policies).policies,
             self.topic_ids,
             self.records_policy_batch,
             self.topic_settings,
@@ -154,8 +154,7 @@ class RecordPlan:
         Raises:
             ConfigurationError: A policy cannot be loaded.
         """
-        configuration = _read(self.path, self.policies.properties, self.policies)
-        return _plan(configuration, topic_ids, self.records_policy_batch, topic_settings)
+        return _plan(self.policies, topic_ids, self.records_policy_batch, topic_settings)
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
@@ -202,26 +201,26 @@ def load_plan(
     configuration = load_configuration(
         file, read_declared=declared_here, describe_classes=classes_here
     )
-    return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
+    return _plan(configuration.policies, topic_ids, records_policy_batch, topic_settings)
 
 
 def _plan(
-    configuration: Configuration,
+    configuration: PolicyConfiguration,
     topic_ids: Mapping[str, UUID],
     records_policy_batch: int,
     topic_settings: Mapping[str, Mapping[str, str]],
 ) -> RecordPlan:
-    plan = Plan(configuration.policies)
+    plan = Plan(configuration)
     names = dict(plan.names)
     set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
     for settings in filter(None, set_on_topics):
         if settings.records_policy is not None and not settings.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
-    policies = PolicyInstances(configuration.policies, names)
+    policies = PolicyInstances(configuration, names)
     has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
     policies.close()
     return RecordPlan(
-        configuration.policies,
+        configuration,
         topic_ids,
         records_policy_batch,
         MappingProxyType(columns),

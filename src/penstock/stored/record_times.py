@@ -6,10 +6,10 @@ import datetime as dt
 import re
 from typing import Final
 
-FORMS: Final = (
+_FORMS: Final = (
     "timestamp must be an ISO time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
 )
-SECONDS: Final = (10**8, 10**11 - 1)
+_SECONDS: Final = (10**8, 10**11 - 1)
 """Numbers of today's times in seconds; in ms, they are times of the first years after 1970."""
 _NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 _ISO: Final = re.compile(
@@ -18,7 +18,6 @@ _ISO: Final = re.compile(
     r"|(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d(:\d\d)?)?))?",
     re.ASCII,
 )
-"""What Spark reads, too."""
 _FAR_YEAR: Final = re.compile(r"([+-]\d{4,6})(-.*)")
 _CYCLE: Final = 400
 """The calendar repeats after so many years."""
@@ -41,15 +40,15 @@ def timestamp_ms(given: object) -> int:
     text = "" if isinstance(given, bool) or not isinstance(given, int | str) else str(given)
     if _NUMBER.fullmatch(text):
         found = int(text)
-        if SECONDS[0] <= found <= SECONDS[1]:
-            raise ValueError(f"{FORMS}, and not in seconds")
+        if _SECONDS[0] <= found <= _SECONDS[1]:
+            raise ValueError(f"{_FORMS}, and not in seconds")
         return found
     if not _ISO.fullmatch(text):
-        raise ValueError(FORMS)
+        raise ValueError(_FORMS)
     try:
         return _milliseconds(text)
     except ValueError:
-        raise ValueError(FORMS) from None
+        raise ValueError(_FORMS) from None
 
 
 def _milliseconds(time: str) -> int:

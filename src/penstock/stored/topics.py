@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Final
 from penstock.batch_jobs.targets import Target
 from penstock.client.places import read_places
 from penstock.cluster.offsets import Cluster
+from penstock.cluster.topic_names import parse
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import is_glob
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.access import ClusterAccess
+from penstock.stored.hidden_topics import hidden_topics, logged_topics
 from penstock.stored.sizes import measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.client.places import Places
@@ -31,6 +34,7 @@ class StoredTopics:
         properties: The keys after `upstream.`, as a Java client takes them.
         file: The configuration file.
         places_topic: The topic where positions last.
+        hidden: The topics that globs match and that may not be described, as far as they are known.
     """
 
     def __init__(self, properties: Mapping[str, str], file: Path, places_topic: str) -> None:
@@ -38,6 +42,7 @@ class StoredTopics:
         self.properties = properties
         self.file = file
         self.places_topic = places_topic
+        self.hidden: frozenset[str] = frozenset()
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -54,7 +59,12 @@ class StoredTopics:
         return ClusterAccess.of(self.properties, self.file)
 
     def sources(
-        self, given: str, written: Iterable[str] = (), *, key: str = "--topic"
+        self,
+        given: str,
+        written: Iterable[str] = (),
+        *,
+        key: str = "--topic",
+        warn: Callable[[str], None],
     ) -> tuple[Topic, ...]:
         """Return the topics that are read.
 
@@ -63,17 +73,46 @@ class StoredTopics:
             written: The topics to write to: none of them may be read. Globs leave them
                 out, and those of parked letters.
             key: The option of `given`, for the error.
+            warn: Called with a text if topics are left out because they may not be described.
 
         Raises:
             ConfigurationError: A topic does not exist, or is written to.
         """
         names = frozenset(written)
         topics = self.cluster.topics(given, without=with_parked(names))
+        if any(map(is_glob, parse(given))):
+            self.warn_of_hidden(given, logged_topics(self.access.connect()), topics, names, warn)
         if both := sorted({topic.name for topic in topics} & names):
             raise ConfigurationError(
                 f"{key} {given}: {names_of(both)} cannot be written to while it is read"
             )
         return topics
+
+    def warn_of_hidden(
+        self,
+        given: str,
+        names: Collection[str],
+        topics: Sequence[Topic],
+        written: Iterable[str],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Warn of topics that globs match and that may not be described, once of each.
+
+        Args:
+            given: Names and globs, separated by commas.
+            names: The names of topics that may exist.
+            topics: The topics that are read.
+            written: The topics to write to.
+            warn: Called with the text.
+        """
+        listed = self.hidden.union(topic.name for topic in topics)
+        found = hidden_topics(self.cluster, given, names, listed, without=with_parked(written))
+        self.hidden |= set(found)
+        if found:
+            warn(
+                f"{given} matches {names_of(found)}, which the principal of upstream.* may not "
+                "describe: the records there are left out"
+            )
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers say."""

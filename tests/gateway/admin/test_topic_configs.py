@@ -587,7 +587,7 @@ async def test_of_two_concurrent_creations_the_settings_of_the_successful_creati
     first_gateway, two = await gateways.start("one"), await gateways.start("two")
     first = await first_gateway.begin("orders", OWN)
     second = await two.begin("orders", OTHERS)
-    topic_id = gateways.cluster.create("orders")  # asked by two
+    topic_id = gateways.cluster.create("orders")  # by the request of two
 
     await two.finish(second, topic_id)
     await first_gateway.withdraw(first)

@@ -186,7 +186,7 @@ def test_a_file_that_is_renamed_back_is_written_again(opened, monkeypatch):
     assert file.work() is not None
     assert settled.warnings == ["Permission denied"]
 
-    path.with_suffix(".1").rename(path)  # or a new one that gets the same inode
+    path.with_suffix(".1").rename(path)  # or a new file that gets the same inode
     folder.allows = True
     assert file.work() is None
     assert path.read_bytes() == b"one\n"

@@ -48,7 +48,7 @@ def gateway():
         connections=[SimpleNamespace(state=ConnectionState.OPEN)] * 3,
         connections_max=100,
         budget=SimpleNamespace(used_bytes=7, max_bytes=70),
-        producers=SimpleNamespace(count=3, translated=4, kept_bytes=5, evicted=6),
+        producers=SimpleNamespace(count=3, translated=4, kept=SimpleNamespace(bytes=5, evicted=6)),
         schedules=[ready],
         all_schedules=[ready],
         settings_position=5,

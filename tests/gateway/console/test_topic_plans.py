@@ -214,4 +214,4 @@ async def test_long_texts_are_encoded_in_slices(planned, monkeypatch):
     whole = await plans.read()
     assert len(json.loads(whole)["topics"]) == TOPICS_MAX
     assert max(sizes) < 3_000
-    assert await plans.read() is whole  # and not again for the next one who asks
+    assert await plans.read() is whole  # and not again for the next request

@@ -161,8 +161,8 @@ async def test_a_gateway_without_shared_state_looks_up_leaders_too(stored):
     found.put(OLD, QUARANTINE)
     await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
     assert found.requested == [("orders", 0), ("orders", 1)]
-    assert found.doubts(), "its batches are decided, also those that pass"
-    assert found.announced == [], "there are no others"
+    assert found.doubts(), "all its batches are decided, also accepted batches"
+    assert found.announced == [], "there are no other gateways"
 
 
 async def test_a_reload_without_losses_is_not_announced(stored):
@@ -172,7 +172,7 @@ async def test_a_reload_without_losses_is_not_announced(stored):
     assert not found.doubts()
     assert found.announced == []
     found.put(OLD, {**MARK, "errors.deadletterqueue.topic.name": "dead"})
-    assert not found.doubts(), "its configs are compared: no interceptor has changed"
+    assert not found.doubts(), "its configs are the same: no interceptor has changed"
 
 
 async def test_thousands_of_topics_are_announced_in_slices_as_a_pattern_for_every_topic():
@@ -216,7 +216,7 @@ async def test_a_start_fails_if_its_change_cannot_be_announced(stored):
     found.before = Announcement(Interceptors("a", in_doubt=False), 0, "p", Change("1", ["orders"]))
     with pytest.raises(UnreachableError, match="state: not written"):
         await started(found, plan_of({}))
-    assert found.waited_s == 30, "as for all that a start needs of the cluster"
+    assert found.waited_s == 30, "the timeout of every request of a start"
     for seeing in found.running:
         seeing.close()
 

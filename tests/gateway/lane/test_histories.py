@@ -19,9 +19,10 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.session import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
@@ -114,7 +115,7 @@ class Alone:
     def __init__(self, judged, inline):
         self.talk = Conversation(judged=judged)
         self.talk.policies = self.talk.policies._replace(inline=inline)
-        # What the broker has stored of a producer is not asked for.
+        # The session does not query the broker's state of producers.
         self.talk.session._supports_describe_producers = False
         self.talk.counts = CountedRecords()
         self.now = 5.0
@@ -187,7 +188,7 @@ class HandedOver(Alone):
 
     def _follow(self):
         self.talk.lane = TableTopics(native, self.talk, compiled(self.talk))
-        self.talk.producers.on_topic = self.talk.lane.forget
+        self.talk.producers.topics.on_topic = self.talk.lane.forget
 
     def configs_change(self):
         super().configs_change()
@@ -276,7 +277,7 @@ def response(frame, chance):
         whole = produce_response(number, *topics)
         # acks is where the client id of these requests ends
         return b"" if b"\0\0\0\0" in frame[18:28] and _acks(frame) == 0 else whole
-    if api_key == 3:  # of the gateway itself: it asks for the id of a topic
+    if api_key == 3:  # the gateway's own request for the id of a topic
         found = metadata(metadata_topic("checked", uuid.UUID(int=7), 1))
         return (len(found) - 4).to_bytes(4, "big") + numbered(found, number)[4:]
     if api_key == 10:

@@ -62,7 +62,7 @@ class Handshakes:
                     continue
                 except ssl.SSLError as error:
                     if end is ours or failure:
-                        raise  # as the client is told
+                        raise  # as the client gets it
                     failure = error
                     continue
                 left.remove(end)

@@ -38,7 +38,10 @@ def gateway(**attributes):
             "certificate_expires_at": None,
             "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
             "producers": SimpleNamespace(
-                count=3, topics=("a", "b"), translated=4, kept_bytes=5, evicted=6
+                count=3,
+                topics=SimpleNamespace(names=("a", "b")),
+                translated=4,
+                kept=SimpleNamespace(bytes=5, evicted=6),
             ),
             "all_schedules": [],
             "settings_position": 5,

@@ -1,4 +1,4 @@
-"""Errors that the gateway might have with producers' state, to see that histories find them."""
+"""Possible errors of the gateway in the state of producers: histories must find each of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -6,12 +6,22 @@ from typing import Final
 import pytest
 
 from penstock.gateway.produce import end_txn
-from penstock.gateway.produce.producer_state import encoding, producers
-from penstock.gateway.produce.producer_state.batch import Batch, Event
-from penstock.gateway.produce.producer_state.batches import Batches
-from penstock.gateway.produce.producer_state.fences import Fences
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state import written_decisions
+from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
+from penstock.gateway.produce.producer_state.letters import Letters
+from penstock.gateway.produce.producer_state.producer.at_broker import AtBroker
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State
+from penstock.gateway.produce.producer_state.producer.batches import Batches
+from penstock.gateway.produce.producer_state.producer.earlier_batches import EarlierBatches
+from penstock.gateway.produce.producer_state.producer.history import History
+from penstock.gateway.produce.producer_state.producer.numbering import Numbering
+from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records import encoding
+from penstock.gateway.produce.producer_state.records.fences import Fences
+from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
+from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from tests.gateway.model import transaction_histories
 from tests.gateway.model.coordinator_model import confirmed
 from tests.gateway.model.histories import World
@@ -34,39 +44,41 @@ def acknowledges_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def counts_nothing(patch: pytest.MonkeyPatch) -> None:
     """Sequence numbers are those of the client, though records are dropped."""
-    made = Producer._new
-    patch.setattr(Producer, "_new", staticmethod(lambda numbers, _, *rest: made(numbers, 0, *rest)))
+    made = Numbering._new
+    patch.setattr(
+        Numbering, "_new", staticmethod(lambda numbers, _, *rest: made(numbers, 0, *rest))
+    )
 
 
 def waits_for_no_write(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent before the decision about it is written."""
-    write = Producers._write
+    write = RecordWriter.write
 
-    def writing(self, key, producer, done):
-        write(self, key, producer, lambda _: None)
+    def writing(self, key, producer, done=lambda _: None, *, fences=False):
+        write(self, key, producer, fences=fences)
         done(None)
 
-    patch.setattr(Producers, "_write", writing)
+    patch.setattr(RecordWriter, "write", writing)
 
 
 def believes_what_was_not_written(patch: pytest.MonkeyPatch) -> None:
     """A decision that was not written is not written again."""
-    patch.setattr(producers, "_TO_BE_WRITTEN", frozenset({producers.State.DECIDED}))
+    patch.setattr(written_decisions, "_TO_BE_WRITTEN", frozenset({State.DECIDED}))
 
 
 def reads_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written is read by chance only."""
+    """Records of other gateways are read by chance only."""
     patch.setattr(Producers, "needs_reading", lambda *_: False)
 
 
 def learns_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What other gateways have written of a known producer is ignored."""
-    patch.setattr(Producers, "_learn", lambda *_, **__: None)
+    """Records of other gateways about a known producer are ignored."""
+    patch.setattr(RecordReader, "_learn", lambda *_: False)
 
 
-def asks_no_broker(patch: pytest.MonkeyPatch) -> None:
+def queries_no_broker(patch: pytest.MonkeyPatch) -> None:
     """The broker is never queried for the last sequence number."""
-    patch.setattr(Producers, "needs_last_sequence", lambda *_: False)
+    patch.setattr(BrokerQueries, "is_needed", lambda *_, **__: False)
 
 
 def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
@@ -76,7 +88,7 @@ def knows_no_retry(patch: pytest.MonkeyPatch) -> None:
 
 def sends_anything(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent although an earlier batch has to be retried."""
-    patch.setattr(Producer, "_obstacle", lambda *_: 0)
+    patch.setattr(EarlierBatches, "obstacle", lambda *_: 0)
 
 
 def takes_a_timeout_for_stored(patch: pytest.MonkeyPatch) -> None:
@@ -140,20 +152,18 @@ def keeps_an_older_record(patch: pytest.MonkeyPatch) -> None:
 
 def believes_that_letters_are_stored(patch: pytest.MonkeyPatch) -> None:
     """A batch is sent although its dead letters could not be stored."""
-    stored = Producers._letters_stored
-    patch.setattr(
-        Producers, "_letters_stored", lambda self, batch, done, _: stored(self, batch, done, None)
-    )
+    stored = Letters._stored
+    patch.setattr(Letters, "_stored", lambda self, batch, done, _: stored(self, batch, done, None))
 
 
 def stores_letters_once_they_are_decided(patch: pytest.MonkeyPatch) -> None:
     """Dead letters are stored though their decision could not be written."""
-    store = Producers._store_letters
+    store = Letters.store
 
     def storing(self, batch, letters, quarantined, done, failure):
         store(self, batch, letters, quarantined, done, None)
 
-    patch.setattr(Producers, "_store_letters", storing)
+    patch.setattr(Letters, "store", storing)
 
 
 def forgets_who_was_set_aside(patch: pytest.MonkeyPatch) -> None:
@@ -174,24 +184,24 @@ def lets_every_record_count(patch: pytest.MonkeyPatch) -> None:
 
 def writes_only_what_loses_records(patch: pytest.MonkeyPatch) -> None:
     """While interceptors change, batches without dropped records are passed without a record."""
-    patch.setattr(Producers, "_fences", lambda *_, **__: False)
+    patch.setattr(WrittenDecisions, "fence", lambda *_, **__: False)
 
 
 def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
     """A batch that cannot be sent again is acknowledged once its leader has it."""
-    patch.setattr(Producer, "_is_replicated", lambda *_: True)
+    patch.setattr(AtBroker, "_is_replicated", lambda *_: True)
 
 
 def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
-    """A batch that is decided again in front of others gets the numbers of those."""
-    again = Producer._decide_otherwise
+    """A batch that is decided again in front of others gets the numbers of these."""
+    again = Numbering.undecide
 
-    def decide_otherwise(self, *arguments):
+    def undecide(self, batch):
         before = self.beginning
-        again(self, *arguments)
+        again(self, batch)
         self.beginning = before
 
-    patch.setattr(Producer, "_decide_otherwise", decide_otherwise)
+    patch.setattr(Numbering, "undecide", undecide)
 
 
 def forwards_commits(patch: pytest.MonkeyPatch) -> None:
@@ -223,7 +233,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     believes_what_was_not_written: Features(gateways=3),
     reads_nothing: Features(gateways=3),
     learns_nothing: Features(gateways=3),
-    asks_no_broker: PLAIN,
+    queries_no_broker: PLAIN,
     knows_no_retry: PLAIN,
     sends_anything: PLAIN,
     takes_a_timeout_for_stored: Features(appended=True),
@@ -248,7 +258,7 @@ BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
     forwards_commits,
     confirms_whatever_is_refused,
 )
-"""Those that histories of transactions find."""
+"""The errors that histories of transactions find."""
 
 
 def first_found(breaks: Breaks, world: Callable[[int], World], seeds: Iterable[int]) -> int | None:
@@ -268,7 +278,7 @@ QUICKLY_FOUND: Final = (
     counts_nothing,
     waits_for_no_write,
     believes_what_was_not_written,
-    asks_no_broker,
+    queries_no_broker,
     knows_no_retry,
     sends_anything,
     sends_what_is_new,
@@ -280,4 +290,4 @@ QUICKLY_FOUND: Final = (
     lets_every_record_count,
     writes_only_what_loses_records,
 )
-"""Those that are found in a hundred histories."""
+"""The errors that a hundred histories find."""

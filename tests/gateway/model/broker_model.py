@@ -24,9 +24,9 @@ class Append:
 class BrokerModel:
     """One partition, with leaders that change.
 
-    What a leader has appended is answered when it is replicated; when another leader comes
-    before that, the producer gets NOT_LEADER_OR_FOLLOWER, and it is lost, once the earlier leader
-    has fetched from the new leader. If the earlier leader leads again before that, it is still there.
+    A leader responds to a batch when it is replicated. If another leader is elected before that, the
+    producer gets NOT_LEADER_OR_FOLLOWER, and the batch is lost once the earlier leader has fetched
+    from the new leader. If the earlier leader is elected again before that, it still has the batch.
     """
 
     def __init__(self):

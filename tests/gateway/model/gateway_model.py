@@ -1,7 +1,7 @@
 """Gateways of a history: the real `Producers`, with a simulated environment.
 
 Connections, workers and answers are played as `session` and
-`gateway.produce.intercepted_batches` play them.
+`gateway.produce.intercepted.intercepted_batches` play them.
 """
 
 import random
@@ -12,17 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.gateway.produce.producer_state.batch import Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import (
-    HELD_MAX_BYTES,
-    KEPT_MAX_BYTES,
-    PRODUCERS_MAX,
-    Arrival,
-    Decided,
-    Producers,
-)
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.held_batches import HELD_MAX_BYTES
+from penstock.gateway.produce.producer_state.known_producers import PRODUCERS_MAX
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Decided, Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.kept import KEPT_MAX_BYTES
 from tests.gateway.model.broker_model import Append
 from tests.gateway.model.history_features import PLAIN, Features
 from tests.gateway.model.producer_model import Attempt, after
@@ -156,8 +153,8 @@ class Gateway:
         unwritten: Writes that the cluster has not accepted, in order; None instead of the function
             of a write that has timed out.
         is_cut_off: Whether writes are impossible for a while.
-        has_interceptors: Whether they are not switched off.
-        version: Which interceptors these are.
+        has_interceptors: Whether its interceptors are enabled.
+        version: The version of its interceptors.
         unstored: Dead letters that are not stored yet, and the function that is to be called.
         is_cut_off_from_letters: Whether none can be stored for a while.
     """
@@ -247,10 +244,10 @@ class Gateway:
         done(None)
 
     def end_letters(self, *, fails: float) -> None:
-        """Let all letters be stored, or not; some of those are stored nevertheless.
+        """Store or fail all letters; some failed letters are stored nevertheless.
 
         Args:
-            fails: The probability that some are not, as far as this gateway knows.
+            fails: The probability that this gateway gets an error.
         """
         unstored, self.unstored = self.unstored, []
         for letters, done in unstored:

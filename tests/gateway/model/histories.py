@@ -8,14 +8,15 @@ import random
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.gateway.produce.producer_state.batch import Batch, State, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
     KeptInterceptors,
     are_as_before,
 )
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Quarantined
+from penstock.gateway.produce.producer_state.letters import Quarantined
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State, Stored
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.model.gateway_model import (
     Connection,
@@ -37,7 +38,7 @@ CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
 RUN = 12
-"""For so many records all are dropped, or none, if there are runs."""
+"""With runs, all of so many successive records are dropped, or none."""
 APPENDED = (7, 20)
 """The errors of a broker for batches that it has appended: timeout, too few replicas."""
 SHARED_STARTS = (0, 0, 12)
@@ -107,7 +108,7 @@ class World:
 
     @property
     def kind(self) -> str:
-        """What sort of history it is."""
+        """The kind of the history."""
         words = ["shared" if self.shared else "local"]
         words += ["with refusals"] if self.refusals else []
         words += ["with expiry"] if self.expired else []
@@ -181,10 +182,10 @@ class World:
             self.features.passes
             and not connection.gateway.has_interceptors
             and not producers.has_topic(key.topic)
-            and not producers.undecided(request.arrival)
+            and not producers.arrivals.count(request.arrival)
         )
         if not request.passes:
-            producers.arrived(request.arrival, attempt.epoch, attempt.first)
+            producers.arrivals.add(request.arrival, attempt.epoch, attempt.first)
             connection.gateway.meets(request)
             known = producers.find(key, attempt.epoch, request.numbers)
             request.judged = known is None or not known.is_decided
@@ -232,11 +233,11 @@ class World:
         """Decide the batches that have arrived, and send those that are next in order."""
         for request in list(connection.arrived):
             if not request.decided:
-                if self._asks(connection, request):
+                if self._needs_query(connection, request):
                     self._let_go(connection)
                     if connection.arrived[0] is not request:
                         return  # earlier batches have to be at the broker when it is queried
-                    self._ask(connection, request)
+                    self._query(connection, request)
                 request.decided = True
                 if not request.passes:
                     self._decide(connection, request)
@@ -252,11 +253,11 @@ class World:
             self._release(connection, request)
             connection.replies.append(request)
 
-    def _asks(self, connection: Connection, request: Request) -> bool:
+    def _needs_query(self, connection: Connection, request: Request) -> bool:
         return (
             not request.passes
             and not (request.judged and request.verdict)
-            and connection.gateway.producers.needs_last_sequence(
+            and connection.gateway.producers.queries.is_needed(
                 request.key,
                 request.attempt.epoch,
                 request.numbers,
@@ -265,7 +266,7 @@ class World:
             )
         )
 
-    def _ask(self, connection: Connection, request: Request) -> None:
+    def _query(self, connection: Connection, request: Request) -> None:
         epoch = request.attempt.epoch
         if self.forgetful:
             # A leader also returns records that may still be truncated. A batch is assumed to be
@@ -274,7 +275,7 @@ class World:
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
             connection.gateway.read()  # the decisions about existing batches
-        if not connection.gateway.producers.on_last_sequence(
+        if not connection.gateway.producers.queries.on_last_sequence(
             request.key,
             request.arrival,
             epoch,
@@ -288,7 +289,7 @@ class World:
 
     def _decide(self, connection: Connection, request: Request) -> None:
         producers, attempt, key = connection.gateway.producers, request.attempt, request.key
-        producers.departed(request.arrival, attempt.epoch, attempt.first)
+        producers.arrivals.remove(request.arrival, attempt.epoch, attempt.first)
         if request.code is not None:
             producers.defer(key, request.arrival, attempt.epoch, request.numbers)
             return
@@ -338,7 +339,7 @@ class World:
         request.made = outcome.batch
         request.outgoing = outcome.data
         if outcome.batch.is_whole:
-            assert not outcome.batch.is_changed, f"goes as it came: {attempt}"
+            assert not outcome.batch.is_changed, f"the batch was changed: {attempt}"
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
             letters = frozenset(attempt.records[i] for i in request.quarantined)
@@ -380,7 +381,7 @@ class World:
                     self._check_order(request, f"{code}")
                 request.code = code
                 return
-            assert request.outgoing is not None, f"nothing is left of {attempt}"
+            assert request.outgoing is not None, f"an empty batch was sent: {attempt}"
             records = unpacked(request.outgoing)  # a known batch is sent as before
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
@@ -415,7 +416,7 @@ class World:
         return self.features.appended and self.more.random() < 0.05
 
     def _is_too_large(self, producer_id, records):
-        """Some batches are; if it takes any number, a broker would take the next batch."""
+        """Some batches are too large, unless the broker would accept any number for the next batch."""
         large = self.refusals and len(records) > 1 and self.chance.random() < 0.02
         return self.too_large.setdefault(tuple(records), large and self.broker.knows(producer_id))
 
@@ -423,7 +424,7 @@ class World:
         return self.clients[request.key.producer_id - 1000]
 
     def _is_early(self, request) -> bool:
-        """Whether a batch is missing that comes before."""
+        """Return whether an earlier batch is missing."""
         attempt = request.attempt
         there = self.broker.all_records()
         client = self._client(request)
@@ -441,11 +442,11 @@ class World:
 
     @property
     def has_order(self) -> bool:
-        """Whether every client continues with a batch of its own."""
+        """Return whether every client continues with its own batch."""
         return not any(code == TIMED_OUT for client in self.clients for _, code in client.refused)
 
     def _check_order(self, request, message: str):
-        """The order is objected to only where a batch is missing, never to our numbers."""
+        """A broker refuses the order only if a batch is missing, never the gateway's numbers."""
         if (
             self.has_order
             and not self.refusals
@@ -458,7 +459,7 @@ class World:
             assert self._is_early(request), f"{message} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:
-        """The oldest answer on some connection arrives."""
+        """Deliver the oldest response on a random connection."""
         connections = [connection for connection in self.connections[who] if connection.replies]
         if not connections:
             return
@@ -479,7 +480,7 @@ class World:
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
         if request.due and code == 0 and request.made.loses_all:
-            assert request.made.stored.base_offset == -1, "an offset of what is not stored"
+            assert request.made.stored.base_offset == -1, "an offset of a batch that is not stored"
         self.last_codes[who] = code
         self.clients[who].answered(attempt, code)
         if self.follows and attempt.first % 2:
@@ -494,7 +495,7 @@ class World:
             self.connections[who].remove(connection)
 
     def learn(self, who: int) -> None:
-        """A producer hears who leads."""
+        """Let a producer read the leader from the metadata."""
         if self.leaders[who] != self.broker.leader:
             self.leaders[who] = self.broker.leader
             self.clients[who].leader_changed()
@@ -503,7 +504,7 @@ class World:
         self.broker.replicate(self.chance.randint(1, 3))
 
     def move(self) -> None:
-        """Another leader, where both producers are known: it would take any number otherwise."""
+        """Elect another leader, if it knows both producers: otherwise it would accept any number."""
         if all(
             self.broker.has_replicated(client.producer_id) or not client.in_flight
             for client in self.clients
@@ -532,12 +533,12 @@ class World:
             return
         producers, attempt = connection.gateway.producers, request.attempt
         if not request.decided:
-            producers.departed(request.arrival, attempt.epoch, attempt.first)
+            producers.arrivals.remove(request.arrival, attempt.epoch, attempt.first)
         elif request.made is not None and request.made.state is State.DECIDED:
             producers.defer(request.key, request.arrival, attempt.epoch, request.numbers)
 
     def _unheard(self, connection, request):
-        """The gateway may hear an answer that its client does not hear any more."""
+        """The gateway may get a response after its client has disconnected."""
         if request.passes or not request.sent or self.chance.random() < 0.5:
             return
         code = request.append.code if request.append is not None else request.code
@@ -591,7 +592,7 @@ class World:
         """Let a gateway keep its digest with its state, if it can."""
         gateway = self.gateways[place]
         if not gateway.is_cut_off:
-            in_doubt = gateway.producers.are_in_doubt
+            in_doubt = gateway.producers.doubts.are_present
             self.kept[place] = Interceptors(self._digest(place), in_doubt), self.now
 
     def pass_minutes(self) -> None:
@@ -710,7 +711,7 @@ class World:
                 self.keep_interceptors(place)
 
     def walk(self) -> "World":
-        """Let things happen, then let every producer come to its end."""
+        """Cause random events, then let every producer finish."""
         chance = self.chance
         self.refusals = chance.random() < 0.4
         for _ in range(self.features.steps):
@@ -742,8 +743,8 @@ class World:
         self.finish()
         return self
 
-    def _is_told_truly(self, batch, stored) -> bool:
-        """Whether each record of a batch is where it is to be: stored, a letter, or dropped."""
+    def _has_its_result(self, batch, stored) -> bool:
+        """Return whether each record of a batch is stored, a dead letter or dropped, as decided."""
         records = set(batch.records)
         there, letters = stored & records, records & self.dead.ids.keys()
         decided = self.decisions.get(tuple(batch.records), ())
@@ -764,7 +765,7 @@ class World:
         return any((decision.kept, decision.letters) == (there, letters) for decision in decided)
 
     def finish(self) -> None:
-        """Let everything that can still happen happen."""
+        """Complete all pending events."""
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for turn in range(FINAL_TURNS):
@@ -780,7 +781,7 @@ class World:
         self.check()
 
     def send_all(self, who: int) -> None:
-        """Let a client send, and all messages arrive."""
+        """Let a client send, and deliver all messages."""
         self.learn(who)
         self.send(who)
         self.write()
@@ -801,17 +802,17 @@ class World:
             self.held_up += self.last_codes[who] == 7
 
     def check(self) -> None:
-        """The stored records, and the results that the applications got."""
+        """Compare the stored records with the results that the applications got."""
         if self.shared:
             self.follow()
         log = self.broker.log
         stored = set(log)
         for record, ids in self.dead.ids.items():
             epochs = {epoch for _, epoch, _ in ids}
-            assert len(ids) == len(epochs), f"letters of {record} with ids {ids}"
+            assert len(ids) == len(epochs), f"dead letters of {record} with ids {ids}"
         for client in self.clients:
             for batch in client.acknowledged:
-                assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"
+                assert self._has_its_result(batch, stored), f"lost, or not dropped: {batch}"
             if self.forgetful:
                 continue  # lost records may end producers, or double records; unseen they are not
             assert not client.fatal, client.fatal

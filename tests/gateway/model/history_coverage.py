@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State
+from penstock.gateway.produce.producer_state.producer.batch import TRANSITIONS, Batch, Event, State
 from penstock.gateway.produce.producer_state.producers import Producers
 
 Seen = Counter[tuple[str, ...]]

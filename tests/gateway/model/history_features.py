@@ -18,9 +18,9 @@ class Features:
         appended: A broker answers 7 or 20 for batches that it has appended.
         compacts: The topic with the producers' state keeps only the last record of each key.
         writes_late: For a while no record can be written; writes that have timed out are done later.
-        evicts: A gateway remembers fewer producers than there are; their records it keeps.
+        evicts: A gateway remembers fewer producers than there are; it keeps their records.
         forgets: It keeps fewer records than there are, too.
-        little_memory: A gateway holds next to no bytes for retries.
+        little_memory: A gateway holds almost no bytes for retries.
         switches: Gateways lose their interceptors, and get them back (SIGHUP).
         rolls_out: Each of them does so for itself, so that they differ for a while.
         changes: Interceptors also change records, and are replaced by others that change and drop
@@ -34,7 +34,7 @@ class Features:
         digests: Gateways keep digests of their interceptors, and start without doubts if all are
             equal; some start with other interceptors, and ten minutes pass now and then.
         gateways: How many there are where they share their state.
-        steps: How many things happen.
+        steps: The number of random events.
     """
 
     runs: bool = False

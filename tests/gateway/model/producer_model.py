@@ -12,7 +12,7 @@ NUMBERS = 2**31
 IN_FLIGHT = 5
 RETRIABLE = frozenset({2, 3, 5, 6, 7, 13, 19, 20, 56, 100})
 NOT_STORED = frozenset({3, 6, 10, 19, 45, 59, 87})
-"""After these an attempt is known to have stored nothing."""
+"""After these errors, it is known that the attempt has stored nothing."""
 NOT_LEADER = 6
 TIMED_OUT = -192
 """A client's own error: it has given up a batch (`message.timeout.ms`, `delivery.timeout.ms`)."""
@@ -66,7 +66,7 @@ class Attempt:
 
 @dataclass
 class Producer:
-    """What both models have.
+    """The common part of both models.
 
     Its records have successive numbers from `base` on. `bumps` are the codes of the errors
     because of which it took a new epoch. `leaders_return`: records that a leader had appended when
@@ -335,7 +335,7 @@ class Java(Producer):
         return min(self.tracked, key=lambda tracked: tracked.records[0], default=None)
 
     def _given_up(self, batch):
-        """Go on; only what had been queued to be sent again keeps new batches waiting."""
+        """Continue; new batches wait only for batches queued for a retry."""
         self.tracked.remove(batch)
         if batch.tries:
             ahead = self.unresolved is None or distance(self.unresolved, batch.end) > 0
@@ -391,11 +391,11 @@ class Transactional(Librdkafka):
             self._take_epoch(code)
 
     def wants_to_end(self) -> bool:
-        """Whether nothing is left to do but to end the transaction."""
+        """Return whether only the end of the transaction is pending."""
         return self.closing and not self.in_flight and (self.bump or not self.waiting)
 
     def ended(self, epoch: int) -> None:
-        """Go on after the end of a transaction."""
+        """Continue after the end of a transaction."""
         (self.committed if self.ending else self.aborted).append(self.open)
         if epoch != self.epoch:
             self.epoch, self.next, self.next_ack, self.next_err = epoch, 0, 0, 0

@@ -34,12 +34,12 @@ SEEDS_SHOWN: Final = 5
 
 @dataclass
 class Played:
-    """What came of some histories.
+    """The results of some histories.
 
     Attributes:
         kinds: How many there were of each kind.
-        features: How many there were in which something happened beside the usual.
-        failed: The seeds of those that failed, by what went wrong.
+        features: How many there were with each special event.
+        failed: The seeds of failed histories, by error.
         held_up: How many batches were answered 7 until their client gave them up.
         seen: The coverage.
     """

@@ -28,7 +28,7 @@ class LostError(Exception):
 
 
 class Context(HandlerContext):
-    """What the handler sees of a request, with a coordinator that answers at once, or not."""
+    """The context of the handler for a request, with a coordinator that answers at once, or not."""
 
     def __init__(self, frame, answer):
         self.request = read_request(frame)
@@ -49,7 +49,7 @@ def through_gateway(frame: bytes, answer) -> bytes:
         coroutine.send(None)
     except StopIteration as done:
         return done.value
-    raise AssertionError("the handler waits for something else")
+    raise AssertionError("the handler waits for another response")
 
 
 class TransactionWorld(World):
@@ -87,12 +87,12 @@ class TransactionWorld(World):
 
     @property
     def has_order(self) -> bool:
-        """Two producers with one id come between each other where one takes the other's place."""
+        """Batches of two producers with one id may alternate if one producer replaces the other."""
         return super().has_order and not self.is_fenced
 
     @property
     def kind(self) -> str:
-        """What sort of history it is."""
+        """The kind of the history."""
         fenced = " with fencing" if self.is_fenced else ""
         return f"transactions {self.version}{fenced}, {super().kind}"
 
@@ -237,12 +237,12 @@ class TransactionWorld(World):
         return answered
 
     def expire(self) -> None:
-        """Nobody is away for days: a coordinator forgets its producers, too, and that is no matter."""
+        """Expire nothing: after days, a coordinator would forget its producers, too."""
 
     # The end
 
     def finish(self) -> None:
-        """Let everything that can still happen happen."""
+        """Complete all pending events."""
         for gateway in self.gateways:
             gateway.is_cut_off = gateway.is_cut_off_from_letters = False
         for _ in range(FINAL_TURNS):
@@ -256,17 +256,17 @@ class TransactionWorld(World):
         self.check()
 
     def check(self) -> None:
-        """The committed records, and the results that the applications got."""
+        """Compare the committed records with the results that the applications got."""
         if self.shared:
             self.follow()
-        assert not self.dead.ids, "letters of transactions"
+        assert not self.dead.ids, "dead letters of transactions"
         log = self.broker.log
         for who, client in enumerate(self.clients):
             own = [batch for batch in log if batch // 1_000_000 == who]
             visible = [transaction for transaction in own if self.fates.get(transaction)]
             for batches in client.committed:
                 for batch in batches:
-                    assert self._is_told_truly(batch, set(visible)), f"lost: {batch}"
+                    assert self._has_its_result(batch, set(visible)), f"lost: {batch}"
             for batches in client.aborted:
                 there = {record for batch in batches for record in batch.records} & set(visible)
                 assert not there, f"aborted, and committed: {there}"

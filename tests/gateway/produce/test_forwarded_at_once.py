@@ -8,9 +8,10 @@ from kio.index import load_request_schema
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.records.header import BatchProducer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -236,11 +237,11 @@ def change_settings(talk):
 
 
 def receive_a_batch(talk):
-    talk.producers.arrived(Arrival("judged", 0, 7), 0, 0)
+    talk.producers.arrivals.add(Arrival("judged", 0, 7), 0, 0)
 
 
 def receive_a_batch_by_id(talk):
-    talk.producers.arrived(Arrival(ID, 0, 7), 0, 0)
+    talk.producers.arrivals.add(Arrival(ID, 0, 7), 0, 0)
 
 
 MAY_CHANGE = [

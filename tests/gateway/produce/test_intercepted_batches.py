@@ -17,7 +17,7 @@ from penstock.engine.verdict import (
 )
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
-from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records.batch import read_batch
 from tests.gateway.sessions.test_session import Talk, produce_response
@@ -110,7 +110,7 @@ def pipelined(*verdicts, talk=None, first=0):
 def test_a_dropped_batch_gets_its_response_after_earlier_batches(error_code, behind):
     talk = pipelined(None, None, DROPPED)
     talk.session.upstream_data(produce_response(1, "judged"))
-    assert codes(talk) == [0], "nothing is said of what comes behind"
+    assert codes(talk) == [0], "later batches have no response yet"
     talk.session.upstream_data(refused_response(2, error_code))
     assert codes(talk) == [error_code, behind]
 
@@ -134,7 +134,7 @@ def test_delayed_batches_are_sent_after_the_retry_of_earlier_batches():
     talk.broker.take()
     again = Intercepted(talk.producers)
     again.session.client_data(b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4)))
-    assert again.verdicts == [], "all of them are known"
+    assert again.verdicts == [], "all batches are known"
     again.session.upstream_data(produce_response(2, "judged") + produce_response(3, "judged"))
     assert codes(again) == [0, 0, 0]
 
@@ -205,7 +205,7 @@ def test_a_retry_is_sent_as_before_and_not_judged_again():
     again.session.upstream_data(produce_response(1, "judged"))
     last = Intercepted(talk.producers)
     last.session.client_data(request(1, batch(b"a", b"b")))
-    assert last.broker.data == b"", "the broker has it"
+    assert last.broker.data == b"", "the broker has the batch"
     [answer] = produced(parse_response(last.client.take(), 0, 9)).values()
     assert (answer.error_code, answer.base_offset) == (0, 5)
 
@@ -218,7 +218,7 @@ def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
     again.session.client_data(
         request(1, encode_batch(values(b"other"))) + request(2, batch(b"a", b"b"))
     )
-    assert len(again.verdicts) == 1, "the second is known"
+    assert len(again.verdicts) == 1, "the second batch is known"
     refused = produce_response(1, "judged")
     at = refused.index(b"judged") + len(b"judged") + 5
     talk.session.upstream_data(refused[:at] + b"\x00\x57" + refused[at + 2 :])
@@ -226,7 +226,7 @@ def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():
     again.broker.take()
     again.decide(ACCEPTED)
     assert b"other" in again.broker.data
-    assert again.broker.data.count(b"judged") == 1, "only the first went"
+    assert again.broker.data.count(b"judged") == 1, "only the first batch was sent"
     again.client.take()
     again.session.upstream_data(produce_response(1, "judged"))
     frames = again.client.take()
@@ -250,7 +250,7 @@ def test_topics_without_policies_now_keep_their_lowered_sequence_numbers(damaged
     frame = request(1, bytes(data))
     later.session.client_data(frame)
     if damaged:
-        assert later.broker.take() == frame, "its checksum is not made right"
+        assert later.broker.take() == frame, "its checksum is not corrected"
     else:
         assert sent(later).base_sequence == 1
 
@@ -293,7 +293,8 @@ def test_records_that_another_gateway_dropped_meanwhile_are_dropped_again(retrie
     other = Forgetful()
     other.session.client_data(request(1, batch(b"a", b"b")))
     assert other.dropped_before == [(("i",), ())]
-    other.producers._producers.update(retried.producers._producers)  # read from another gateway
+    for key, producer in retried.producers._in_use.items():
+        other.producers._in_use.add(key, producer)  # read from another gateway
     other.decide(ACCEPTED)
     assert codes(other) == [7]
     other.session.client_data(request(2, batch(b"a", b"b")))
@@ -449,7 +450,9 @@ def test_a_batch_that_was_stored_unchanged_is_sent_again_unchanged():
     losing(talk)
     talk.respond_with_last_sequence(last_sequence=5)
     again = sent(talk)
-    assert (again.base_sequence, len(again.records)) == (4, 2), "the leader may lose it yet"
+    assert (again.base_sequence, len(again.records)) == (4, 2), (
+        "the leader may still lose the batch"
+    )
     talk.session.upstream_data(produce_response(1, "judged"))
     assert code(talk) == 0
 
@@ -475,7 +478,7 @@ def test_a_batch_that_interceptors_changed_is_never_sent_unchanged(first):
         assert [*sent(retry()).records.values] == [b"******"]
         return
     again = retry(last_sequence=1)
-    assert (again.broker.take(), codes(again)) == (b"", [7]), "its leader may lose it yet"
+    assert (again.broker.take(), codes(again)) == (b"", [7]), "its leader may still lose the batch"
     clock.now += REPLICATED_AFTER_S
     again = retry(last_sequence=1)
     assert (again.broker.take(), codes(again)) == (b"", [0])
@@ -657,7 +660,7 @@ def test_many_batches_without_known_last_sequences_are_decided_one_by_one():
     verdicts, talk.verdicts = talk.verdicts, []
     for *_, done in [*verdicts[1:], verdicts[0]]:
         done(ACCEPTED)
-    assert len(frames_of(talk.broker.take())) == 32, "so many go without an answer"
+    assert len(frames_of(talk.broker.take())) == 32, "so many batches are sent before a response"
     assert not talk.done
 
 

@@ -12,6 +12,7 @@ from penstock.gateway.produce import forwarded_at_once
 from penstock.gateway.produce import partition as partitions
 from penstock.gateway.produce import request as requests
 from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.producer_state.arrivals import Arrivals
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.request import SLICE
 from penstock.wire.primitives import varint
@@ -79,7 +80,8 @@ def most_in_a_turn(monkeypatch):
     count(partitions, "read_producer")
     count(PostponedBatches, "answered")
     count(ProduceResponse, "partition_response")
-    for name in ("arrived", "find", "decide", "on_response", "refuse"):
+    count(Arrivals, "add")
+    for name in ("find", "decide", "on_response", "refuse"):
         count(Producers, name)
 
     async def turns():
@@ -123,7 +125,7 @@ async def test_an_accepted_request(make, most_in_a_turn):
     found = produced(parse_response(talk.client.take(), 0, 9))
     assert [batch.base_offset for batch in found.values()] == [5] * len(TOPICS)
     assert most.keys() >= {"is_topic_name"} | (
-        {"arrived", "decide", "on_response"} if make is LongIntercepted else set()
+        {"add", "decide", "on_response"} if make is LongIntercepted else set()
     )
     assert max(most.values()) <= 2 * SLICE, most
     assert talk.session.held_bytes == 0
@@ -227,6 +229,6 @@ async def test_a_connection_that_closes_at_any_time_leaves_no_state():
         sent = len(talk.broker.data)
         for _ in range(60):
             await asyncio.sleep(0)
-        assert not talk.producers._arrived
+        assert not talk.producers.arrivals
         assert len(talk.broker.data) == sent
         assert talk.session.submitting is None or talk.session.submitting.done()

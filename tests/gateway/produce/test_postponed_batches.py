@@ -12,7 +12,7 @@ from penstock.gateway.produce.postponed_batches import (
     REQUEST_INTERVAL_S,
     PostponedBatches,
 )
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT
@@ -160,13 +160,15 @@ def test_a_topic_whose_batches_were_evicted_is_not_known(monkeypatch):
 
 def test_the_last_sequence_is_requested_if_sequence_numbers_have_a_gap():
     batches = kept((by(4), True))
-    assert not batches.may_be_past(KEY, by(6), connection=1), "sent before it had its answer"
+    assert not batches.may_be_past(KEY, by(6), connection=1), "sent before the response"
     batches.answered(KEY, by(6), connection=1, is_retriable=True)
     assert not batches.may_be_past(KEY, by(8), connection=1)
-    assert batches.may_be_past(KEY, by(6), connection=1), "it comes again, and not the first"
-    assert batches.may_be_past(KEY, by(10), connection=1), "those between were sent elsewhere"
+    assert batches.may_be_past(KEY, by(6), connection=1), "it is retried without the first batch"
+    assert batches.may_be_past(KEY, by(10), connection=1), (
+        "the batches between were sent through another gateway"
+    )
     for other in (by(4), by(2), by(6, epoch=1)):
-        assert not batches.may_be_past(KEY, other, connection=1), "it is not held up"
+        assert not batches.may_be_past(KEY, other, connection=1), "it does not wait"
     assert not batches.may_be_past(KEY, by(6), connection=2)
     assert not batches.may_be_past(KEY._replace(partition=4), by(6), connection=1)
 
@@ -201,7 +203,7 @@ def test_the_batch_after_the_last_stored_batch_comes_first(first, last, followin
     batches = kept((by(first), True))
     batches.on_last_sequence(KEY, LastSequence(0, 0, last))
     assert not batches.overtakes(KEY, by(following), connection=1)
-    assert batches.overtakes(KEY, by(following + 2), connection=1), "it would leave a hole"
+    assert batches.overtakes(KEY, by(following + 2), connection=1), "it would leave a gap"
     batches.answered(KEY, by(following), connection=1, is_retriable=False)
     assert not batches
 
@@ -259,7 +261,7 @@ def test_batches_in_flight_after_a_postponed_batch_are_retried_in_order(producer
     found = responses(talk)
     assert found[1]["judged"] == (7, "the registry is away")
     assert [found[n]["judged"][0] for n in (2, 3)] == [7, 7]
-    assert "come again" in found[2]["judged"][1]
+    assert "must be retried first" in found[2]["judged"][1]
 
     talk.session.client_data(batch(4, 0, "judged") + batch(5, 2, "judged"))
     talk.decide()
@@ -331,7 +333,7 @@ def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
 def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
     talk = WithLastSequences()
     talk.send(2)
-    assert talk.requested_apis() == [], "it was in flight behind the first one"
+    assert talk.requested_apis() == [], "it was in flight behind the first batch"
     assert talk.codes() == {"judged": 7}
     later = talk.send(2)
     assert talk.requested_apis() == [2, 61]
@@ -374,7 +376,7 @@ def test_for_many_early_batches_the_last_sequence_is_requested_once(response, co
 def test_later_batches_wait_for_the_broker_and_stay_in_order():
     talk = WithLastSequences()
     requests = [talk.send(4), talk.send(6)]
-    assert talk.requested_apis() == [2, 61], "one question"
+    assert talk.requested_apis() == [2, 61], "one lookup"
     assert talk.client.take() == b""
     talk.respond(last=3)
     assert talk.broker.take() == b"".join(requests)
@@ -451,7 +453,9 @@ def test_a_later_connection_has_its_own_order():
     before.decide(which=1)
     talk.decide(LATER)
     before.decide(LATER)
-    assert before.broker.take() == b"", "the second batch is held up by the first of either"
+    assert before.broker.take() == b"", (
+        "the second batch waits for the first batch of both sessions"
+    )
 
 
 def test_a_batch_postponed_again_on_a_later_connection_is_the_first_from_then_on():
@@ -558,7 +562,7 @@ def test_a_small_batch_is_not_forwarded_at_once_while_an_earlier_batch_is_judged
     assert responses(talk)[1]["judged"][0] == REQUEST_TIMED_OUT
 
     talk.session.client_data(sent(3, 2, "judged"))
-    assert len(talk.verdicts) == 1, "its producer has to send another batch again"
+    assert len(talk.verdicts) == 1, "its producer has to retry another batch first"
     talk.decide()
     assert talk.broker.take() == b""
     talk.session.client_data(sent(4, 2, "judged", producer_id=18))

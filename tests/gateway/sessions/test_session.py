@@ -417,7 +417,7 @@ async def test_batches_after_a_handled_request_are_judged_once_its_handler_has_e
     talk.session.client_data(before + topic + after + last)
     await asyncio.sleep(0)
     assert len(talk.verdicts) == 1
-    assert not talk.answered, "the one before has not gone yet"
+    assert not talk.answered, "the earlier batch has not been sent yet"
     talk.decide()
     await asyncio.sleep(0)
     assert talk.broker.take() == before
@@ -425,8 +425,8 @@ async def test_batches_after_a_handled_request_are_judged_once_its_handler_has_e
     talk.answered[0].set_result(None)
     for _ in range(3):
         await asyncio.sleep(0)
-    assert len(talk.verdicts) == 1, "what stands behind it is judged now"
-    assert len(talk.answered) == 1, "and what stands behind that waits"
+    assert len(talk.verdicts) == 1, "the next batch is judged now"
+    assert len(talk.answered) == 1, "the last request waits"
     talk.decide()
     for _ in range(3):
         await asyncio.sleep(0)

@@ -11,20 +11,11 @@ from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, Reso
 
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.local import LocalKafka, free_ports
-from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topic_configs.added_key import ADDED
-from tests.topic_configs.admin_requests import TopicClient, judged_by
+from tests.topic_configs.admin_requests import NOT_BAD, judged_by
 
 PROGRAM = [sys.executable, "-m", "tests.topic_configs.added_key"]
-POLICIES = """
-from penstock.policy import *
-
-class NotBad(RecordsPolicy):
-    def validate(self, topic, partition, records):
-        if any(record.value == b"bad" for record in records):
-            raise PolicyViolationException("bad")
-"""
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
 
 
@@ -47,7 +38,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
             # Other gateways of this cluster do not know the key.
             "topic.settings.topic": "__settings_with_an_added_key",
         },
-        POLICIES,
+        NOT_BAD,
     )
 
 
@@ -57,12 +48,6 @@ def judging(file: Path) -> Iterator[RunningGateway]:
     running = RunningGateway(file, PROGRAM)
     yield running
     running.stop()
-
-
-@pytest.fixture
-def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
-    with TopicClient(judging.broker_address()) as client:
-        yield client
 
 
 def described(gateway: RunningGateway, topic: str) -> ConfigEntry:
@@ -97,17 +82,13 @@ def test_a_topic_with_the_key_is_judged(topic_client):
     assert topic_client.produce(topic, b"bad").error_code == POLICY_VIOLATION
 
 
-def test_kafka_configs_sets_and_shows_the_key(judging, topic_client):
+def test_kafka_configs_sets_and_shows_the_key(topic_client, kafka_configs):
     topic = name()
     topic_client.create(topic, {})
-    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
-    of_topic += ("--entity-name", topic)
 
-    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "test.level=high")
-    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    kafka_configs(topic, "--alter", "--add-config", "test.level=high")
 
-    assert done.returncode == 0, done.stderr
-    assert "test.level=high sensitive=false" in shown.stdout
+    assert "test.level=high sensitive=false" in kafka_configs(topic, "--describe")
 
 
 def test_the_files_default_changes_at_sighup(judging, topic_client, file):

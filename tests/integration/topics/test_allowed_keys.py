@@ -2,7 +2,6 @@
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,10 @@ from confluent_kafka.admin import (
 
 from penstock.configuration.topic_keys import MODE, RECORDS_POLICY_ENABLED
 from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, wait_until, write_configuration
-from tests.topic_configs.admin_requests import TopicClient, judged_by
+from tests.gateways import wait_until, write_configuration
+from tests.topic_configs.admin_requests import NOT_BAD, TopicClient, judged_by
 
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
-POLICIES = """
-from penstock.policy import *
-
-class NotBad(RecordsPolicy):
-    def validate(self, topic, partition, records):
-        if any(record.value == b"bad" for record in records):
-            raise PolicyViolationException("bad")
-"""
 WHY = (
     "Configuration penstock.mode cannot be set on a topic: the gateway's configuration file does "
     "not allow it (topic.settings.keys.allowed)"
@@ -48,15 +39,8 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "policy.workers": 1,
             "topic.settings.topic": "__settings_of_some_keys",
         },
-        POLICIES,
+        NOT_BAD,
     )
-
-
-@pytest.fixture(scope="module")
-def judging(file: Path) -> Iterator[RunningGateway]:
-    running = RunningGateway(file)
-    yield running
-    running.stop()
 
 
 def test_a_disallowed_key_is_refused_read_only_and_without_effect(judging, file):
@@ -76,7 +60,7 @@ def test_a_disallowed_key_is_refused_read_only_and_without_effect(judging, file)
 
     with TopicClient(judging.broker_address()) as client:
         client.create(topic, {**judged_by("NotBad"), MODE: "observe"})
-        assert client.produce(topic, b"bad").error_code == 0, "it is only observed"
+        assert client.produce(topic, b"bad").error_code == 0, "the mode is observe"
         # A broker that has stored a record of the topic describes it, too.
         assert (mode().value, mode().is_read_only) == ("observe", False)
 

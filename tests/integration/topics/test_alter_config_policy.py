@@ -247,7 +247,7 @@ def test_other_resources_have_their_types(client):
     assert policy_arguments(client, request) == ["CLIENT_METRICS", name, {"interval.ms": "50000"}]
 
 
-# What is decided
+# Decisions
 
 
 @pytest.mark.parametrize("request_of", [incremental, legacy])

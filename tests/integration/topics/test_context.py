@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
 )
 from confluent_kafka.cimpl import NewTopic
 from kio.index import load_request_schema
@@ -29,7 +23,6 @@ from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
 from penstock.local import free_ports
 from tests.conftest import create_acls, create_topic
 from tests.gateways import wait_until
-from tests.integration.test_security import Files, as_client, secure_kafka
 from tests.integration.topics.test_alter_config_policy import (
     TOPIC,
     Change,
@@ -48,6 +41,18 @@ from tests.integration.topics.test_create_topic_policy import (
     unique,
 )
 from tests.raw import RawClient
+from tests.secured import (
+    acl,
+    add_alice,
+    as_admin,
+    as_alice,
+    as_client,
+    files,
+    secure_kafka,
+    upstream_as_admin,
+)
+
+__all__ = ["files"]
 
 DELETE_TOPICS = 20
 CONTEXT = {
@@ -63,7 +68,7 @@ class Quota(CreateTopicPolicyWithContext):
 
     def validate(self, request, context):
         team = request.topic.partition(".")[0]
-        asked = request.num_partitions or len(request.replicas_assignments)
+        requested = request.num_partitions or len(request.replicas_assignments)
         owned = sum(
             topic.num_partitions for name, topic in context.topics.items()
             if name.startswith(f"{team}.") and name != request.topic
@@ -71,15 +76,15 @@ class Quota(CreateTopicPolicyWithContext):
         if team == "tell":
             own = {n: t for n, t in context.topics.items() if n.startswith(request.topic)}
             raise PolicyViolationException(
-                json.dumps([context.principal, context.client_id, own, asked])
+                json.dumps([context.principal, context.client_id, own, requested])
             )
         if team.startswith("slow"): time.sleep(0.1)
         if team == "clear": context.topics.clear()
-        if owned + asked > 10:
-            raise PolicyViolationException(f"{owned} and {asked} partitions are more than 10")
+        if owned + requested > 10:
+            raise PolicyViolationException(f"{owned} and {requested} partitions are more than 10")
 
 class Owner(AlterConfigPolicyWithContext):
-    """Tells who asks for a change of one key."""
+    """Refuses a change of flush.ms; the message has the client."""
 
     def validate(self, request, context):
         if "flush.ms" in request.configs:
@@ -120,7 +125,7 @@ def codes(client: RawClient, *topics: Topic, **options: Any) -> list[int]:
     return [outcome[topic.name][0] for topic in topics]
 
 
-# What is counted
+# Counts
 
 
 def test_topics_of_a_request_count_each_other(client, team):
@@ -245,26 +250,11 @@ def test_a_config_policy_gets_the_same_context(client, team):
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return Files(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def secured(files):
     with secure_kafka(files) as running:
-        alter = UserScramCredentialUpsertion(
-            "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"alice-secret"
-        )
-        may_create = AclBinding(
-            ResourceType.TOPIC, "tell", ResourcePatternType.PREFIXED, "User:alice", "*",
-            AclOperation.CREATE, AclPermissionType.ALLOW,
-        )  # fmt: skip
-        admin = AdminClient(
-            as_client(running.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
-        )
-        for done in admin.alter_user_scram_credentials([alter]).values():
-            done.result(60)
-        create_acls(admin, may_create)
+        admin = AdminClient(as_admin(running.bootstrap_servers, files))
+        add_alice(admin)
+        create_acls(admin, acl("tell", AclOperation.CREATE, pattern=ResourcePatternType.PREFIXED))
         yield running
 
 
@@ -276,13 +266,7 @@ def secured_judging(secured, files, tmp_path_factory):
     properties = {
         "listeners": f"SASL_SSL://127.0.0.1:{port}",
         "ssl.keystore.location": files.key("gateway.pem"),
-        "upstream.security.protocol": "SASL_SSL",
-        "upstream.ssl.truststore.location": files.trust,
-        "upstream.sasl.mechanism": "PLAIN",
-        "upstream.sasl.jaas.config": (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'username="admin" password="a-secret";'
-        ),
+        **upstream_as_admin(files),
         "topic.settings.topic": "__penstock_topic_settings",
         **CONTEXT,
     }
@@ -305,23 +289,23 @@ def test_the_context_has_the_principal_as_the_cluster_names_it(
 
 def test_defaults_are_filled_in_for_clients_that_may_not_describe_them(secured_judging, files):
     """Brokers return the counts only to clients that may describe the topic's configs."""
-    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    settings = as_alice(secured_judging.address, files)
     code, seen = refusal(AdminClient(settings), NewTopic("tell.counts", -1, -1))
     assert (code, seen[-1]) == (44, 1)
 
 
 @pytest.mark.slow
 def test_a_client_that_may_not_create_a_topic_gets_the_error_of_the_cluster(secured_judging, files):
-    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    settings = as_alice(secured_judging.address, files)
     code, _ = refusal(AdminClient(settings), NewTopic("others.topic", 50, 1))
     assert code == 29
 
 
 @pytest.mark.kips("B49")
 def test_a_client_that_may_not_alter_a_topic_changes_no_key(secured, secured_judging, files):
-    admin = AdminClient(as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
+    admin = AdminClient(as_admin(secured.bootstrap_servers, files))
     create_topic(admin, "others.altered")
-    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    settings = as_alice(secured_judging.address, files)
     alice = AdminClient(settings)
     changes = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -334,7 +318,7 @@ def test_a_client_that_may_not_alter_a_topic_changes_no_key(secured, secured_jud
         alice.incremental_alter_configs([resource])[resource].result(60)
     assert raised.value.args[0].code() == 29
 
-    through = AdminClient(as_client(secured_judging.address, files, "admin", "a-secret", "PLAIN"))
+    through = AdminClient(as_admin(secured_judging.address, files))
     altered = ConfigResource(ConfigResource.Type.TOPIC, "others.altered")
     configs = through.describe_configs([altered])[altered].result(60)
     assert configs[RECORDS_POLICY_ENABLED].value == "false"

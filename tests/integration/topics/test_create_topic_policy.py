@@ -208,7 +208,7 @@ def judging(kafka, tmp_path_factory):
     running.stop()
 
 
-# What is decided
+# Decisions
 
 
 @pytest.mark.kips("B1")
@@ -328,7 +328,7 @@ def test_a_policy_cannot_change_its_arguments(client, broker, attempt, assignmen
     assert not exists(broker, name)
 
 
-# What comes first
+# Order
 
 FAULTY = {
     "a bad name": (17, [Topic("never-good enough")]),

@@ -2,7 +2,6 @@
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from confluent_kafka.admin import (
 )
 
 from penstock.local import LocalKafka, free_ports
-from penstock.local.tools import run_tool
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topic_configs.admin_requests import TopicClient
@@ -53,14 +51,6 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
         POLICIES,
     )
-
-
-@pytest.fixture(scope="module")
-def judging(file: Path) -> Iterator[RunningGateway]:
-    """A gateway whose policy declares keys."""
-    running = RunningGateway(file)
-    yield running
-    running.stop()
 
 
 @pytest.fixture
@@ -155,17 +145,13 @@ def test_defaults_of_the_file_apply_and_topic_configs_survive_a_restart(
     assert described(admin_client, by_topic)["shop.level"] == ("high", False)
 
 
-def test_kafka_configs_sets_and_shows_the_keys(judging, admin_client):
+def test_kafka_configs_sets_and_shows_the_keys(admin_client, kafka_configs):
     topic = name()
     create_topic(admin_client, topic, 1, {})
-    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
-    of_topic += ("--entity-name", topic)
 
-    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "shop.validation=true")
-    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    kafka_configs(topic, "--alter", "--add-config", "shop.validation=true")
 
-    assert done.returncode == 0, done.stderr
-    assert "shop.validation=true sensitive=false" in shown.stdout
+    assert "shop.validation=true sensitive=false" in kafka_configs(topic, "--describe")
 
 
 def test_a_reload_changes_the_keys(judging, admin_client, file):

@@ -2,14 +2,13 @@
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, write_configuration
-from tests.topic_configs.admin_requests import TopicClient, alteration, creation
+from tests.gateways import write_configuration
+from tests.topic_configs.admin_requests import alteration, creation
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 KEY = "record.validation.policy"
@@ -27,35 +26,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judging(kafka: LocalKafka, folder: Path) -> Iterator[RunningGateway]:
-    """A gateway whose schemas are in a folder next to its file."""
+def file(kafka: LocalKafka, folder: Path) -> Path:
+    """The configuration of a gateway whose schemas are in a folder next to the file."""
     properties = {
         "record.validation.policy.class.name": "penstock.policies.JsonSchema",
         "json.schema.folder": "schemas",
         "policy.workers": 1,
     }
-    file = write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
-    running = RunningGateway(file)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def client_of(judging: RunningGateway) -> Iterator[TopicClient]:
-    with TopicClient(judging.broker_address()) as client:
-        yield client
+    return write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
 
 
 def name() -> str:
     return f"schema-{uuid.uuid4().hex[:8]}"
 
 
-def test_a_topic_names_its_schema(client_of):
+def test_a_topic_names_its_schema(topic_client):
     topic = name()
-    client_of.create(topic, {KEY: "order.json"})
+    topic_client.create(topic, {KEY: "order.json"})
 
-    assert client_of.produce(topic, b'{"id": 1}').error_code == OK
-    answer = client_of.produce(topic, b'{"id": 1}', b'{"id": "Secret"}', b"{}", b"[")
+    assert topic_client.produce(topic, b'{"id": 1}').error_code == OK
+    answer = topic_client.produce(topic, b'{"id": 1}', b'{"id": "Secret"}', b"{}", b"[")
     assert answer.error_code == INVALID_RECORD
     messages = {
         error.batch_index: error.batch_index_error_message for error in answer.record_errors
@@ -79,32 +69,32 @@ def test_a_topic_names_its_schema(client_of):
         ("a=b", "must name a schema file, like order.schema.json, or key=FILE,value=FILE, not a=b"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_not_set(client_of, text, why):
+def test_a_schema_that_cannot_be_used_is_not_set(topic_client, text, why):
     topic = name()
-    client_of.create(topic, {KEY: "order.json"})
+    topic_client.create(topic, {KEY: "order.json"})
     begin = f"Invalid value {text} for configuration {KEY}: "
 
-    [altered] = client_of.call(alteration(topic, {KEY: text})).responses
-    [created] = client_of.call(creation(name(), {KEY: text})).topics
+    [altered] = topic_client.call(alteration(topic, {KEY: text})).responses
+    [created] = topic_client.call(creation(name(), {KEY: text})).topics
 
     assert (altered.error_code, created.error_code) == (INVALID_CONFIG, INVALID_CONFIG)
     assert altered.error_message.startswith(begin + why)
     assert created.error_message.startswith(begin + why)
-    assert client_of.own_settings(topic) == {KEY: "order.json"}
-    assert client_of.produce(topic, b'{"id": "x"}').error_code == INVALID_RECORD
+    assert topic_client.own_settings(topic) == {KEY: "order.json"}
+    assert topic_client.produce(topic, b'{"id": "x"}').error_code == INVALID_RECORD
 
 
-def test_with_a_deleted_schema_all_records_are_refused(client_of, folder):
+def test_with_a_deleted_schema_all_records_are_refused(topic_client, folder):
     """Until it exists again: no worker had read it before."""
     file = folder / "schemas" / f"{name()}.json"
     file.write_text(json.dumps(SCHEMA))
     topic = name()
-    client_of.create(topic, {KEY: file.name})
+    topic_client.create(topic, {KEY: file.name})
     file.unlink()
 
-    deleted = client_of.produce(topic, b'{"id": 1}')
+    deleted = topic_client.produce(topic, b'{"id": 1}')
     file.write_text(json.dumps(SCHEMA))
-    back = client_of.produce(topic, b'{"id": 1}')
+    back = topic_client.produce(topic, b'{"id": 1}')
 
     assert deleted.error_code not in {OK, INVALID_RECORD}
     assert back.error_code == OK

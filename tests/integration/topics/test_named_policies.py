@@ -2,7 +2,6 @@
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.static.primitive import i8
 
 from penstock.local import LocalKafka, free_ports
-from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.metrics import scrape
 from tests.topic_configs.admin_requests import TopicClient, creation
@@ -90,19 +88,6 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory, metrics_po
         },
         POLICIES,
     )
-
-
-@pytest.fixture(scope="module")
-def judging(file: Path) -> Iterator[RunningGateway]:
-    running = RunningGateway(file)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
-    with TopicClient(judging.broker_address()) as client:
-        yield client
 
 
 @pytest.fixture
@@ -195,15 +180,12 @@ def test_a_list_is_appended_to_and_subtracted_from(topic_client, topic):
     )  # fmt: skip
 
 
-def test_admin_tools_set_and_show_the_list(judging, topic_client, topic):
+def test_admin_tools_set_and_show_the_list(judging, topic_client, kafka_configs, topic):
     topic_client.create(topic, {})
-    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
-    of_topic += ("--entity-name", topic)
 
-    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", f"{KEY}=[no-b,small]")
-    shown = run_tool("kafka-configs", *of_topic, "--describe")
-    assert done.returncode == 0, done.stderr
-    assert f"{KEY}=no-b,small sensitive=false" in shown.stdout
+    kafka_configs(topic, "--alter", "--add-config", f"{KEY}=[no-b,small]")
+
+    assert f"{KEY}=no-b,small sensitive=false" in kafka_configs(topic, "--describe")
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": judging.address})
     entry = admin.describe_configs([resource])[resource].result(60)[KEY]
@@ -223,9 +205,7 @@ def test_a_reload_removes_and_adds_policies(judging, topic_client, topic, file):
         judging.process.send_signal(signal.SIGHUP)
         wait_until(lambda: code(b"good") != 0, what="the policies without no-b")
         refused = topic_client.produce(topic, b"good")
-        assert "cannot be asked: penstock.policies: there is no policy no-b" in (
-            refused.error_message
-        )
+        assert "cannot run: penstock.policies: there is no policy no-b" in (refused.error_message)
         assert alter(topic_client, topic, SUBTRACT, "no-b") == (0, None)
         wait_until(lambda: code(b"good") == 0, what="the topic's own setting")
 

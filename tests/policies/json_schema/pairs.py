@@ -1,7 +1,7 @@
 """Random schemas, and JSON texts of which about three quarters fit: the corpus of the oracle tests.
 
 Every keyword of every draft occurs, also those of other drafts, next to each other and
-inside each other; so do references, also recursive ones. The texts spell numbers and strings
+inside each other; so do references, also recursive references. The texts spell numbers and strings
 in all ways that JSON has, name properties twice, nest deeply, and some are no JSON at all.
 """
 

@@ -345,7 +345,7 @@ class FakeRegistry:
         return _unknown(40403, "Schema not found")
 
     def _associations(self, *_: Any) -> tuple[int, Any]:
-        """Confluent's serializers first request whether a topic has subjects of its own."""
+        """Confluent's serializers first request whether a topic has its own subjects."""
         return 200, []
 
     def _delete(self, subject: str, number: str, *_: Any) -> tuple[int, Any]:

@@ -516,10 +516,10 @@ def test_if_registries_disagree_the_queried_registry_wins(registry, judged_by):
         objections = judged_by(clock, registry, other)
         assert objections(order(schema_id)) == []
         assert objections(framed(schema_id, b'{"id": 1}')) != []
-        assert objections(of_two) == [], "only the other one has it"
+        assert objections(of_two) == [], "only the other registry has it"
         registry.goes_away()
         clock.passes(SUBJECTS_SECONDS - 1)
-        assert objections(order(schema_id)) == [], "what was said counts"
+        assert objections(order(schema_id)) == [], "the earlier response counts"
         clock.passes(2)
         assert objections(order(schema_id)) == elsewhere
         assert objections(of_two) == []

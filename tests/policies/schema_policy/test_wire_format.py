@@ -46,7 +46,7 @@ def test_a_header_wins_over_a_prefix(is_key, name):
     other = KEY_HEADER if name == VALUE_HEADER else VALUE_HEADER
     framed = found(ID_17, Header("trace", b"1"), Header(name, GUID_BYTES), is_key=is_key)
     assert framed == Framed(GUID, 0)
-    assert framed.payload(ID_17) == ID_17, "the whole of it is payload"
+    assert framed.payload(ID_17) == ID_17, "all bytes are payload"
     assert found(ID_17, Header(other, GUID_BYTES), is_key=is_key) == Framed(17, 5)
 
 

@@ -15,7 +15,7 @@ from penstock.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
@@ -38,9 +38,10 @@ class CommandJob(ABC):
         self._places_topic = configuration.redrive_places_topic
         self.decompressed_batch_max_bytes = configuration.decompressed_batch_max_bytes
         for warning in configuration.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            warn(warning)
         self.began = time.monotonic()
         self.progress = Progress()
+        self._plans: dict[str, RecordPlan] = {}
 
     @property
     @abstractmethod
@@ -91,25 +92,30 @@ class CommandJob(ABC):
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.stored.plan import load_plan  # noqa: PLC0415
         from penstock.stored.topics import names_of  # noqa: PLC0415
 
-        plan = load_plan(
-            file or self._options.file,
-            topic_ids={topic.name: topic.topic_id for topic in topics},
-            records_policy_batch=self._options.records_policy_batch,
-            topic_settings=self._settings_of(topics, file) if topics else {},
-        )
+        plan = self.plan_without_topics(file)
+        if topics:
+            ids = {topic.name: topic.topic_id for topic in topics}
+            plan = plan.for_topics(ids, settings_of(topics, plan.configuration, self.properties))
         without = [topic.name for topic in topics if not plan.judges(topic.name)]
         if without:
-            print(f"warning: no policy of {plan.path} judges {names_of(without)}", file=sys.stderr)
+            warn(f"no policy of {plan.path} judges {names_of(without)}")
         return plan
 
-    def _settings_of(
-        self, topics: Sequence[Topic], file: str | None
-    ) -> dict[str, Mapping[str, str]]:
-        configuration = load_configuration(file or self._options.file)
-        return settings_of(topics, configuration, self.properties)
+    def plan_without_topics(self, file: str | None = None) -> RecordPlan:
+        """Load the policies of a file, by default of FILE, once. Nothing is contacted.
+
+        Raises:
+            ConfigurationError: They cannot be loaded.
+        """
+        from penstock.stored.plan import load_plan  # noqa: PLC0415
+
+        path = file or self._options.file
+        if path not in self._plans:
+            batch = self._options.records_policy_batch
+            self._plans[path] = load_plan(path, records_policy_batch=batch)
+        return self._plans[path]
 
     def sources(self, written: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:
         """Return the topics that are read; none for files.
@@ -120,7 +126,7 @@ class CommandJob(ABC):
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
-                written to, or `--from` or `--to` is no place.
+                written to, or `--from` or `--to` is no place, or a policy cannot be loaded.
         """
         given = self._options.topic
         if bool(given) == bool(self._options.input):
@@ -133,8 +139,11 @@ class CommandJob(ABC):
 
         check_place(self._options.start, "--from")
         check_place(getattr(self._options, "end", "latest"), "--to")
+        for file in (getattr(self._options, "compare", None), self._options.file):
+            if file is not None:
+                self.plan_without_topics(file)  # before the cluster is contacted
         return self.there.sources(
-            given, [location.name for location in written if location.is_topic]
+            given, [location.name for location in written if location.is_topic], warn=warn
         )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
@@ -145,13 +154,21 @@ class CommandJob(ABC):
         return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
 
 
+def warn(text: str) -> None:
+    """Print a warning.
+
+    Args:
+        text: The warning, without the word.
+    """
+    print(f"warning: {text}", file=sys.stderr)
+
+
 def _warn_of_base64(given: str) -> None:
     """Report that contents are decoded: short texts can look like base 64."""
     from penstock.stored.files import has_base64  # noqa: PLC0415
 
     if has_base64(given):
-        print(
-            f"warning: --input {given}: keys, values and headers are decoded from base64, because "
-            "the first 1,000 all look like it; write texts that are not base64 to Parquet files",
-            file=sys.stderr,
+        warn(
+            f"--input {given}: keys, values and headers are decoded from base64, because the first "
+            "1,000 all look like it; write texts that are not base64 to Parquet files"
         )

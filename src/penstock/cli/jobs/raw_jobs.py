@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.job import warn
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def write_topics(
         what=what,
         shown=running.progress.phase,
         note=print,
+        warn=warn,
     )
     if before:
         print(
@@ -154,4 +155,4 @@ def _check_removed(counts: TaskCounts, *, strict: bool) -> None:
     text = f"{counts.removed:,} offsets were removed before they were read (retention)"
     if strict:
         raise CommandError(f"{text}; all others are written", ExitCode.CLUSTER_FAILED)
-    print(f"warning: {text}", file=sys.stderr)
+    warn(text)

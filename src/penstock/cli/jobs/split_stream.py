@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
+from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.raw_jobs import are_topics, writing_job
 from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
@@ -267,7 +268,7 @@ def _plan_of(
     found = plan.for_topics(ids, {name: kept.of(name, topic_id) for name, topic_id in ids.items()})
     for name in ids.keys() - plan.topic_ids.keys():
         if not found.judges(name):
-            print(f"warning: no policy of {plan.path} judges topic {name}", file=sys.stderr)
+            warn(f"no policy of {plan.path} judges topic {name}")
     return found
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 _CLOSES_WITHIN_S: Final = 2.0
+_PATIENCE_S: Final = 3.0
+"""How long a broker may be silent before another broker gets the same request."""
 _LOGIN_REFUSED: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -72,6 +74,7 @@ class Brokers:
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
         self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
+        self._exchanges: set[asyncio.Task[Any]] = set()
         self._closing: set[asyncio.Future[None]] = set()
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
             asyncio.Lock
@@ -127,19 +130,41 @@ class Brokers:
     async def exchange_with_any(self, request: Any) -> Any:
         """Send a request to any broker: a connected broker, a known broker, a bootstrap server.
 
+        While a broker is silent, the next gets it, too. The first response counts. The others are
+        not cancelled: the request timeout gives up the connection of a broker that stays silent.
+
         Raises:
             BrokerUnreachableError: None of them responds. The message has the last reason.
             LoginError: A connection was refused.
             UnsupportedVersionError: A broker does not serve the version.
         """
         last: ClientError | None = None
-        for target in self._candidates():
-            try:
-                return await self.exchange(target, request, "")
-            except BrokerUnreachableError as error:
-                last = error
+        waiting: set[asyncio.Task[Any]] = set()
+        candidates = iter(self._candidates())
+        target = next(candidates, None)
+        while waiting or target is not None:
+            if target is not None:
+                exchange = asyncio.ensure_future(self.exchange(target, request, ""))
+                waiting.add(exchange)
+                self._exchanges.add(exchange)
+                exchange.add_done_callback(self._end_exchange)
+            target = next(candidates, None)
+            patience_s = None if target is None else _PATIENCE_S
+            done, waiting = await asyncio.wait(
+                waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            for exchange in done:
+                try:
+                    return exchange.result()
+                except BrokerUnreachableError as error:
+                    last = error
         servers = ",".join(map(str, self._settings.servers))
         raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
+
+    def _end_exchange(self, exchange: asyncio.Task[Any]) -> None:
+        self._exchanges.discard(exchange)
+        if not exchange.cancelled():
+            exchange.exception()  # it may be that nothing waits for it any more
 
     async def versions(self, node: int, api_key: int, channel: str) -> range:
         """Return the versions of an API that a broker serves; none of an unknown API.
@@ -154,6 +179,8 @@ class Brokers:
 
     async def close(self) -> None:
         """Close all connections, and wait until they are closed."""
+        for exchange in self._exchanges:
+            exchange.cancel()
         for connection in self._open.values():
             self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION, as_configs, encode_declared
 from penstock.configuration.policy_classes import PolicyClass, encode_classes
-from penstock.engine.plans.loading import ClassPath, load_class
+from penstock.engine.plans.loading import ClassPath, load_class, search_first
 from penstock.processes.parent import end_with_parent
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def declared_here(
     Raises:
         ConfigurationError: What it declares is not usable.
     """
-    _add_to_path(file.parent)
+    search_first(file.parent)
     space = ClassPath(class_path) if class_path else None
     try:
         found = load_class(class_name, key=VALIDATION, file=file, space=space)
@@ -63,7 +63,7 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
         ConfigurationError: A class cannot be imported, is not a policy of records, or its
             declarations are not usable.
     """
-    _add_to_path(file.parent)
+    search_first(file.parent)
     found: dict[str, PolicyClass] = {}
     for key, name in classes.items():
         cls = load_class(name, key=key, file=file)
@@ -72,11 +72,6 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
         except ValueError as error:
             raise ConfigurationError(f"{file}: {key}: {name} {error}") from None
     return found
-
-
-def _add_to_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 
 def main(descriptor: int, arguments: Sequence[str]) -> None:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CODE: Final = frozenset({".py", ".pyc", ".so"})
-DATA: Final = frozenset(
-    {".json", ".avsc", ".proto", ".yaml", ".yml", ".txt", ".csv", ".tsv", ".toml", ".ini", ".xml"}
-)
+SCHEMAS: Final = frozenset({".json", ".jsonschema", ".schema", ".avsc", ".proto", ".yaml", ".yml"})
+"""The files that topics name, and those that their schemas refer to."""
+DATA: Final = SCHEMAS | {".txt", ".csv", ".tsv", ".toml", ".ini", ".xml"}
 """The files that classes read: next to them, or in the folder of the configuration file."""
 FILES_MAX: Final = 20_000
 _OF_ENVIRONMENTS: Final = "pyvenv.cfg"

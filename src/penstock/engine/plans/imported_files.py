@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION
 from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
-from penstock.engine.plans.loading import ClassPath, load_class
+from penstock.engine.plans.loading import ClassPath, load_class, search_first
 from penstock.processes.bounded import run_module
 from penstock.processes.parent import end_with_parent
 
@@ -75,7 +75,7 @@ def _files_here(
     classes: Mapping[str, str], file: Path, class_path: Sequence[Path]
 ) -> dict[str, str]:
     """Return what `imported_files` does; the classes are imported here."""
-    sys.path.insert(0, str(file.parent))
+    search_first(file.parent)
     files: dict[str, str] = {}
     for key, name in classes.items():
         is_apart = class_path and key.startswith(VALIDATION)

@@ -60,6 +60,16 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
     return found
 
 
+def search_first(folder: Path) -> None:
+    """Look for modules in a folder before all others: in that of the configuration file."""
+    name = str(folder)
+    if sys.path[:1] == [name]:
+        return
+    if name in sys.path:  # from PYTHONPATH, for example, where others may come before it
+        sys.path.remove(name)
+    sys.path.insert(0, name)
+
+
 def describe(error: BaseException) -> str:
     """Return the exception and its location, to help correct the configuration."""
     if isinstance(error, SyntaxError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import penstock
 from penstock.configuration.declared_keys import is_own
 from penstock.configuration.file import FILE_KEYS, LISTENER_TLS_KEYS
-from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
+from penstock.engine.plans.files_below import CODE, DATA, SCHEMAS, NotKnownError, files_below
 from penstock.engine.plans.imported_files import INSTALLED, imported_files
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ _REGISTRY: Final = "schema.registry.url"
 _READ_FROM: Final = ".key.from"
 _BETWEEN: Final = re.compile("([,=:])")
 """Separators of paths in a value."""
-_SCHEMAS: Final = frozenset({".json", ".avsc", ".proto", ".yaml", ".yml"})
 _BYTES_MAX: Final = 256 * 2**20
 _OWN: Final = "penstock"
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -181,7 +180,7 @@ def _files(
     }
     of_users = {key: name for key, name in classes.items() if not is_own(name)}
     yield from files_below(Path(penstock.__file__).parent, _OWN, CODE)
-    yield from files_below(of.folder, "", CODE | DATA if of_users else _SCHEMAS)
+    yield from files_below(of.folder, "", CODE | DATA if of_users else SCHEMAS)
     for key, value in of.properties.items():
         if not _is_of_one_gateway(key):
             yield from _named(key, value, of.folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fnmatch import fnmatchcase, translate
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,7 +31,7 @@ from penstock.configuration.topic_keys import (
     keys_in,
     value_of,
 )
-from penstock.configuration.values import TOPIC_VARIABLE, items
+from penstock.configuration.values import TOPIC_VARIABLE, dotted, items
 from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
 from penstock.engine.plans.topic_defaults import TopicDefaults
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -107,7 +107,7 @@ class Plan:
                 raise ConfigurationError(
                     f"{configuration.path}: topics.{default.glob}.{POLICIES}: {unknown}"
                 )
-        self._named = frozenset(self._defaults.values(RECORDS_POLICY))
+        self._named = frozenset(map(dotted, self._defaults.values(RECORDS_POLICY)))
         self._allowed = configuration.records_policy_class_names_allowed
         self._keys_allowed = configuration.topic_settings_keys_allowed
         self._mode = value_of(MODE, configuration.properties)
@@ -266,11 +266,8 @@ class Plan:
 
     def allows_class(self, records_policy: str) -> bool:
         """Return whether a topic's own `records.policy.class.name` may name this class."""
-        return records_policy in self._named or any(
-            records_policy == allowed
-            or (allowed.endswith("*") and records_policy.startswith(allowed[:-1]))
-            for allowed in self._allowed
-        )
+        name = dotted(records_policy)
+        return name in self._named or any(map(partial(_is_of_pattern, name), self._allowed))
 
     def allows_dead_letters(self, name: str) -> bool:
         """Return whether a topic's own setting may name this dead letter topic.
@@ -399,6 +396,20 @@ class Plan:
             if reader is not None:
                 return f"{key} is set, and there is no {reader}"
         return ""
+
+
+def _is_of_pattern(name: str, pattern: str) -> bool:
+    """Return whether `records.policy.class.names.allowed` has a class by one of its patterns.
+
+    Args:
+        name: The class, as `values.dotted` returns it.
+        pattern: A class, `package.*`, or `package.module:*` for the classes of that module alone.
+    """
+    if pattern.endswith(":*"):
+        return name.rpartition(".")[0] == pattern.removesuffix(":*")
+    if pattern.endswith(".*"):
+        return name.startswith(pattern.removesuffix("*"))
+    return name == dotted(pattern)
 
 
 def allows_topic_settings(configuration: Configuration) -> bool:

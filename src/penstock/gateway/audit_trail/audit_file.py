@@ -7,6 +7,7 @@ from its beginning in the next file.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -26,6 +27,29 @@ _WRITE_BYTES: Final = 2**20
 _RETRY_S: Final = 1.0
 # O_NONBLOCK is for special files: to open a pipe would wait for its reader.
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def check_file(path: Path, file: Path) -> None:
+    """Check that a file can be opened for `AuditFile`; create and change nothing.
+
+    Args:
+        path: The file to append to, which may be missing.
+        file: The configuration file, for errors.
+
+    Raises:
+        ConfigurationError: It cannot be opened, or is not a file.
+    """
+    try:
+        if path.exists():
+            opened = os.open(path, _FLAGS & ~os.O_CREAT)
+            try:
+                _regular(opened, path)
+            finally:
+                os.close(opened)
+        else:
+            _check_folder(path.resolve().parent)
+    except OSError as error:
+        raise _unusable(path, file, error) from None
 
 
 class AuditFile:
@@ -51,10 +75,7 @@ class AuditFile:
         try:
             self._open()
         except OSError as error:
-            raise ConfigurationError(
-                f"{file}: audit.file: {path}: {error.strerror or error}; it must be a file, in "
-                "an existing folder that the gateway can write to"
-            ) from None
+            raise _unusable(path, file, error) from None
 
     def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
         """Take the callbacks for records that are written, and for errors."""
@@ -116,9 +137,7 @@ class AuditFile:
     def _open(self) -> None:
         opened = os.open(self._path, _FLAGS, _PERMISSIONS)
         try:
-            found = os.fstat(opened)
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(f"{self._path} is not a file")
+            found = _regular(opened, self._path)
             if found.st_size and os.pread(opened, 1, found.st_size - 1) != b"\n":
                 os.write(opened, b"\n")  # the previous line was not completed
         except BaseException:
@@ -141,3 +160,26 @@ class AuditFile:
             self._begun -= len(line)
             done.append(line[:-1])
         self._settle(done, written=True)
+
+
+def _regular(opened: int, path: Path) -> os.stat_result:
+    """Return the status of an open file; raise OSError if it is a pipe, for example."""
+    found = os.fstat(opened)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{path} is not a file")
+    return found
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise OSError if a file cannot be created in a folder."""
+    if not stat.S_ISDIR(folder.stat().st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _unusable(path: Path, file: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file}: audit.file: {path}: {error.strerror or error}; it must be a file, in "
+        "an existing folder that the gateway can write to"
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.plans.plan import INTERNAL_TOPICS
+from penstock.gateway.audit_trail.audit_file import check_file
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
@@ -16,13 +17,15 @@ def check_audit_keys(configuration: Configuration) -> None:
     """Check that the keys of the audit trail fit together, and with others.
 
     Raises:
-        ConfigurationError: They do not.
+        ConfigurationError: They do not, or the file cannot be written.
     """
     topic, file = configuration.audit_topic, configuration.audit_file
     if topic and file:
         raise ConfigurationError(
             f"{configuration.path}: audit.topic and audit.file are both set; remove one of them"
         )
+    if file:
+        check_file(configuration.folder / file, configuration.path)
     if not topic:
         return
     where = f"{configuration.path}: audit.topic"

@@ -155,7 +155,7 @@ class Lane(KnownTopics):
         """Use the policies in force if they have changed. To be called every second."""
         if compiled(self._gateway) != self._rows:
             self.follow()
-        self._left_to_python.look(self._gateway.producers.topics, self._gateway.clock())
+        self._left_to_python.look(self._gateway.producers.topics.names, self._gateway.clock())
 
     def passed(
         self,

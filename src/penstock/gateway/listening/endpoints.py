@@ -63,6 +63,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
         from penstock.cluster.librdkafka import check  # noqa: PLC0415
 
         check(upstream, file)
+    _check_broker_ports(configuration)
     _check_metrics_listener(configuration)
     host = _advertised_host(configuration)
     names = _server_names(configuration, host)
@@ -138,6 +139,15 @@ def _advertised_host(configuration: Configuration) -> str:
             f"the listener's wildcard address"
         )
     return host
+
+
+def _check_broker_ports(configuration: Configuration) -> None:
+    port, ports = configuration.listener.address.port, configuration.broker_ports
+    if ports is not None and port in ports:
+        raise ConfigurationError(
+            f"{configuration.path}: listeners: port {port} is one of broker.ports, "
+            f"{ports[0]}-{ports[-1]}; each broker needs a separate port: take a port outside"
+        )
 
 
 def _check_metrics_listener(configuration: Configuration) -> None:

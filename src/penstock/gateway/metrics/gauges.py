@@ -136,7 +136,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     )
     yield Gauge(
         "penstock_producers",
-        "Producers whose sequence numbers are kept, because interceptors may drop their records.",
+        "Producers whose sequence numbers are kept, counted for each partition.",
         (),
         {unlabelled: gateway.producers.count},
     )
@@ -144,19 +144,19 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "penstock_topics_with_producer_state",
         "Topics whose batches native threads leave to Python: records were dropped, or may be.",
         (),
-        {unlabelled: len(gateway.producers.topics)},
+        {unlabelled: len(gateway.producers.topics.names)},
     )
     yield Gauge(
         "penstock_producers_kept_bytes",
         "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
-        {unlabelled: gateway.producers.kept_bytes},
+        {unlabelled: gateway.producers.kept.bytes},
     )
     yield Gauge(
         "penstock_producers_evicted_total",
         "Producers whose state was removed to save memory.",
         (),
-        {unlabelled: gateway.producers.evicted},
+        {unlabelled: gateway.producers.kept.evicted},
         "counter",
     )
     yield Gauge(
@@ -187,7 +187,7 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
     )
     yield Gauge(
         "penstock_state_writes_total",
-        "Writes of the gateway's own state; after a failed or late write, clients get 7.",
+        "Writes of the gateway's own state, by kind and result.",
         ("state", "result"),
         {
             (state, result): count

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.observed_batches import ObservedBatch
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import ClientContext
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -114,8 +114,8 @@ def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> boo
         bool(producers)
         and (
             producers.has_topic(name)
-            or producers.has_undecided(name)
-            or (topic.topic_id is not None and producers.has_undecided(topic.topic_id))
+            or producers.arrivals.have_topic(name)
+            or (topic.topic_id is not None and producers.arrivals.have_topic(topic.topic_id))
         )
     )
 

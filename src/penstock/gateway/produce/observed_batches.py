@@ -160,7 +160,7 @@ class ObservedBatches:
     def _submit(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
         if batch.plan.unusable:
             names = batch.plan.policy_names or "of this topic"
-            self._report(batch, data, failed(names, f"cannot be asked: {batch.plan.unusable}"))
+            self._report(batch, data, failed(names, f"cannot run: {batch.plan.unusable}"))
             return
         if (
             self._is_closed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.records.header import checksum, read_producer
 from penstock.wire.names import NO_ID
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict, Replacement
     from penstock.gateway.produce.dead_letters.writer import LettersRefused
-    from penstock.gateway.produce.producer_state.batch import Batch
-    from penstock.gateway.produce.producer_state.producers import Arrival
+    from penstock.gateway.produce.producer_state.arrivals import Arrival
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.records.header import BatchProducer
     from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
 
     StoreLetters = Callable[[bytes, Callable[[str | None], None]], None]
-    """Stores dead letters; see `producer_state.producers.Quarantined.store`."""
+    """Stores dead letters; see `producer_state.letters.Quarantined.store`."""
 
 
 class Judging(Enum):

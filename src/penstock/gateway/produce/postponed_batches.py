@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import TTLCache
 
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.records.sequences import add, distance
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ REQUEST_INTERVAL_S: Final = 1.0
 KEPT_MAX: Final = 10_000
 """How many are kept, of all principals together."""
 
-TEXT: Final = "A batch that this producer sent before has to come again first"
+TEXT: Final = "An earlier batch of this producer must be retried first"
 
 
 @dataclass(slots=True)

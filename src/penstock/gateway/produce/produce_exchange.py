@@ -25,7 +25,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.verdict import Outcome
 from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
 from penstock.gateway.produce.send_order import SendOrder, producer_ids
@@ -55,7 +55,7 @@ _OTHER_PARTITION_REFUSED: Final = PartitionResponse(
 )
 _OTHER_PARTITION_RETRIED: Final = PartitionResponse(
     REQUEST_TIMED_OUT,
-    "Another partition of the request has to come again, and so has this one",
+    "Another partition of the request must be retried, and so must this partition",
 )
 
 
@@ -137,7 +137,7 @@ class ProduceExchange(Held):
             self._is_prepared = True
         finally:
             if not self._is_prepared:
-                self._intercepted.depart()
+                self._intercepted.received.depart()
 
     def _register_batches(self) -> Slices[None]:
         """Register the batches that may be intercepted, before anything else can take time."""
@@ -152,11 +152,11 @@ class ProduceExchange(Held):
             # came before is still being judged by them.
             name = topic.data.name
             is_registered = (
-                name is None or request.is_intercepted(topic) or producers.has_undecided(name)
+                name is None or request.is_intercepted(topic) or producers.arrivals.have_topic(name)
             )
             for partition in request.partitions_of(topic):
                 if is_registered and partition.number >= 0:
-                    self._intercepted.arrive(partition)
+                    self._intercepted.received.arrive(partition)
                 steps += 1
                 if steps % SLICE == 0:
                     yield
@@ -168,7 +168,7 @@ class ProduceExchange(Held):
         if not self._is_prepared:
             finish(self.prepare())
         request, intercepted = self._request, self._intercepted
-        lookup = TopicLookup(request, intercepted, self._on_topics_known)
+        lookup = TopicLookup(request, intercepted.received, self._on_topics_known)
         submission = Submission(request, lookup, intercepted, self._on_verdict)
         self._steps = _Steps(lookup, submission, Verdicts(request, intercepted, self._on_judged))
         lookup.begin()
@@ -232,7 +232,7 @@ class ProduceExchange(Held):
             self._request.do(self._decide(is_next=is_next), self._on_decided)
         if self._phase is not ProducePhase.DECIDED:
             return False
-        if not self._intercepted.unwritten:
+        if self._intercepted.is_written:
             self._be_ready()
         return True
 
@@ -271,7 +271,7 @@ class ProduceExchange(Held):
                 return False
             yield from self._intercepted.decide(self._on_written)
         else:
-            self._intercepted.depart()
+            self._intercepted.received.depart()
         if self._request.answered and self.policies.whole_request:
             self._answer_others(_OTHER_PARTITION_RETRIED)
         if self._order or self._request.answered:
@@ -318,7 +318,7 @@ class ProduceExchange(Held):
         ):
             self._phase = ProducePhase.FETCHING_STATE
             on_found = partial(self._on_last_sequences, unknown)
-            doubted = [topic for topic in unknown if request.gateway.producers.is_doubted(topic)]
+            doubted = [topic for topic in unknown if request.gateway.producers.doubts.affect(topic)]
             fetch_last_sequences(request, unknown, on_found, doubted=doubted)
             return False
         if unknown:
@@ -358,7 +358,7 @@ class ProduceExchange(Held):
 
     def _on_written(self) -> None:
         if (
-            self._intercepted.unwritten
+            not self._intercepted.is_written
             or self._is_deciding
             or self.state is ExchangeState.CANCELLED
         ):

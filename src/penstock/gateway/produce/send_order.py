@@ -2,7 +2,7 @@
 
 For topics whose batches are sent unchanged. `postponed_batches` has the rule, and the state
 of each producer. The batches of other topics are kept in order by their sequence numbers:
-`producer_state.producer` decides about them (see `intercepted_batches`).
+`producer_state.producer.earlier_batches` decides about them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.produce.postponed_batches import TEXT
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.records.header import is_intact
 from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE

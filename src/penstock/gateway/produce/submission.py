@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
-    from penstock.gateway.produce.producer_state.batch import Batch
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.gateway.produce.topic_lookup import TopicLookup
 
@@ -174,7 +174,7 @@ class Submission:
             return TopicPlan(topic=name, settings=plans.merged(name, own))
         if plan is None:
             for partition in self._request.partitions_of(topic):
-                self._intercepted.leave(partition)  # it loses nothing
+                self._intercepted.received.leave(partition)  # it loses nothing
         return plan
 
     def _topic_configs(self, topic: ProduceTopic, name: str) -> Mapping[str, str] | None:
@@ -200,11 +200,11 @@ class Submission:
 
     def _follows_drops(self, topic: ProduceTopic, name: str) -> bool:
         """Return whether sequence numbers may have to change because of dropped records."""
-        return self._intercepted.follows_drops(name, self._request.partitions_of(topic))
+        return self._intercepted.received.follows_drops(name, self._request.partitions_of(topic))
 
     def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> None:
         names = ", ".join(plan.policies) or "of this topic"
-        verdict = failed(names, f"cannot be asked: {plan.unusable}")
+        verdict = failed(names, f"cannot run: {plan.unusable}")
         for partition in self._request.partitions_of(topic):
             self._request.refuse(partition, plan.topic, verdict)
 
@@ -227,7 +227,7 @@ class Submission:
                 continue
             earlier = self._expect(partition, plan) if is_intercepted else None
             if not is_intercepted:
-                self._intercepted.leave(partition)  # it loses nothing
+                self._intercepted.received.leave(partition)  # it loses nothing
             if earlier is not None and earlier.is_decided:
                 continue  # a retry: it was decided when it was received first
             dropped = earlier.dropped_again if earlier is not None else ()

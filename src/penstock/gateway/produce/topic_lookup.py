@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from uuid import UUID
 
-    from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.intercepted.received_batches import ReceivedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.wire.slices import Slices
@@ -45,16 +45,16 @@ class TopicLookup:
         unread: The ids of topics whose own settings could not be read.
     """
 
-    __slots__ = ("_errors", "_intercepted", "_on_done", "_request", "unread")
+    __slots__ = ("_errors", "_on_done", "_received", "_request", "unread")
 
     def __init__(
         self,
         request: ReceivedRequest,
-        intercepted: InterceptedBatches,
+        received: ReceivedBatches,
         on_done: Callable[[], None],
     ) -> None:
         self._request = request
-        self._intercepted = intercepted
+        self._received = received
         self._on_done = on_done
         self._errors: dict[str | UUID, int] = {}
         self.unread: frozenset[UUID] = frozenset()
@@ -97,7 +97,7 @@ class TopicLookup:
     def _has_retry(self, topic: ProduceTopic, name: str, topic_id: UUID) -> bool:
         """Return whether a topic has a batch that is a retry, unless it was created again."""
         return any(
-            self._intercepted.depends_on_topic_id(partition, name, topic_id)
+            self._received.depends_on_topic_id(partition, name, topic_id)
             for partition in self._request.partitions_of(topic)
         )
 
@@ -220,7 +220,7 @@ class TopicLookup:
             if name is None or not self._may_lose_records(topic, name, are_modes_known):
                 continue
             for partition in self._request.partitions_of(topic):
-                yield partition if self._intercepted.is_unknown_producer(partition) else None
+                yield (partition if self._received.is_unknown_producer(partition) else None)
 
     def _may_lose_records(self, topic: ProduceTopic, name: str, are_modes_known: bool) -> bool:
         """Return whether not all of a topic's records may be stored, or were in the past."""
@@ -254,6 +254,6 @@ class TopicLookup:
             return False
         plan = gateway.policies.plan.for_topic(name, own)
         is_observed = plan is not None and plan.waited_for is None
-        return is_observed and not self._intercepted.follows_drops(
+        return is_observed and not self._received.follows_drops(
             name, self._request.partitions_of(topic)
         )

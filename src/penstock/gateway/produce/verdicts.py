@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
 

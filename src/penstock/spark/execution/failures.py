@@ -13,7 +13,6 @@ from typing import Final
 from pyspark.errors import PySparkException
 
 from penstock.errors import UnavailableError
-from penstock.stored.record_times import FORMS
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -26,18 +25,11 @@ except ImportError:  # where there is only Spark Connect
         """Never raised."""
 
 
-NOT_BASE64: Final = "a key, a value or a header of a later line is not base64"
-NOT_TIME: Final = "the timestamp of a line is not a time"
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA"), "there are no Parquet files"),
     (re.compile(r"CANNOT_READ_FILE_FOOTER"), "a file is not Parquet, or is damaged"),
-    (
-        re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
-        "a line of the files is not JSON with Kafka's columns",
-    ),
-    (re.compile(NOT_BASE64), f"the first 1,000 contents are base64, and {NOT_BASE64}"),
-    (re.compile(NOT_TIME), f"{NOT_TIME}: {FORMS}"),
+    (re.compile(r"WrongLineError: (.*)"), "a line is not a record"),
 )
 _MORE_MEMORY: Final = (
     "give it more with --conf spark.driver.memory=4g (with a master local), or "
@@ -86,6 +78,10 @@ _FAILURES: Final = (
     (
         re.compile(r"OldCheckpointError: (.*)"),
         "records were not written",
+    ),
+    (
+        re.compile(r"SharedTargetError: (.*)"),
+        "two jobs write to one target",
     ),
     (
         re.compile(r"Python worker (?:failed )?to connect back"),

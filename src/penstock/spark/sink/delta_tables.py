@@ -7,10 +7,14 @@ micro-batches begin again, with other records: so each commit also names the jud
 (`userMetadata`), and a micro-batch that Delta left out must be in the table under that name.
 Otherwise its records must be: a table's history ends (`delta.logRetentionDuration`), and commits of
 earlier versions have no name.
+
+Two jobs that write the same records can begin when a table has none of them. No check at the start
+finds this, so the job whose commit is later finds it after its commit.
 """
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
@@ -19,6 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
+from penstock.spark.sink.shared_targets import SharedTargetError
+from penstock.spark.sink.table_commits import TableCommits
 from penstock.spark.sink.table_problems import problem, wrong_columns
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.sources import COLUMNS
@@ -34,8 +40,7 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = "delta"
 _RANGES: Final = "topic string, partition int, first bigint, end bigint"
-_LAST_COMMITS: Final = ("LIMIT 1", "LIMIT 100", "")
-"""How many of a table's last commits are read: mostly, the last commit is the right one."""
+_PLACE: Final = ("topic", "partition", "offset")
 
 
 class OldCheckpointError(SparkError):
@@ -57,6 +62,7 @@ class DeltaTables:
         for name in tables.values():
             self._check(name)
         self._check_different()
+        self._commits = {name: TableCommits(spark, name) for name in tables.values()}
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -89,19 +95,23 @@ class DeltaTables:
 
         Raises:
             OldCheckpointError: A table has another micro-batch with its number, and left it out.
+            SharedTargetError: Another job has written the same records since the command began.
         """
         for sink, name in self._tables.items():
             rows = frame.where(F.col(SINK) == sink).select(*COLUMNS)
             writer = rows.write.format(_FORMAT).mode("append")
             if batch is None:
-                writer.saveAsTable(name)
-                continue
-            stream = f"penstock-{batch.query}-{sink}"
-            commit = f"{stream} micro-batch {batch.number} attempt {batch.attempt}"
-            writer.options(
-                txnAppId=stream, txnVersion=batch.number, userMetadata=commit
-            ).saveAsTable(name)
-            if not (self._has(name, commit) or self._has_records(name, rows)):
+                own = commit = f"penstock-{uuid.uuid4()}"
+                writer.option("userMetadata", commit).saveAsTable(name)
+            else:
+                stream = f"penstock-{batch.query}-{sink}"
+                own = f"{stream} "
+                commit = f"{own}micro-batch {batch.number} attempt {batch.attempt}"
+                writer.options(
+                    txnAppId=stream, txnVersion=batch.number, userMetadata=commit
+                ).saveAsTable(name)
+            version = self._commits[name].version_of(commit)
+            if batch is not None and version is None and not self._has_records(name, rows):
                 raise OldCheckpointError(
                     f"{TABLE}{name} has a micro-batch {batch.number} of --checkpoint "
                     f"{batch.checkpoint} with other records, so it left the new records out: the "
@@ -109,26 +119,71 @@ class DeltaTables:
                     "latest checkpoint; without it, use a new --checkpoint, and --from where the "
                     "records in the table end"
                 )
+            self._check_alone(name, rows, own, version)
 
-    def _has(self, name: str, commit: str) -> bool:
-        """Return whether a table has a commit with a name."""
-        for limit in _LAST_COMMITS:
-            last = self._spark.sql(f"DESCRIBE HISTORY {name} {limit}")
-            if last.where(F.col("userMetadata") == commit).take(1):
-                return True
-        return False
+    def _check_alone(self, name: str, rows: DataFrame, own: str, version: int | None) -> None:
+        """Check that no other job has written records that were just written.
+
+        Args:
+            name: The table.
+            rows: The records.
+            own: The beginning of the names of own commits.
+            version: The version of the table with the records. An earlier process may have written
+                them, and ended before this check.
+        """
+        commits, other = self._commits[name], None
+        if version is not None and commits.is_new(version):
+            other = commits.other(own, version)
+            if other is None:
+                return
+        twice = self._first_twice(name, rows, version if other else None)
+        if twice is not None:
+            raise SharedTargetError(
+                f"{TABLE}{name} has {twice} twice, because another job writes the records of this "
+                f"topic to it{f' ({other})' if other else ''}. Let one of the two jobs run, and "
+                "remove what it did not write; each stream of a topic needs separate tables"
+            )
+
+    def _first_twice(self, name: str, rows: DataFrame, version: int | None) -> str | None:
+        """Return one of some records that a table has more often than they have."""
+        there = self._in_table(name, rows, version)
+        if there is None:
+            return None
+        there = there.groupBy(*_PLACE).agg(F.count("*").alias("there"))
+        given = rows.groupBy(*_PLACE).agg(F.count("*").alias("given"))
+        for row in there.join(given, on=list(_PLACE)).where("there > given").take(1):
+            return f"{row.topic}-{row.partition} at offset {row.offset}"
+        return None
 
     def _has_records(self, name: str, rows: DataFrame) -> bool:
         """Return whether a table has all of some records."""
-        columns = ["topic", "partition", "offset"]
+        there = self._in_table(name, rows)
+        if there is None:
+            return True
+        return not rows.select(*_PLACE).join(there, on=list(_PLACE), how="left_anti").take(1)
+
+    def _in_table(self, name: str, rows: DataFrame, version: int | None = None) -> DataFrame | None:
+        """Return the places of a table's records among which those of some are.
+
+        Delta skips files by topics and by a range of offsets.
+
+        Args:
+            name: The table.
+            rows: The records.
+            version: A version of the table; None for the latest.
+
+        Returns:
+            Their topics, partitions and offsets; None if there are no records.
+        """
         offset = F.col("offset")
         found = rows.agg(F.collect_set("topic"), F.min(offset), F.max(offset)).first()
         if found is None or not found[0]:
-            return True
+            return None
         topics, first, last = found
-        there = self._spark.table(name).where(F.col("topic").isin(topics))
-        there = there.where(offset.between(first, last)).select(*columns)
-        return not rows.select(*columns).join(there, on=columns, how="left_anti").take(1)
+        of_version = "" if version is None else f" VERSION AS OF {version}"
+        there = self._spark.sql(f"SELECT * FROM {name}{of_version}")  # noqa: S608 - a table's name
+        there = there.where(F.col("topic").isin(topics))
+        return there.where(offset.between(first, last)).select(*_PLACE)
 
     def _written_before(self, name: str, ranges: Sequence[OffsetRange]) -> str | None:
         table = self._spark.table(name)

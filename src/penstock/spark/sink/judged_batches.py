@@ -18,6 +18,18 @@ _COMPLETE: Final = "_COMPLETE"
 """Created after all files of a folder. Spark's own `_SUCCESS` can be turned off."""
 
 
+class MicroBatch(NamedTuple):
+    """A micro-batch whose rows are not kept.
+
+    Attributes:
+        query: The id of the streaming query.
+        number: Of the micro-batch.
+    """
+
+    query: str
+    number: int
+
+
 class JudgedBatch(NamedTuple):
     """The judged rows of a micro-batch.
 

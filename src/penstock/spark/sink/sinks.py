@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.spark.sink.delta_tables import DeltaTables
 from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.sink.judged_batches import JudgedBatch, MicroBatch
+from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
 from penstock.spark.sink.topic_rows import SINK, TopicRows
 from penstock.spark.sources import COLUMNS, SCHEMA
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import Target
     from penstock.cluster.ranges import OffsetRange
-    from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.stored.access import ClusterAccess
     from penstock.stored.locations import RecordLocation
 
@@ -135,23 +136,26 @@ class Sinks:
                     "latest checkpoint; without it, use a new --checkpoint, new folders, and --from"
                 )
 
-    def write(self, frame: DataFrame, batch: int | JudgedBatch | None = None) -> None:
+    def write(self, frame: DataFrame, batch: MicroBatch | JudgedBatch | None = None) -> None:
         """Write each record to its sink, once; folders appear when they are complete.
 
         Args:
             frame: The records. If there are tables, it is read for each of them.
-            batch: A stream's micro-batch: its number or, if there are tables, the judged part of
-                the source. In a folder it gets a separate folder, which replaces that of an
-                interrupted attempt. A table that has it leaves it out. Tables are written first,
-                since they find out whether the checkpoint is old.
+            batch: A stream's micro-batch; if there are tables, the judged part of the source. In a
+                folder it gets a separate folder, which replaces that of an interrupted attempt. A
+                table that has it leaves it out. Tables are written first, since they find out
+                whether the checkpoint is old.
 
         Raises:
             OldCheckpointError: A table has another micro-batch with this number.
+            SharedTargetError: Another job writes to a folder, or the same records to a table.
         """
         below = ""
-        judged = None if isinstance(batch, int) else batch
+        judged = batch if isinstance(batch, JudgedBatch) else None
         if batch is not None:
-            below = f"/{_BATCH}{batch if judged is None else judged.number}"
+            below = f"/{_BATCH}{batch.number}"
+            for folder in self._folders.values():
+                claim_folder(self._spark, folder, batch.query)
         if judged is not None:
             self._tables.write(frame, judged)
         if self._folders and self._topics:

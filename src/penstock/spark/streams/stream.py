@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position
-from penstock.cluster.errors import ClusterError
+from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.ranges import Partition
 from penstock.errors import UnavailableError
 from penstock.spark.execution.failures import SparkError
@@ -405,4 +405,6 @@ def _named(partitions: Iterable[Partition]) -> str:
 
 
 def _may_pass(error: UnavailableError) -> bool:
-    return isinstance(error, ClusterError) or (isinstance(error, ClientError) and error.retriable)
+    if isinstance(error, ClientError):
+        return error.retriable
+    return isinstance(error, ClusterError) and not isinstance(error, NotDescribedError)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
-from penstock.client.errors import DeniedError, response_error
+from penstock.client.errors import response_error
 from penstock.client.positions import Position, commit_positions, read_positions
 from penstock.cluster.offset_requests import CHUNK
 from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.cluster.topic_names import existing
 from penstock.stored.positions import check_runs, group_of, placed
-from penstock.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,21 +21,6 @@ if TYPE_CHECKING:
     from penstock.client.places import Places
     from penstock.cluster.offset_requests import Answers
     from penstock.cluster.offsets import Cluster, Topic
-
-_DENIED: Final = int(ErrorCode.topic_authorization_failed)
-
-
-class NotDescribedError(DeniedError):
-    """A topic of the stream that the principal may not describe."""
-
-    def __init__(self, topic: str) -> None:
-        """Take the topic."""
-        super().__init__(_DENIED, f"topic {topic}")
-        advice = (
-            "the stream would leave out its records; allow the principal of upstream.* to describe "
-            "and read it (to describe it, if it was deleted), and start the stream again"
-        )
-        self.args = (f"{self}: {advice}",)
 
 
 class StreamSource:
@@ -95,20 +78,11 @@ class StreamSource:
     def deleted(self, names: AbstractSet[str]) -> AbstractSet[str]:
         """Return those of some topics that do not exist.
 
-        A list of all topics also leaves out those that the principal may not describe; the
-        response to their names does not.
-
         Raises:
-            DeniedError: The principal may not describe one.
-            ClientError: The cluster does not answer.
+            NotDescribedError: The principal may not describe one.
+            ClusterError: The cluster does not answer.
         """
-        if not names:
-            return set()
-        found = self._connection.describe(sorted(names))
-        for name in sorted(names):
-            if found[name].code == _DENIED:
-                raise NotDescribedError(name)
-        return {name for name in names if found[name].code == UNKNOWN_TOPIC_OR_PARTITION}
+        return self._cluster.missing(names)
 
     def positions(self, partitions: Iterable[Partition]) -> Mapping[Partition, Position]:
         """Return the positions of partitions; without those that have none.

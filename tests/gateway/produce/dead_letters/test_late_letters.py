@@ -3,9 +3,11 @@
 import json
 from uuid import uuid4
 
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers, Quarantined
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.letters import Quarantined
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY = ProducerKey("orders", 0, 7, "")
 ARRIVAL = Arrival("orders", 0, 7)

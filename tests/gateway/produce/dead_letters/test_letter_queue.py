@@ -23,40 +23,81 @@ def queue_of(*places):
     return queue, [letters for _, letters in waiting]
 
 
-def test_a_request_has_the_first_letters_of_each_partition():
+def test_a_request_has_the_letters_of_each_partition():
     queue, (first, second, third, other) = queue_of(A, A, B, C)
     taken = queue.take()
-    assert taken == {A: first, B: third, C: other}
-    assert queue.take() == {}, "the second of A goes only when the first is answered"
+    assert taken == {A: [first, second], B: [third], C: [other]}
+    assert queue.take() == {}
     queue.release(taken)
-    assert queue.take() == {A: second}
+    assert queue.take() == {}
 
 
-def test_letters_of_a_partition_keep_their_order_while_the_first_is_sent():
+def test_letters_of_a_partition_wait_for_the_response_to_earlier_letters():
     queue, (first,) = queue_of(A)
     taken = queue.take()
-    more = letters(), letters()
+    more = [letters(), letters()]
     for added in more:
         queue.append(A, added)
+    assert queue.take() == {}
     queue.release(taken)
-    assert queue.take() == {A: more[0]}
+    assert queue.take() == {A: more}
     assert first not in more
 
 
 def test_a_request_is_bounded_and_partitions_take_turns(monkeypatch):
-    monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 2 * len(BATCH))
-    queue, (a, a2, b, c) = queue_of(A, A, B, C)
+    monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 3 * len(BATCH))
+    queue, (a, a2, b, b2, c) = queue_of(A, A, B, B, C)
     taken = queue.take()
-    assert taken == {A: a, B: b}
+    assert taken == {A: [a, a2], B: [b]}
     queue.release(taken)
-    assert queue.take() == {C: c, A: a2}
+    assert queue.take() == {C: [c], B: [b2]}
+
+
+def test_a_joined_batch_is_bounded(monkeypatch):
+    monkeypatch.setattr(letter_queue, "JOINED_BYTES", 2 * len(BATCH))
+    queue, (a, a2, a3) = queue_of(A, A, A)
+    taken = queue.take()
+    assert taken == {A: [a, a2]}
+    queue.release(taken)
+    assert queue.take() == {A: [a3]}
+
+
+def test_letters_of_several_batches_are_not_joined():
+    queue, (a, a2) = queue_of(A, A)
+    queue.append(A, several := letters(batches=2))
+    queue.append(A, last := letters())
+    for expected in ([a, a2], [several], [last]):
+        taken = queue.take()
+        assert taken == {A: expected}
+        queue.release(taken)
+
+
+def test_letters_that_are_over_are_not_joined():
+    queue, (a, over, a2) = queue_of(A, A, A)
+    over.is_over = True
+    taken = queue.take()
+    assert taken == {A: [a, a2]}
+    queue.release(taken)
+    assert queue.take() == {}
+
+
+def test_separated_letters_go_one_by_one_before_later_letters():
+    queue, group = queue_of(A, A)
+    taken = queue.take()
+    queue.append(A, later := letters())
+    queue.release(taken)
+    queue.separate(A, taken[A])
+    for expected in (*group, later):
+        taken = queue.take()
+        assert taken == {A: [expected]}
+        queue.release(taken)
 
 
 def test_letters_that_are_larger_than_a_request_go_alone(monkeypatch):
     monkeypatch.setattr(letter_queue, "REQUEST_BYTES", 1)
     queue, (a, b) = queue_of(A, B)
-    assert queue.take() == {A: a}
-    assert queue.take() == {B: b}
+    assert queue.take() == {A: [a]}
+    assert queue.take() == {B: [b]}
 
 
 def test_a_single_request_is_in_flight_unless_it_is_slow():
@@ -71,7 +112,7 @@ def test_a_single_request_is_in_flight_unless_it_is_slow():
     assert second not in {None, first}
     queue.take()
     queue.append(C, letters())
-    assert not queue.goes_on(first), "the second one is prompt, and takes what waits"
+    assert not queue.goes_on(first), "the second channel is prompt, and takes the waiting letters"
     queue.end(first)
     assert queue.goes_on(second)
 

@@ -182,6 +182,13 @@ async def test_a_topic_without_all_its_leaders_is_looked_up_again(leaders, found
     assert cluster.refreshed == ["orders.dead"]
 
 
+async def test_other_partitions_need_no_leader(leaders):
+    found = {0: PartitionLeader(NO_NODE, 0), 1: PartitionLeader(2, 0)}
+    cluster = cluster_with((0, found))
+    assert await leaders(cluster) == found
+    assert cluster.refreshed == []
+
+
 @pytest.mark.parametrize(
     ("code", "text"), [(29, "TOPIC_AUTHORIZATION_FAILED"), (0, "UNKNOWN_TOPIC")]
 )

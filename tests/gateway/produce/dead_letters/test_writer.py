@@ -8,14 +8,16 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
+from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
 from penstock.gateway.produce.dead_letters import letter_queue
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter, LettersRefused
 from penstock.policy import Record
+from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.names import NO_ID
+from penstock.wire.primitives import read_varint
 from tests.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
@@ -135,6 +137,28 @@ async def test_letters_that_wait_for_the_same_leaders_send_a_single_request(writ
     assert len(connection.lookups[TO.name]) == 1
 
 
+async def test_a_partition_without_a_leader_delays_only_its_own_letters(writer):
+    made, connection = writer()
+    leaders = {0: PartitionLeader(NO_NODE, 1), 1: PartitionLeader(2, 0)}
+    described = {TO.name: TopicLeaders(TO.name, 0, NO_ID, leaders)}
+    connection.leaders = None
+
+    def describe(_):
+        connection.leaders = described[TO.name].leaders
+        (found := Future()).set_result(described)
+        return found
+
+    connection.begin_describe = describe
+    waiting = asyncio.ensure_future(store(made, ONE, TO._replace(partition=0)))
+    assert await store(made, ONE, TO._replace(partition=1)) is None
+    assert [node for node, _ in connection.sent] == [2]
+    assert not waiting.done()
+    found = {**leaders, 0: PartitionLeader(3, 2)}
+    described[TO.name] = TopicLeaders(TO.name, 0, NO_ID, found)
+    assert await waiting is None
+    assert [node for node, _ in connection.sent] == [2, 3]
+
+
 async def test_topics_without_leaders_occupy_no_thread(writer):
     made, connection = writer()
     connection.leaders = None
@@ -191,6 +215,17 @@ async def test_the_log_has_the_errors_of_clients(writer, code, answer):
 ONE = LETTERS[: len(LETTERS) // 2]
 
 
+def letter(value):
+    return encode_batch([Record(1, None, value, ())])
+
+
+def batch_of(body):
+    """Read the batch of a Produce request to a single partition."""
+    name = TO.name.encode()
+    size, start = read_varint(body, body.index(name) + len(name) + 1 + 4)
+    return read_stored_batch(body[start : start + size - 1], max_decompressed_bytes=2**20)
+
+
 async def test_letters_of_several_connections_share_a_request(writer):
     made, connection = writer()
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
@@ -203,6 +238,38 @@ async def test_letters_of_several_connections_share_a_request(writer):
     ((_, body),) = connection.sent
     assert body.count(ONE[61:]) == 3
     assert (made.stored, made.waiting_bytes) == (3, 0)
+
+
+async def test_letters_of_a_partition_that_wait_for_a_response_are_sent_as_one_batch(writer):
+    made, connection = writer(SLOW)
+    connection.slow = asyncio.get_running_loop().create_future()
+    first = asyncio.ensure_future(store(made, ONE))
+    await until(lambda: connection.sent)
+    letters = [letter(b"%d" % number) for number in range(30)]
+    behind = [asyncio.ensure_future(store(made, some)) for some in letters]
+    await asyncio.sleep(0)
+    connection.slow.set_result(0)
+    assert await asyncio.gather(first, *behind) == [None] * 31
+    assert len(connection.sent) == 2
+    joined = batch_of(connection.sent[1][1])
+    assert [bytes(value) for value in joined.records.values] == [b"%d" % n for n in range(30)]
+    assert (made.stored, made.waiting_bytes) == (31, 0)
+
+
+@pytest.mark.parametrize("code", [10, 87])
+async def test_only_the_letter_that_is_refused_fails_among_joined_letters(writer, code):
+    made, connection = writer(SLOW, code, 0, code, 0)
+    connection.slow = asyncio.get_running_loop().create_future()
+    first = asyncio.ensure_future(store(made, ONE))
+    await until(lambda: connection.sent)
+    behind = [asyncio.ensure_future(store(made, letter(value))) for value in (b"a", b"b", b"c")]
+    await asyncio.sleep(0)
+    connection.slow.set_result(0)
+    assert await first is None
+    a, b, c = await asyncio.gather(*behind)
+    assert (a, c) == (None, None)
+    assert isinstance(b, LettersRefused)
+    assert len(connection.sent) == 5
 
 
 async def test_each_partition_of_a_request_has_its_own_result(writer, monkeypatch):
@@ -278,8 +345,10 @@ async def test_waiting_letters_are_sent_to_a_new_leader(writer):
     made, connection = writer(SLOW)
     connection.leaders = {0: PartitionLeader(1, 0)}
     connection.slow = asyncio.get_running_loop().create_future()
-    stored = [asyncio.ensure_future(store(made, ONE)) for _ in range(2)]
+    stored = [asyncio.ensure_future(store(made, ONE))]
     await until(lambda: connection.sent)
+    stored.append(asyncio.ensure_future(store(made, ONE)))
+    await asyncio.sleep(0)
     connection.leaders = {0: PartitionLeader(7, 1)}
     connection.slow.set_result(0)
     assert await asyncio.gather(*stored) == [None, None]

@@ -2,15 +2,16 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import State, Stored
-from penstock.gateway.produce.producer_state.fences import Fence, Fences, Head
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import (
+from penstock.gateway.produce.producer_state.letters import Quarantined
+from penstock.gateway.produce.producer_state.producer.batch import State, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
     REPLICATED_AFTER_S,
     UNSETTLED_MAX,
-    Producer,
 )
-from penstock.gateway.produce.producer_state.producers import Decided, Quarantined
+from penstock.gateway.produce.producer_state.producers import Decided
+from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.wire.requests.leaders import Leader
 from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
@@ -127,7 +128,7 @@ def test_a_decision_that_does_not_count_stays_void_in_a_newer_epoch(reads_first)
     """Its dead letters would be stored, though another gateway has stored the whole batch."""
     topic, gateway_1, gateway_2 = gateways(2)
     held, failures, letters = [], [], []
-    gateway_1.producers._keep = lambda *write: held.append(write)
+    gateway_1.producers._writer._keep = lambda *write: held.append(write)
     quarantined = Quarantined((0,), b"letters", lambda data, _: letters.append(data))
     gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
@@ -163,7 +164,7 @@ def test_a_record_after_a_fence_whose_write_failed_fences_too(monkeypatch):
     topic, gateway, other = gateways(2)
     waiting = []
     with monkeypatch.context() as held_up:
-        held_up.setattr(gateway.producers, "_keep", lambda *record: waiting.append(record))
+        held_up.setattr(gateway.producers._writer, "_keep", lambda *record: waiting.append(record))
         for first in (10, 20):
             gateway.producers.decide(
                 KEY, ARRIVAL, 0, Range(first, 10), (), b"x", connection=1, done=lambda _: None
@@ -202,7 +203,7 @@ def test_a_batch_that_was_sent_unchanged_stays_unchanged(again):
     assert code == NOT_LEADER_OR_FOLLOWER
     gateway = gateway_1 if again == "here" else gateway_2.read()
     batch.data = None
-    gateway.producers.on_last_sequence(
+    gateway.producers.queries.on_last_sequence(
         KEY, ARRIVAL, 0, Range(10, 10), 8, tuple(range(10)), connection=2
     )
     repeated = gateway.decide(10, 10, tuple(range(10)))
@@ -222,7 +223,9 @@ def test_a_batch_that_interceptors_changed_is_not_sent_unchanged(again):
     gateway_1.producers.on_response(KEY, 0, decided.batch, NOT_LEADER_OR_FOLLOWER, Stored())
     decided.batch.data = None
     gateway = gateway_1 if again == "here" else gateway_2.read()
-    gateway.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2)
+    gateway.producers.queries.on_last_sequence(
+        KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2
+    )
     repeated = gateway.decide(10, 10, (0,))
     assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 1, False)
 
@@ -234,14 +237,14 @@ def changed_and_lost(*, dropped=()):
         batch = gateway.decide(first, 10, lost)
         batch.is_changed = True
         gateway.producers.send(KEY, 0, batch)
-    for batch in list(gateway.producers._producers[KEY].batches)[1:]:
+    for batch in list(gateway.producers._in_use.get(KEY).batches)[1:]:
         gateway.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
         batch.data = None
     return gateway
 
 
 def learn_last_sequence(gateway, last, dropped=(0, 1), leader=None):
-    return gateway.producers.on_last_sequence(
+    return gateway.producers.queries.on_last_sequence(
         KEY, ARRIVAL, 0, Range(10, 10), last, dropped, connection=1, leader=leader
     )
 
@@ -249,7 +252,7 @@ def learn_last_sequence(gateway, last, dropped=(0, 1), leader=None):
 def test_a_batch_that_is_decided_again_keeps_its_sequence_number_before_later_batches():
     """Nothing before it is remembered; later batches count the records that it had lost."""
     gateway = changed_and_lost(dropped=(0,))
-    producer = gateway.producers._producers[KEY]
+    producer = gateway.producers._in_use.get(KEY)
     producer.batches.popleft()
     producer.batches[-1].quarantined = producer.batches[-1].dropped
     learn_last_sequence(gateway, 8)
@@ -273,7 +276,7 @@ def test_a_batch_that_cannot_be_sent_again_is_no_success_because_a_leader_has_it
 def test_a_batch_that_cannot_be_sent_again_succeeds_once_a_later_batch_is_stored():
     gateway = changed_and_lost()
     learn_last_sequence(gateway, 18)
-    behind = gateway.producers._producers[KEY].batches[-1]
+    behind = gateway.producers._in_use.get(KEY).batches[-1]
     gateway.producers.on_response(KEY, 0, behind, 0, Stored(1))
     learn_last_sequence(gateway, 27)
     assert gateway.decide(10, 10, (0, 1)).is_done
@@ -292,10 +295,12 @@ def test_a_batch_that_cannot_be_sent_again_is_not_decided_again_if_a_former_lead
     assert not learn_last_sequence(gateway, 8, leader=Leader(5, has_committed=False))
     gateway.defer(10, 10)
     assert learn_last_sequence(gateway, 18, leader=Leader(6, has_committed=False)), (
-        "it has come back"
+        "the leader may have the batch again"
     )
     assert gateway.decide(10, 10, (0, 1)) == TIMED_OUT
-    assert learn_last_sequence(gateway, 8, leader=Leader(7, has_committed=True)), "it is gone"
+    assert learn_last_sequence(gateway, 8, leader=Leader(7, has_committed=True)), (
+        "the batch is lost"
+    )
     assert gateway.decide(10, 10, (0, 1)).dropped_count == 2
 
 
@@ -312,10 +317,10 @@ def test_later_decisions_of_others_do_not_fit_if_a_batch_stays_whole_here(monkey
         gateway.producers.interceptors_changed(lambda _: True)
     gateway_2.decide(10, 4)
     gateway_2.writes_late = False
-    producer = gateway_2.producers._producers[KEY]
+    producer = gateway_2.producers._in_use.get(KEY)
     with monkeypatch.context() as held_up:
-        held_up.setattr(gateway_2.producers, "_keep", lambda *_: None)
-        gateway_2.producers._write(KEY, producer, lambda _: None)
+        held_up.setattr(gateway_2.producers._writer, "_keep", lambda *_: None)
+        gateway_2.producers._writer.write(KEY, producer, lambda _: None)
     gateway_1.write_late()
     gateway_2.read()
     whole = gateway_2.decide(10, 4)
@@ -333,9 +338,9 @@ def test_later_decisions_of_others_do_not_fit_if_a_batch_was_split_here():
     first.decide(10, 4, (0, 3))
     first.decide(14, 2)
     other.decide(10, 2)
-    theirs, known = (gateway.producers._producers[KEY] for gateway in (first, other))
-    assert not known.learn(theirs.batches, theirs.next, theirs.removed)
-    assert (known.next, known.removed) == (12, 1)
+    theirs, known = (gateway.producers._in_use.get(KEY) for gateway in (first, other))
+    assert not known.learn(theirs.decisions)
+    assert (known.numbering.next, known.numbering.removed) == (12, 1)
     assert other.decide(12, 2).broker_first == 11
     assert other.decide(14, 2).broker_first == 13
 
@@ -353,8 +358,8 @@ def test_later_decisions_of_others_fit_if_the_parts_of_a_batch_lose_as_many_reco
     other.store(6, 2, (0,))
     other.decide(8, 2, (0,))
     first.read()
-    known = first.producers._producers[KEY]
-    assert (known.next, known.removed) == (10, 4)
+    known = first.producers._in_use.get(KEY)
+    assert (known.numbering.next, known.numbering.removed) == (10, 4)
     assert first.decide(10, 1).broker_first == 6
 
 
@@ -375,7 +380,7 @@ def test_a_producer_whose_first_sequence_number_is_not_0_is_written():
     gateway_1, gateway_2 = topic.gateway(), topic.gateway()
     gateway_1.writes_late = True
     gateway_1.decide(0, 4, (0, 3))
-    gateway_2.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
+    gateway_2.producers.queries.on_last_sequence(KEY, ARRIVAL, 0, Range(4, 2), None, connection=1)
     assert gateway_2.store(4, 2).broker_first == 4
     gateway_1.write_late()
     assert topic.gateway().read().decide(6, 1).broker_first == 6
@@ -385,7 +390,9 @@ def test_batches_stored_before_a_fence_stay_known():
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.store(10, 10)
     gateway_1.store(20, 10)
-    gateway_2.read().producers.on_last_sequence(KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1)
+    gateway_2.read().producers.queries.on_last_sequence(
+        KEY, ARRIVAL, 0, Range(30, 10), 28, connection=1
+    )
     gateway_2.store(30, 10)
     gateway_1.read()
     known = gateway_1.producers.find(KEY, 0, Range(20, 10))
@@ -427,15 +434,17 @@ def test_void_records_of_a_producer_that_is_set_aside_are_not_forgotten():
     gateway_1.decide(0, 1, (0,))
     gateway_2.write_late()
     gateway_1.read().decide(0, 1, producer=8)
-    assert KEY in gateway_1.producers._kept
-    assert gateway_1.producers._kept.fences(KEY, 0).have_void
+    assert KEY in gateway_1.producers.kept
+    assert gateway_1.producers.kept.fences(KEY, 0).have_void
 
 
 def test_the_last_sequence_is_requested_after_a_batch_postponed_here_and_stored_elsewhere():
     """The other gateway's record does not show whether the batch is stored."""
     _, gateway_1, gateway_2 = gateways(2)
     gateway_1.defer(10, 10)  # a policy cannot decide now
-    assert gateway_1.needs_last_sequence(20, 1), "it has to come again, or was stored elsewhere"
+    assert gateway_1.needs_last_sequence(20, 1), (
+        "the batch must be retried, or was stored through another gateway"
+    )
     gateway_2.read().store(10, 10)
     gateway_1.read()
     assert gateway_1.needs_last_sequence(20, 1)
@@ -470,7 +479,7 @@ def test_on_another_connection_no_batch_waits_for_replicas_of_a_failed_batch():
     gateway_2.producers.send(KEY, 0, sent)
     gateway_2.producers.on_response(KEY, 0, sent, NOT_LEADER_OR_FOLLOWER, Stored())
     gateway_2.now = 300.0
-    gateway_2.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(11, 1), 10, connection=9)
+    gateway_2.producers.queries.on_last_sequence(KEY, ARRIVAL, 0, Range(11, 1), 10, connection=9)
     batch = gateway_2.decide(11, 1, (0,))
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
 
@@ -479,12 +488,15 @@ def test_the_last_sequence_of_a_leader_for_many_batches_is_a_single_wait():
     producer = Producer(0, 10, release=lambda _: None)
     for first in range(10, 300, 2):
         producer.defer(Range(first, 1), 1)
-        producer.on_last_sequence(
-            Range(first + 1, 1), first, dropped=(0,), is_shared=True, is_begun=False,
+        producer.at_broker.on_last_sequence(
+            Range(first + 1, 1), first, dropped=(0,), is_shared=True,
             recent_from=-1.0, overtakes=False, connection=1, now=float(first),
         )  # fmt: skip
-    assert 0 < len(producer.at_leader_only) <= UNSETTLED_MAX
-    assert max(producer.at_leader_only.values()) == 298.0
+    only_at_leader = producer.at_broker.only_at_leader
+    assert 0 < len(only_at_leader) <= UNSETTLED_MAX
+    until = 298.0 + REPLICATED_AFTER_S
+    assert not only_at_leader.are_replicated_before(300, until - 1)
+    assert only_at_leader.are_replicated_before(300, until)
 
 
 def test_a_batch_waits_for_an_earlier_batch_that_is_not_stored():

@@ -5,11 +5,12 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.gateway.produce.producer_state import encoding
-from penstock.gateway.produce.producer_state.batch import Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival, Decided, Producers
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Decided, Producers
+from penstock.gateway.produce.producer_state.records import encoding
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)
 TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 19, 45, 59
@@ -83,10 +84,12 @@ class Gateway:
 
     def needs_last_sequence(self, first, count):
         numbers = Range(first, count)
-        return self.producers.needs_last_sequence(KEY, 0, numbers, (), connection=1)
+        return self.producers.queries.is_needed(KEY, 0, numbers, (), connection=1)
 
     def find_last_sequence(self, first, count, *, last):
-        self.producers.on_last_sequence(KEY, ARRIVAL, 0, Range(first, count), last, connection=1)
+        self.producers.queries.on_last_sequence(
+            KEY, ARRIVAL, 0, Range(first, count), last, connection=1
+        )
 
     def defer(self, first, count):
         self.producers.defer(KEY, ARRIVAL, 0, Range(first, count))
@@ -179,7 +182,7 @@ def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_othe
     other.store(10, 10, (0,), producer=8)  # one reads it before what it has written itself
     first.read()
     first.decide(0, 10, producer=9)
-    assert KEY in first.producers._kept
+    assert KEY in first.producers.kept
     topic.records.append(unread)
     other.read()
     other.store(10, 5, (0, 1))  # the client has split it
@@ -285,8 +288,8 @@ def test_records_of_versions_without_read_positions_count_in_order():
         fields["writer"] = f"gateway of {number}"
         topic.records.append((key, json.dumps(fields).encode(), used))
     third.read()
-    assert len(third.producers._kept) == 1
-    assert not list(third.producers._kept.concurrent)
+    assert len(third.producers.kept) == 1
+    assert not list(third.producers.kept.concurrent)
 
 
 def many(topic, count):
@@ -306,7 +309,7 @@ def test_the_number_of_known_producers_is_not_limited(caplog):
         7,
         7,
     ]
-    assert third.producers.evicted == 0
+    assert third.producers.kept.evicted == 0
 
 
 def test_a_producer_with_a_batch_in_flight_is_not_evicted():
@@ -346,7 +349,7 @@ def test_expired_state_is_forgotten_first():
     for producer in range(2_000, 2_080):
         writer.store(0, 10, (0,), producer=producer)
     third.read()
-    assert third.producers.evicted == 0
+    assert third.producers.kept.evicted == 0
     assert third.decide(10, 1, producer=2_000).broker_first == 9
 
 
@@ -356,16 +359,16 @@ def test_after_an_eviction_missing_batches_may_have_been_dropped():
     many(topic, 100)
     third = topic.gateway(kept_max_bytes=20_000)
     third.read()
-    assert third.producers.evicted > 50
-    assert 0 < third.producers.kept_bytes <= 20_000
+    assert third.producers.kept.evicted > 50
+    assert 0 < third.producers.kept.bytes <= 20_000
     evicted = KEY._replace(producer_id=1_000)
     arrival = ARRIVAL._replace(producer_id=1_000)
     numbers = Range(10, 1)
-    assert third.producers.needs_last_sequence(evicted, 0, numbers, (), connection=1)
-    third.producers.on_last_sequence(evicted, arrival, 0, numbers, 6, connection=1)
+    assert third.producers.queries.is_needed(evicted, 0, numbers, (), connection=1)
+    third.producers.queries.on_last_sequence(evicted, arrival, 0, numbers, 6, connection=1)
     assert third.decide(10, 1, producer=1_000) == UNKNOWN_PRODUCER
     never = KEY._replace(producer_id=1)
-    third.producers.on_last_sequence(
+    third.producers.queries.on_last_sequence(
         never, ARRIVAL._replace(producer_id=1), 0, numbers, 9, connection=1
     )
     assert third.decide(10, 1, producer=1).broker_first == 10
@@ -379,7 +382,7 @@ def test_after_an_eviction_all_gateways_continue_from_a_number_that_fits_by_chan
     first.decide(10, 2, (0, 1))
     first.store(12, 2)  # the broker has 0 to 9
     other.read()
-    assert other.producers.evicted
+    assert other.producers.kept.evicted
     # The client has no answers, and sends the last two batches again.
     other.find_last_sequence(10, 2, last=9)
     other.decide(10, 2, (0, 1))
@@ -398,7 +401,7 @@ def test_evictions_are_counted_and_warned_about_once_in_a_while():
     [line] = lines
     assert line["event"].startswith("the state of producers takes too much memory")
     assert line["log_level"] == "warning"
-    assert 0 < line["forgotten"] <= third.producers.evicted
+    assert 0 < line["forgotten"] <= third.producers.kept.evicted
 
 
 def test_a_producer_that_begins_is_not_affected_by_evictions():
@@ -416,8 +419,8 @@ def test_an_unreadable_record_is_not_taken_for_a_missing_record():
     topic.records[-1] = (key, record[: record.index(b'"first"')] + b'"x', used)
     third.read()
     numbers = Range(10, 1)
-    assert third.producers.needs_last_sequence(KEY, 0, numbers, (), connection=1)
-    third.producers.on_last_sequence(KEY, ARRIVAL, 0, numbers, 8, connection=1)
+    assert third.producers.queries.is_needed(KEY, 0, numbers, (), connection=1)
+    third.producers.queries.on_last_sequence(KEY, ARRIVAL, 0, numbers, 8, connection=1)
     assert third.decide(10, 1) == UNKNOWN_PRODUCER
 
 

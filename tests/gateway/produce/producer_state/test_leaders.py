@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S, Leaders
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import REPLICATED_AFTER_S
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.wire.requests.leaders import Leader
@@ -81,7 +81,7 @@ class TestBeforeABatchLosesRecords:
         return gateway
 
     def can_decide(self, gateway, *, dropped=(0,), last=8, leader=NEW, first=10):
-        return gateway.producers.on_last_sequence(
+        return gateway.producers.queries.on_last_sequence(
             KEY, ARRIVAL, 0, Range(first, 3), last, dropped, connection=2, leader=leader
         )
 
@@ -99,7 +99,7 @@ class TestBeforeABatchLosesRecords:
 
     def test_a_batch_does_not_wait_for_a_leader_that_led_at_the_change(self):
         gateway = self.gateway()
-        gateway.producers.see_leaders({(KEY.topic, KEY.partition): NEW.epoch})
+        gateway.producers.queries.see_leaders({(KEY.topic, KEY.partition): NEW.epoch})
         gateway.now += SETTLED_AFTER_S
         assert self.can_decide(gateway)
 
@@ -124,7 +124,7 @@ class TestBeforeABatchLosesRecords:
         producers.interceptors_changed(lambda name: name == "t")
 
         def can_decide():
-            return producers.on_last_sequence(
+            return producers.queries.on_last_sequence(
                 KEY, ARRIVAL, 0, Range(10, 3), 9, (0,), connection=2, leader=NEW
             )
 
@@ -170,7 +170,7 @@ class TestALeaderThatReturns:
         return other.read()
 
     def can_decide(self, other, broker):
-        return other.producers.on_last_sequence(
+        return other.producers.queries.on_last_sequence(
             KEY, ARRIVAL, 0, Range(10, 3), broker.last_sequence(7, 0), (0,),
             connection=2, leader=broker.as_leader(),
         )  # fmt: skip
@@ -213,7 +213,9 @@ class TestALeaderThatReturns:
         assert not self.can_decide(changed, broker)
         broker.move(returns=True)
         assert self.can_decide(changed, broker)
-        assert changed.decide(10, 3, (0,)) == REQUEST_TIMED_OUT, "the leader may lose it yet"
+        assert changed.decide(10, 3, (0,)) == REQUEST_TIMED_OUT, (
+            "the leader may still lose the batch"
+        )
         changed.now += REPLICATED_AFTER_S
         assert self.can_decide(changed, broker)
         stored = changed.decide(10, 3, (0,))

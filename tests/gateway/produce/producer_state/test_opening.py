@@ -6,10 +6,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError, read_configuration
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.opening import _take_over, open_producers
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -118,7 +119,7 @@ async def test_a_record_that_cannot_be_read_counts_as_missing(tmp_path):
     opened = await reopened(tmp_path)
     opened.local.close()
     with capture_logs() as lines:
-        assert opened.producers._look_up(KEY) is None
+        assert opened.producers._known._look_up(KEY) is None
     assert [line["event"] for line in lines] == ["the state of a producer cannot be read"]
 
 

@@ -1,46 +1,30 @@
-"""State of producers: single rules, and random histories against a model."""
+"""State of producers: single rules."""
 
-import itertools
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
-from penstock.gateway.produce.producer_state.encoding import (
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.held_batches import HELD_S
+from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
+from penstock.gateway.produce.producer_state.producer.batch import (
+    TRANSITIONS,
+    Batch,
+    Event,
+    State,
+    Stored,
+)
+from penstock.gateway.produce.producer_state.producer.earlier_batches import RETRIED_WITHIN_S
+from penstock.gateway.produce.producer_state.producer.history import History
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Decided, Producers
+from penstock.gateway.produce.producer_state.records.encoding import (
     ProducerKey,
     decode,
-    encode,
-    read_head,
-)
-from penstock.gateway.produce.producer_state.fences import Head
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producer import RETRIED_WITHIN_S, History, Producer
-from penstock.gateway.produce.producer_state.producers import (
-    EXPIRATION_S,
-    HELD_S,
-    Arrival,
-    Decided,
-    Producers,
 )
 from penstock.records.sequences import SEQUENCES, add, distance
-from tests.gateway.model import histories
-from tests.gateway.model.broken_producers import (
-    BROKEN,
-    BROKEN_TRANSACTIONS,
-    QUICKLY_FOUND,
-    first_found,
-)
-from tests.gateway.model.histories import World
-from tests.gateway.model.history_features import (
-    MANY_STEPS,
-    PLAIN,
-    STEPS,
-    Features,
-    features_of,
-)
-from tests.gateway.model.transaction_histories import TransactionWorld
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -98,13 +82,13 @@ class Gateway:
         return batch
 
     def needs_last_sequence(self, first, count, dropped=(), *, epoch=0, connection=1):
-        return self.producers.needs_last_sequence(
+        return self.producers.queries.is_needed(
             KEY, epoch, Range(first, count), dropped, connection=connection
         )
 
     def learn_last_sequence(self, first, count, last, dropped=(), *, epoch=0, connection=1):
         """Let the broker return the producer's last sequence."""
-        self.producers.on_last_sequence(
+        self.producers.queries.on_last_sequence(
             KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
         )
 
@@ -199,7 +183,7 @@ class TestNumbers:
         assert gateway.decide(0, 3, (0,), epoch=1).broker_first == 0
         behind = gateway.decide(3, 2, epoch=1)
         assert behind.broker_first == 2
-        # Whoever began it may not be allowed to write: only the broker tells.
+        # Its client may not be allowed to write: only the broker knows.
         assert gateway.decide(4, 1, epoch=0).broker_first == 3
         gateway.send(behind, epoch=1)
         assert gateway.answered(behind, 0, epoch=1) == 0
@@ -212,14 +196,14 @@ class TestReceived:
     def test_a_topic_has_undecided_batches_until_the_last_batch_departs(self, gateway):
         producers = gateway.producers
         for arrival, epoch, first in ((ARRIVAL, 0, 0), (ARRIVAL, 0, 1), (OTHER_ARRIVAL, 1, 0)):
-            producers.arrived(arrival, epoch, first)
-        assert [producers.undecided(found) for found in (ARRIVAL, OTHER_ARRIVAL)] == [2, 1]
+            producers.arrivals.add(arrival, epoch, first)
+        assert [producers.arrivals.count(found) for found in (ARRIVAL, OTHER_ARRIVAL)] == [2, 1]
         for arrival, epoch, first in ((ARRIVAL, 0, 1), (OTHER_ARRIVAL, 1, 0), (ARRIVAL, 0, 0)):
-            assert producers.has_undecided("t")
-            assert not producers.has_undecided("u")
-            producers.departed(arrival, epoch, first)
-        assert not producers.has_undecided("t")
-        assert producers.undecided(ARRIVAL) == producers.undecided(OTHER_ARRIVAL) == 0
+            assert producers.arrivals.have_topic("t")
+            assert not producers.arrivals.have_topic("u")
+            producers.arrivals.remove(arrival, epoch, first)
+        assert not producers.arrivals.have_topic("t")
+        assert producers.arrivals.count(ARRIVAL) == producers.arrivals.count(OTHER_ARRIVAL) == 0
 
     def test_the_last_sequence_is_requested_for_later_batches_of_a_newer_epoch_only(self, gateway):
         gateway.store(0, 4, (0,), epoch=1)
@@ -290,6 +274,15 @@ class TestAnswers:
         assert gateway.acknowledge(lost) == OUT_OF_ORDER
         assert gateway.send(behind) == OUT_OF_ORDER
         assert gateway.decide(4, 1) == OUT_OF_ORDER
+
+    @pytest.mark.parametrize("code", [TOO_LARGE, 87])
+    def test_a_batch_on_its_way_after_a_batch_that_failed_is_out_of_order(self, gateway, code):
+        gateway.store(0, 1)
+        before, behind = gateway.decide(1, 1), gateway.decide(2, 2, (0,))
+        gateway.send(before)
+        gateway.send(behind)
+        assert gateway.answered(before, code) == code
+        assert gateway.answered(behind, OUT_OF_ORDER) == OUT_OF_ORDER
 
     def test_a_dropped_batch_after_a_refused_first_batch_never_succeeds(self, gateway):
         before, lost = gateway.decide(0, 1), gateway.decide(1, 1, (0,))
@@ -440,9 +433,9 @@ class TestRestored:
         gateway.store(0, 1)
         gateway.decide(1, 2, (0,))
         after = self.restart(gateway)
-        after.producers.arrived(ARRIVAL, 0, 1)
+        after.producers.arrivals.add(ARRIVAL, 0, 1)
         assert after.decide(3, 1) == TIMED_OUT
-        after.producers.departed(ARRIVAL, 0, 1)
+        after.producers.arrivals.remove(ARRIVAL, 0, 1)
         assert after.send(after.decide(1, 2, (0,))) == 0
         assert after.decide(3, 1).broker_first == 2
 
@@ -490,7 +483,7 @@ class TestTrouble:
 
     def test_the_loss_of_a_batch_may_be_stored_after_a_refusal(self):
         gateway, late, failures = Gateway(is_shared=True), [], []
-        gateway.producers._keep = lambda key, record, done: late.append((key, record, done))
+        gateway.producers._writer._keep = lambda key, record, done: late.append((key, record, done))
         gateway.producers.decide(
             KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, done=failures.append
         )
@@ -565,21 +558,21 @@ class TestMemory:
     def test_a_view_of_a_large_request_is_copied(self, gateway):
         request = bytes(5_000_000)
         gateway.decide(0, 1, data=memoryview(request)[:100])
-        assert gateway.producers.held_bytes == 100
+        assert gateway.producers.held.bytes == 100
 
     def test_a_view_of_most_of_a_request_counts_as_all_of_it(self, gateway):
         request = bytes(5_000_000)
         gateway.decide(0, 1, data=memoryview(request)[:4_000_000])
-        assert gateway.producers.held_bytes == 5_000_000
+        assert gateway.producers.held.bytes == 5_000_000
 
     def test_a_stored_batch_is_not_held(self, gateway):
         gateway.store(0, 64_000, range(0, 64_000, 2))
-        assert gateway.producers.held_bytes == 0
+        assert gateway.producers.held.bytes == 0
 
     def test_held_memory_is_bounded(self):
         gateway = Gateway(held_max_bytes=1_000)
         batches = [gateway.decide(first, 1, data=bytes(400)) for first in range(4)]
-        assert gateway.producers.held_bytes == 800
+        assert gateway.producers.held.bytes == 800
         assert [batch.data is None for batch in batches] == [True, True, False, False]
 
     def test_bytes_are_forgotten_after_ten_minutes_and_producers_after_a_day(self, gateway):
@@ -587,7 +580,7 @@ class TestMemory:
         gateway.now = HELD_S + 1
         gateway.producers.expire()
         assert batch.data is None
-        assert gateway.producers.held_bytes == 0
+        assert gateway.producers.held.bytes == 0
         assert gateway.producers.has_topic("t")
         gateway.now = EXPIRATION_S + 1
         gateway.producers.expire()
@@ -609,261 +602,9 @@ class TestMemory:
         assert len(record) < 100_000
         read = decode(record, History.RESTORED, 0.0, lambda _: None)
         assert list(read.batches[0].dropped) == dropped
-        assert gateway.producers.held_bytes == len(b"data") + 4 * batch.dropped_count
-
-
-@st.composite
-def producers(draw):
-    first = draw(st.integers(0, SEQUENCES - 1))
-    removed = draw(st.integers(0, 1000))
-    after, lost, batches = first, removed, []
-    for _ in range(draw(st.integers(0, 6))):
-        count = draw(st.integers(1, 300))
-        dropped = sorted(draw(st.sets(st.integers(0, count - 1))))
-        whole = len(dropped) == count
-        batches.append(
-            Batch(
-                after,
-                count,
-                add(after, -lost),
-                () if whole else dropped,
-                len(dropped),
-                State.DROPPED if whole else State.PRESUMED,
-            )
-        )
-        after, lost = add(after, count), add(lost, len(dropped))
-    return Producer(
-        draw(st.integers(0, 2**15 - 1)),
-        after,
-        release=lambda _: None,
-        removed=lost,
-        batches=batches,
-        topic_id=draw(st.none() | st.uuids()),
-    )
-
-
-class TestEncoding:
-    @pytest.mark.thorough
-    @given(producers(), st.text(max_size=5))
-    def test_encoded_state_is_decoded_to_the_same_state(self, producer, writer):
-        record = encode(producer, writer, revision=3, seen=70)
-        assert read_head(record) == Head(producer.epoch, writer, 3, 70)
-        read = decode(record, History.COMPLETE, 5.0, lambda _: None)
-        for name in ("epoch", "next", "removed", "topic_id"):
-            assert getattr(read, name) == getattr(producer, name)
-        assert (read.used, read.history) == (5.0, History.COMPLETE)
-        for found, batch in zip(read.batches, producer.batches, strict=True):
-            for name in ("first", "count", "broker_first", "dropped_count", "state"):
-                assert getattr(found, name) == getattr(batch, name)
-            assert list(found.dropped) == list(batch.dropped)
-
-    @pytest.mark.thorough
-    @given(
-        st.builds(
-            ProducerKey,
-            st.text(st.characters(codec="utf-8"), max_size=20),
-            st.integers(0, 10_000),
-            st.integers(0, 2**63),
-        )
-    )
-    def test_keys_are_decoded_to_the_same_producers(self, key):
-        assert ProducerKey.decode(key.encode()) == key
-
-    @pytest.mark.parametrize("key", [None, b"", b"1/2", b"a/b/c"])
-    def test_invalid_keys_are_ignored(self, key):
-        with pytest.raises(ValueError, match=r"."):
-            ProducerKey.decode(key)
-
-    def test_a_refused_batch_is_not_encoded(self):
-        gateway = Gateway()
-        gateway.store(0, 2, (0,))
-        refused = gateway.decide(2, 2, (0,))
-        gateway.send(refused)
-        gateway.answered(refused, TOO_LARGE)
-        producer = gateway.producers._producers[KEY]
-        read = decode(encode(producer, ""), History.RESTORED, 0.0, lambda _: None)
-        assert (read.next, read.removed) == (2, 1)
-
-
-MOST_HISTORIES = 1_000
-"""Errors that are found quickly are found in fewer histories."""
+        assert gateway.producers.held.bytes == len(b"data") + 4 * batch.dropped_count
 
 
 @given(st.integers(0, SEQUENCES - 1), st.integers(1 - 2**30, 2**30 - 1))
 def test_distance(number, count):
     assert distance(number, add(number, count)) == count
-
-
-def test_histories_have_every_kind_of_event():
-    """In the seeds of `test_histories`: events that random choice omits would not be tested."""
-    played = [features_of(seed) for seed in range(1_000)]
-    by_chance = {name for name, value in vars(Features()).items() if value is False} - {"passes"}
-    for name in by_chance:
-        assert sum(getattr(features, name) for features in played) > 20, name
-    assert {features.gateways for features in played} == {2, 3, 4}
-    assert {features.steps for features in played} == {STEPS, MANY_STEPS}
-    assert MANY_STEPS >= 250
-    assert sum(features == PLAIN for features in played) > 100
-    transactions = [TransactionWorld(seed, features=features_of(seed)) for seed in range(100)]
-    assert {(world.version, world.is_fenced, world.shared) for world in transactions} == set(
-        itertools.product((1, 2), (True, False), (True, False))
-    )
-
-
-PARTS = (0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 40)))
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_histories(part):
-    for seed in range(part * 250, part * 250 + 250):
-        World(seed, features=features_of(seed)).walk()
-
-
-@pytest.mark.parametrize("part", PARTS[:10])
-@pytest.mark.parametrize("version", [1, 2])
-def test_histories_of_transactions(part, version):
-    for seed in range(part * 100, part * 100 + 100):
-        TransactionWorld(seed, features=features_of(seed), version=version).walk()
-
-
-WITH_DIGESTS = Features(
-    digests=True, returns=True, switches=True, rolls_out=True, changes=True, passes=True
-)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_histories_of_gateways_that_start_without_doubts(part):
-    first = 100_000 + part * 100
-    worlds = [World(seed, features=WITH_DIGESTS).walk() for seed in range(first, first + 100)]
-    assert sum(world.free_starts for world in worlds) > 20
-
-
-@pytest.mark.parametrize("seed", [254, 794, 2847])
-def test_starts_that_compare_nothing_are_found(seed, monkeypatch):
-    monkeypatch.setattr(histories, "are_as_before", lambda *_: True)
-    with pytest.raises(AssertionError):
-        World(seed, features=WITH_DIGESTS).walk()
-
-
-# One in 20,000 fails where one of the rules is missing that these have brought.
-ONCE_FAILED = (
-    102459, 130355, 153536, 154266, 177052, 181338, 197731, 211781, 224314, 232159, 233778, 244474,
-    246044, 254747, 262003, 270559, 274973, 276004, 299609, 308714, 319253, 369749, 425859, 438316,
-    451876, 467442, 475224, 73239, 76526, 94742, 233268, 292742, 880012,
-)  # fmt: skip
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", ONCE_FAILED)
-def test_histories_that_once_failed(seed):
-    World(seed).walk()
-
-
-# A decision that was written late, interceptors that differ, a batch that was refused twice.
-ONCE_FAILED_WITH = {
-    98038: Features(
-        runs=True, checksums=True, gives_up=True, appended=True, evicts=True, forgets=True,
-        little_memory=True, gateways=4,
-    ),
-    19758: Features(
-        runs=True, compacts=True, little_memory=True, switches=True, gateways=3, steps=250
-    ),
-    23142: Features(appended=True, compacts=True, switches=True, gateways=4, steps=250),
-    5197: Features(
-        appended=True, writes_late=True, evicts=True, little_memory=True, switches=True,
-        rolls_out=True,
-    ),
-    6662: Features(
-        runs=True, checksums=True, gives_up=True, compacts=True, gateways=4, steps=250
-    ),
-    967: Features(little_memory=True),
-    49867: Features(
-        runs=True, checksums=True, writes_late=True, evicts=True, quarantines=True
-    ),
-    66474: Features(
-        runs=True, writes_late=True, evicts=True, switches=True, quarantines=True, gateways=3
-    ),
-    201303: Features(
-        checksums=True, appended=True, writes_late=True, switches=True, quarantines=True,
-        gateways=3,
-    ),
-    55379: Features(switches=True, quarantines=True, gateways=4, steps=250),
-    43721: Features(gives_up=True, switches=True),
-    3097: Features(runs=True, writes_late=True, little_memory=True, quarantines=True, gateways=3,
-                   steps=250),
-    35017: Features(evicts=True, switches=True, quarantines=True, gateways=3, steps=250),
-    35114: Features(
-        appended=True, compacts=True, writes_late=True, little_memory=True, switches=True,
-        rolls_out=True, quarantines=True,
-    ),
-    78668: Features(),
-    22766: Features(),
-    615799: Features(gives_up=True, little_memory=True, switches=True, quarantines=True),
-    566544: Features(
-        checksums=True, writes_late=True, little_memory=True, quarantines=True, gateways=3
-    ),
-    662837: Features(
-        gives_up=True, compacts=True, writes_late=True, evicts=True, switches=True,
-        rolls_out=True, quarantines=True,
-    ),
-    728678: Features(
-        gives_up=True, little_memory=True, switches=True, rolls_out=True, quarantines=True
-    ),
-    816176: Features(),
-    972786: Features(
-        runs=True, compacts=True, writes_late=True, quarantines=True, steps=250
-    ),
-    515456: Features(switches=True, rolls_out=True, gateways=4, steps=250),
-    3004808: Features(checksums=True, switches=True, rolls_out=True, returns=True, gateways=4),
-    3030318: Features(switches=True, rolls_out=True, returns=True),
-    6002541: Features(compacts=True, writes_late=True, switches=True, returns=True),
-    3013539: Features(runs=True, appended=True, switches=True, rolls_out=True, returns=True),
-    565177: Features(
-        runs=True, checksums=True, compacts=True, writes_late=True, gateways=3, steps=250
-    ),
-    1024453: Features(
-        checksums=True, gives_up=True, appended=True, compacts=True, quarantines=True, gateways=4
-    ),
-    1017733: Features(writes_late=True, evicts=True, forgets=True, gateways=3, steps=250),
-    5576: Features(
-        checksums=True, switches=True, rolls_out=True, quarantines=True, returns=True
-    ),
-    2127: Features(
-        checksums=True, switches=True, rolls_out=True, quarantines=True, returns=True
-    ),
-    340: Features(
-        checksums=True, switches=True, rolls_out=True, changes=True, little_memory=True
-    ),
-    462: Features(
-        checksums=True, switches=True, rolls_out=True, changes=True, little_memory=True
-    ),
-    1648: Features(
-        checksums=True, switches=True, rolls_out=True, changes=True, little_memory=True
-    ),
-    7400542: Features(
-        evicts=True, forgets=True, returns=True, switches=True, rolls_out=True, gateways=3
-    ),
-    9100287: Features(
-        switches=True, rolls_out=True, quarantines=True, writes_late=True, gateways=3
-    ),
-    2810: Features(switches=True, rolls_out=True, returns=True, digests=True),
-    502117: Features(runs=True, compacts=True, returns=True, digests=True),
-    503288: Features(runs=True, evicts=True, switches=True, rolls_out=True, digests=True),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", ONCE_FAILED_WITH)
-def test_histories_that_once_failed_with_more(seed):
-    World(seed, features=ONCE_FAILED_WITH[seed]).walk()
-
-
-@pytest.mark.parametrize("breaks", QUICKLY_FOUND, ids=lambda breaks: breaks.__name__)
-def test_histories_find(breaks):
-    features = BROKEN[breaks]
-    seeds = range(MOST_HISTORIES)
-    assert first_found(breaks, lambda seed: World(seed, features=features), seeds) is not None
-
-
-@pytest.mark.parametrize("breaks", BROKEN_TRANSACTIONS, ids=lambda breaks: breaks.__name__)
-def test_histories_of_transactions_find(breaks):
-    assert first_found(breaks, TransactionWorld, range(MOST_HISTORIES)) is not None

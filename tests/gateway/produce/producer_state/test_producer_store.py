@@ -7,19 +7,16 @@ from penstock.cluster.brokers import UnreachableError
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import cluster
-from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
-from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.presence import Presence
-from penstock.gateway.produce.producer_state.producers import (
-    Arrival,
-    LettersNotStored,
-    Producers,
-    Quarantined,
-)
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -349,7 +346,7 @@ def test_letters_that_could_not_be_stored_are_stored_with_the_retry():
         assert again is batch
         assert to.end() == b"letters"
         assert failures == [None]
-    assert state.held_bytes == len(b"rest") + 4
+    assert state.held.bytes == len(b"rest") + 4
 
 
 @pytest.mark.parametrize("positions", [[1, 3], [0, 1, 2, 3]])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.batch import Batch, Stored
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Arrival
+from penstock.gateway.produce.producer_state.arrivals import Arrival
+from penstock.gateway.produce.producer_state.producer.batch import Batch, Stored
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.produce.producer_state.test_producer_state import KEY, Gateway
 
@@ -45,7 +45,7 @@ class Partition:
                 gateway.learn_last_sequence(
                     first, count, self.broker.last_sequence(PRODUCER, 0), dropped
                 )
-            elif not gateway.producers.without_last_sequence(
+            elif not gateway.producers.queries.without_last_sequence(
                 KEY, Arrival(*KEY[:3]), 0, numbers, dropped
             ):
                 return UNKNOWN_PRODUCER
@@ -181,7 +181,7 @@ class TestManyProducers:
         kept = {}
         gateway = Gateway(producers_max=10, look_up=kept.get)
         gateway.now = 1.0
-        gateway.producers._keep = lambda key, record, done: (
+        gateway.producers._writer._keep = lambda key, record, done: (
             kept.update({key: (record, 1.0)}),
             done(None),
         )
@@ -193,7 +193,7 @@ class TestManyProducers:
                 ProducerKey("t", 0, producer), Arrival("t", 0, producer), 0, Range(0, 2), (0,),
                 b"x", connection=9, done=lambda _: None,
             )  # fmt: skip
-        assert KEY not in gateway.producers._producers
+        assert KEY not in gateway.producers._in_use
         assert partition.produce(4) == 0
         assert partition.lost == set()
 

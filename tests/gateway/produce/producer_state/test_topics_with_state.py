@@ -1,18 +1,18 @@
 """Topics with state of producers are announced before their state matters."""
 
-import random
 from functools import partial
 
 import pytest
 
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.configuration import read_configuration
-from penstock.gateway.produce.producer_state import producers as producers_module
+from penstock.gateway.produce.producer_state import topics_with_state
+from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.presence import Presence
-from penstock.gateway.produce.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 TOPICS = ("a", "b", "c")
 HISTORIES = 200
@@ -30,7 +30,7 @@ class History:
             Producers(now=lambda: self.now, keep=keep, **limits)
             for keep in (self._keep, self._keep if is_shared else None)
         )
-        self.here.on_topic = self._forget
+        self.here.topics.on_topic = self._forget
 
     def _forget(self, topic):
         if topic is None:
@@ -85,11 +85,7 @@ class History:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_topic_with_state_is_never_known_as_a_topic_without_state(pytestconfig, is_shared):
-    given = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(2**32) if given is None else given
-    print(f"--fuzz-seed={seed}")
-    chance = random.Random(seed)
+def test_a_topic_with_state_is_never_known_as_a_topic_without_state(chance, is_shared):
     learned = forgotten = 0
     for _ in range(HISTORIES):
         history = History(chance, is_shared=is_shared)
@@ -103,20 +99,20 @@ def test_a_topic_with_state_is_never_known_as_a_topic_without_state(pytestconfig
 
 def test_the_topics_with_state_are_those_of_producers_in_use_and_of_others():
     state = Producers(now=lambda: 1.0)
-    assert list(state.topics) == []
+    assert list(state.topics.names) == []
     for topic in ("a", "b"):
         key = ProducerKey(topic, 0, 7)
         state.decide(
             key, Arrival(*key), 0, Range(0, 2), [0], b"", connection=1, done=lambda _: None
         )
     state.forget(ProducerKey("a", 0, 7))
-    assert list(state.topics) == ["b"]
+    assert list(state.topics.names) == ["b"]
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeypatch):
     """Otherwise batches would keep their sequence numbers, though records were dropped."""
-    monkeypatch.setattr(producers_module, "_EVICTED_TOPICS_MAX", 3)
+    monkeypatch.setattr(topics_with_state, "_EVICTED_TOPICS_MAX", 3)
     now, stored = [1.0], {}
 
     def keep(key, record, done):
@@ -131,10 +127,10 @@ def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeyp
     for topic in ("a", "b", "c"):
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")
-    assert set(state.topics) == {"a", "b", "c"}
+    assert set(state.topics.names) == {"a", "b", "c"}
     assert [state.has_topic(topic) for topic in "abcd"] == [True, True, True, False]
     requested = []
-    state.on_topic = requested.append
+    state.topics.on_topic = requested.append
     for topic in ("d", "e", "f"):
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")

@@ -35,8 +35,8 @@ def test_a_topic_has_a_share_that_other_topics_cannot_use():
             spent += 1
         return spent
 
-    assert spend_all("greedy") == 10, "its own and those that all have together"
-    assert spend_all("other") == 2, "its own alone"
+    assert spend_all("greedy") == 10, "its own tokens and the shared tokens"
+    assert spend_all("other") == 2, "only its own tokens"
     assert shares.is_spent("greedy")
     now[0] += 2
     assert spend_all("greedy") == 2 + 8

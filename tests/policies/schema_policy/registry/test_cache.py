@@ -238,7 +238,7 @@ def test_the_kept_schemas_are_bounded(registry, client):
         range(13, 21)
     )
     client.schemas[99] = avro("", rule_set={"domainRules": ["x" * cache.MOST_CHARACTERS]})
-    assert registry.schema(99), "what is too large for the room is looked up each time"
+    assert registry.schema(99), "a schema larger than the cache is requested each time"
     assert not registry.is_known(99)
     assert registry.is_known(20)
 
@@ -265,7 +265,7 @@ def test_a_missing_subject_is_requested_again(registry, client, clock):
     assert len(client.requests) == 2
     for _ in range(100):
         assert registry.subject_versions(17, "c") == (("a", 1), ("b", 2))
-    assert len(client.requests) == 3, "what has just been requested is not requested again"
+    assert len(client.requests) == 3, "a fresh response is not requested again"
     clock.passes(cache.MISS_SECONDS)
     registry.subject_versions(17, "c")
     assert len(client.requests) == 4
@@ -393,7 +393,7 @@ def test_expired_responses_are_used_while_the_registry_is_away(registry, client,
         assert registry.latest("a") == (avro(), 1)
         with pytest.raises(RegistryAwayException):
             registry.subject_versions(17, "b")
-    assert 180 < len(client.requests) <= 300, "but it is requested now and then"
+    assert 180 < len(client.requests) <= 300, "it is requested from time to time"
     client.failure = None
     client.subjects[17] = ()
     clock.passes(cache.STALE_SECONDS)

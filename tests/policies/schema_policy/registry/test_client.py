@@ -377,7 +377,7 @@ def test_an_unknown_schema_is_requested_from_the_other_urls(connect, knows):
         client = connect(registry, two)
         assert client.schema_by_id(1).text == '"int"'
         assert client.latest("a")[1] == 1
-        assert len(knowing.requests) == 2, "who knows it is asked first from then on"
+        assert len(knowing.requests) == 2, "the registry that answered is requested first"
         assert len(other.requests) == knows
 
 

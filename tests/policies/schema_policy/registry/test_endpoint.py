@@ -168,7 +168,7 @@ def test_names_that_do_not_resolve_in_time_do_not_hold_the_caller(connect, monke
 def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
     registry_client = connect(registry.url)
     assert registry_client.get("/schemas/ids/1", PLENTY).status == 200, (
-        "the connection is a kept one, too"
+        "the connection is kept alive, too"
     )
     registry.fault = fault
     failure = fails(registry_client, SOON)

@@ -74,7 +74,8 @@ class LetterTopics:
     ) -> Mapping[int, PartitionLeader]:
         """Return the leaders of a dead letter topic, which is created where it is not there.
 
-        All letters that wait for a topic share a look-up.
+        All letters that wait for a topic share a look-up. A partition without a leader fails only
+        the letters that go there.
 
         Raises:
             ClientError: They are not known; `retriable` is whether to try again.
@@ -85,7 +86,11 @@ class LetterTopics:
             self._looking[to.name] = looking
             looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
         # It continues for the others when a letter has waited for too long.
-        return await asyncio.shield(looking)
+        leaders = await asyncio.shield(looking)
+        if leader_of(to, leaders) is None:
+            connection.refresh(to.name)
+            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
+        return leaders
 
     def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, PartitionLeader]]) -> None:
         del self._looking[topic]
@@ -106,13 +111,7 @@ class LetterTopics:
                     found = await _described(connection, to.name)
         if found.code or not found.leaders:
             raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
-        leaders = found.leaders
-        if sorted(leaders) != list(range(len(leaders))) or any(
-            leader.node == NO_NODE for leader in leaders.values()
-        ):
-            connection.refresh(to.name)
-            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
-        return leaders
+        return found.leaders
 
     def _create(self, to: DeadLetterTopic, partitions: int) -> None:
         """Create a dead letter topic. Blocks."""
@@ -133,6 +132,23 @@ class LetterTopics:
             raise ClientError(text) from None
         log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
                  replicas=to.replicas)  # fmt: skip
+
+
+def leader_of(
+    to: DeadLetterTopic, leaders: Mapping[int, PartitionLeader]
+) -> tuple[int, int] | None:
+    """Return the partition for letters, and the node that leads it; None while there is none.
+
+    Args:
+        to: Where the letters go.
+        leaders: The leaders of the dead letter topic, by partition; at least one.
+    """
+    count = len(leaders)
+    if max(leaders) != count - 1:
+        return None  # a broker does not know all partitions yet
+    partition = to.partition % count
+    node = leaders[partition].node
+    return None if node == NO_NODE else (partition, node)
 
 
 def _limit(admin: AdminClient, source: str) -> dict[str, str]:

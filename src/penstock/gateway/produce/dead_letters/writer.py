@@ -5,7 +5,7 @@ replicas in sync have them. If they are not stored in time, the client retries i
 letters are written again with the same ids. The memory for waiting letters is bounded.
 
 All connections share the requests: while a request to a broker is pending, letters for that broker
-wait for the next request (`letter_queue`).
+wait for the next request (`letter_queue`), in which those of a partition are one batch.
 
 A dead letter topic that a user created may accept only smaller batches than those of letters: then
 they are written in several batches. If it does not accept a letter at all, a retry fails, too: the
@@ -33,14 +33,18 @@ from penstock.error_codes import (
     REQUEST_TIMED_OUT,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
+from penstock.gateway.produce.dead_letters.letter_batches import halve_letters, join_letters
 from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue, WaitingLetters
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.gateway.produce.dead_letters.letter_topics import (
+    DeadLetterTopic,
+    LetterTopics,
+    leader_of,
+)
 from penstock.records.header import record_count
-from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from penstock.client.protocol.produce import ProduceResult
@@ -145,16 +149,15 @@ class DeadLetterWriter:
         if letters.is_over:
             return
         try:
-            connection, to = self._connected(), letters.to
-            leaders = connection.known_leaders(to.name)
-            if leaders is None:
+            to = letters.to
+            leads = self._leader(to)
+            if leads is None:
                 self._run(self._begin_later(letters))
                 return
-            partition = to.partition % len(leaders)
-            node = leaders[partition].node
         except Exception as error:
             self._end(letters, _unexpected(error))
             return
+        partition, node = leads
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = LetterQueue()
@@ -176,10 +179,10 @@ class DeadLetterWriter:
     async def _look_up(self, letters: WaitingLetters) -> tuple[str | None, float]:
         """Look up where letters go; return why they have failed, and how long to wait with more."""
         try:
-            connection, to = self._connected(), letters.to
-            if connection.known_leaders(to.name) is None:
+            to = letters.to
+            if self._leader(to) is None:
                 async with asyncio.timeout(letters.deadline - self._clock()):
-                    await self._topics.leaders(connection, to)
+                    await self._topics.leaders(self._connected(), to)
         except TimeoutError:
             return letters.why, 0.0
         except (ClientError, WireError) as error:
@@ -202,22 +205,30 @@ class DeadLetterWriter:
                 slow = loop.call_later(_SLOW_S, self._on_slow, node, queue, channel)
                 try:
                     sent = {
-                        place: letters
-                        for place, letters in taken.items()
-                        if self._leads(node, place)
+                        place: group for place, group in taken.items() if self._leads(node, place)
                     }
                     failures = await self._exchange(node, sent, f"dead letters {channel}")
                 finally:
                     slow.cancel()
                     queue.release(taken)
-                for place, letters in taken.items():
-                    if place in sent:
-                        self._go_on(letters, failures[place])
-                    else:
-                        self._begin(letters)
+                for place, group in taken.items():
+                    failure = failures.get(place)
+                    if len(group) > 1 and isinstance(failure, LetterRefusedError):
+                        queue.separate(place, group)
+                        continue
+                    for letters in group:
+                        if place in sent:
+                            self._go_on(letters, failure)
+                        else:
+                            self._begin(letters)
         finally:
             queue.end(channel)
         self._send_more(node, queue)
+
+    def _leader(self, to: DeadLetterTopic) -> tuple[int, int] | None:
+        """Return what `leader_of` does; None also where the leaders have to be looked up."""
+        leaders = self._connected().known_leaders(to.name)
+        return None if leaders is None else leader_of(to, leaders)
 
     def _leads(self, node: int, place: Place) -> bool:
         """Return whether a broker leads a partition, as far as is known by now."""
@@ -229,22 +240,21 @@ class DeadLetterWriter:
         self._send_more(node, queue)
 
     async def _exchange(
-        self, node: int, taken: Mapping[Place, WaitingLetters], channel: str
+        self, node: int, taken: Mapping[Place, Sequence[WaitingLetters]], channel: str
     ) -> Mapping[Place, Exception | None]:
-        """Send the first batch of letters of some partitions; return why they are not stored."""
+        """Send the first batches of letters of some partitions; return why they are not stored."""
         if not taken:
             return {}
         # The others have less time left, and are given up before.
-        left = max(letters.deadline for letters in taken.values()) - self._clock()
+        deadline = max(letters.deadline for group in taken.values() for letters in group)
         try:
-            batches = {place: [letters.batches[0]] for place, letters in taken.items()}
-            request = write_request(None, left * _OF_TIME_LEFT, batches)
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(deadline - self._clock()):
+                batches = await _joined(taken)
+                left = deadline - self._clock()
+                request = write_request(None, left * _OF_TIME_LEFT, batches)
                 response = await self._connected().exchange(node, request, channel=channel)
             answers = read_response(response)
-            return {
-                place: self._failure(place, letters, answers) for place, letters in taken.items()
-            }
+            return {place: self._failure(place, group, answers) for place, group in taken.items()}
         except Exception as error:
             if self._connection is not None:
                 for topic, _ in taken:
@@ -254,7 +264,7 @@ class DeadLetterWriter:
     def _failure(
         self,
         place: Place,
-        letters: WaitingLetters,
+        group: Sequence[WaitingLetters],
         answers: Mapping[Place, ProduceResult],
     ) -> Exception | None:
         """Return the broker's error for a batch, or None."""
@@ -265,7 +275,7 @@ class DeadLetterWriter:
         subject = f"topic {place[0]}, partition {place[1]}"
         if answer.code in _TOO_LARGE:
             return LettersTooLargeError(
-                f"{subject}: a dead letter of {len(letters.batches[0])} bytes, with its headers, "
+                f"{subject}: a dead letter of {len(group[0].batches[0])} bytes, with its headers, "
                 f"is larger than its {_TOO_LARGE[answer.code]}: {describe(answer.code)}; raise it"
             )
         if answer.code in _REFUSED:
@@ -275,7 +285,7 @@ class DeadLetterWriter:
         if answer.code:
             self._connected().refresh(place[0])
             return response_error(answer.code, f"{subject}{_in_parentheses(answer.text)}")
-        self.stored += 1
+        self.stored += len(group)
         return None
 
     def _go_on(self, letters: WaitingLetters, failure: Exception | None) -> None:
@@ -317,7 +327,7 @@ class DeadLetterWriter:
     async def _halve(self, letters: WaitingLetters) -> None:
         """Write a batch that is too large as two."""
         try:
-            halves = await asyncio.to_thread(_halves, letters.batches.popleft())
+            halves = await asyncio.to_thread(halve_letters, letters.batches.popleft())
             letters.batches.extendleft(reversed(halves))
         except Exception as error:
             self._end(letters, _unexpected(error))
@@ -376,10 +386,16 @@ def _unexpected(error: Exception) -> str:
     return _ERROR
 
 
-def _halves(batch: Buffer) -> tuple[bytes, bytes]:
-    read = read_stored_batch(batch, max_decompressed_bytes=2**31 - 1)
-    count = len(read.records)
-    return read.cut(range(count // 2)), read.cut(range(count // 2, count))
+async def _joined(
+    taken: Mapping[Place, Sequence[WaitingLetters]],
+) -> Mapping[Place, Sequence[Buffer]]:
+    """Return a batch for each partition, with the first batches of its letters."""
+    batches = {place: [letters.batches[0] for letters in group] for place, group in taken.items()}
+    if all(len(some) == 1 for some in batches.values()):
+        return batches
+    return await asyncio.to_thread(
+        lambda: {place: [join_letters(some)] for place, some in batches.items()}
+    )
 
 
 def _in_parentheses(text: str) -> str:

@@ -9,15 +9,31 @@ now.
 
 Modules, in reading order:
 
-- `numbers`: arithmetic of sequence numbers
-- `batch`: a batch, its states and the legal transitions
-- `batches`: the last batches of one producer
-- `producer`: a producer at one partition, the state machine over its batches
-- `producers`: all producers, within limits
-- `encoding`: the record format of a producer
-- `kept`: records of producers that are not in use here, in the order of what their writers knew
-- `local`, `cluster`, `state_topic`: the stores for records, on this machine or in a topic
-- `presence`: finds gateways that do not share their state
+- `producer`: one producer at one partition
+    - `numbers`: arithmetic of sequence numbers
+    - `batch`: a batch, its states and the legal transitions
+    - `batches`: the last batches
+    - `numbering`: their sequence numbers for the broker, lower by the dropped records before them
+    - `earlier_batches`: whether a batch waits for an earlier batch
+    - `history`, `at_broker`, `stored_at_leader`: what the broker has stored
+    - `record_state`: the records that were written of it, and read
+    - `other_decisions`: the decisions of another gateway about it
+    - `producer`: the state machine over its batches
+- `producers`: all producers, for the batches of requests
+    - `arrivals`: the batches that are not decided
+    - `producers_in_use`, `known_producers`: the producers, and what a restart knows of them
+    - `broker_queries`, `leaders`: when the broker is queried, and what its response means
+    - `held_batches`: the bytes for retries
+    - `written_decisions`: which decisions other gateways have to know
+    - `letters`: when dead letters are stored
+    - `doubts`, `topics_with_state`: the topics whose batches need them
+- `records`: the records that keep their state
+    - `encoding`: their format
+    - `record_writer`, `record_reader`: written before a batch is sent, and read from others
+    - `fences`: which of them count
+    - `kept`: those of producers that are not in use here, in the order of what their writers knew
+- `opening`, `local`, `cluster`, `state_topic`: where they are stored, on this machine or in a topic
+- `presence`, `last_interceptors`: finds other gateways, and changes of interceptors
 
 Guarantees, and why they hold:
 

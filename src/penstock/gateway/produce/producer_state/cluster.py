@@ -15,13 +15,13 @@ import structlog
 
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.presence import (
     Announcement,
     Presence,
     announce,
     withdraw,
 )
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:

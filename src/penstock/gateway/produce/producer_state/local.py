@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import UnavailableError
-from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.last_interceptors import (
     Interceptors,
     KeptInterceptors,
     are_as_before,
 )
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

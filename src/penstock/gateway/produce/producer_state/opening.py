@@ -15,9 +15,10 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import ConfigurationError
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
+from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.presence import LocalPresence, Presence
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
+from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import Configuration
-    from penstock.gateway.produce.producer_state.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 log = structlog.get_logger()
 

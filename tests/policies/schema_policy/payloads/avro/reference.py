@@ -1,4 +1,4 @@
-"""Avro's binary encoding as its specification describes it, read slowly: who is right in tests.
+"""Avro's binary encoding as its specification describes it, read slowly: the reference of the tests.
 
 It has nothing in common with `src`: it reads a stream by the schema's JSON.
 """

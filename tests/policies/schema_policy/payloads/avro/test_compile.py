@@ -68,7 +68,7 @@ def test_values_are_made_and_written_again(data):
 
 
 def plain(value):
-    """A value that equals another one of the same bytes."""
+    """Return a value that equals another value of the same bytes."""
     if isinstance(value, float):
         return struct.pack("d", math.nan if math.isnan(value) else value)
     if isinstance(value, dict):

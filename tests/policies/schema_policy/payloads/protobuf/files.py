@@ -1,9 +1,12 @@
 """.proto files of the tests, compiled by protoc in this process: these are not hostile."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc_tools
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_tools import protoc
 
 from penstock.policies.schema_policy.payloads.protobuf import compile as compiling
@@ -96,6 +99,16 @@ def compiled(text: str, name: str = "schema.proto") -> bytes:
         )
         assert code == 0
         return output.read_bytes()
+
+
+def pool_of(
+    text: str, change: Callable[[FileDescriptorProto], FileDescriptorProto] = lambda file: file
+) -> DescriptorPool:
+    """Return the types of a file and its imports, each file perhaps changed."""
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(compiled(text)).file:
+        pool.AddSerializedFile(change(file).SerializeToString())
+    return pool
 
 
 def schema(text: str, message: str | None = None, *, unknown: bool = False) -> ProtobufSchema:

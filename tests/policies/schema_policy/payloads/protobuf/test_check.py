@@ -6,8 +6,6 @@ import sys
 import time
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
 
 from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 from penstock.policies.schema_policy.payloads.protobuf import check as checking
@@ -21,17 +19,15 @@ from tests.policies.schema_policy.payloads.protobuf.files import (
     SHOP,
     compiled,
     inside,
+    pool_of,
     varint,
 )
 
 
 def check(text, name, *, unknown=False):
-    pool, merging_pool = DescriptorPool(), DescriptorPool()
-    for file in FileDescriptorSet.FromString(compiled(text)).file:
-        pool.AddSerializedFile(file.SerializeToString())
-        merging_pool.AddSerializedFile(merging(file).SerializeToString())
+    pool = pool_of(text)
     descriptor = pool.FindMessageTypeByName(name)
-    return MessageCheck(descriptor, pool, merging_pool, allow_unknown_fields=unknown)
+    return MessageCheck(descriptor, pool, pool_of(text, merging), allow_unknown_fields=unknown)
 
 
 def objection(judge, data):

@@ -1,7 +1,6 @@
 """Types that lose nothing: a value that a later field replaces is still there."""
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
@@ -12,14 +11,12 @@ from tests.policies.schema_policy.payloads.protobuf.files import (
     SHOP,
     compiled,
     inside,
+    pool_of,
 )
 
 
 def merged(text, name):
-    pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(compiled(text)).file:
-        pool.AddSerializedFile(merging(file).SerializeToString())
-    return GetMessageClass(pool.FindMessageTypeByName(name))
+    return GetMessageClass(pool_of(text, merging).FindMessageTypeByName(name))
 
 
 def test_members_of_a_oneof_are_all_kept():

@@ -247,7 +247,7 @@ def test_other_failures_are_no_objection_to_a_schema(monkeypatch):
         compile_files(SchemaSource("PROTOBUF", PROTO3))
 
 
-def test_who_waits_for_it_and_is_killed_leaves_no_process(tmp_path):
+def test_protoc_ends_if_its_parent_is_killed(tmp_path):
     os.mkfifo(tmp_path / "a.proto")  # protoc waits for a writer
     script = Path(protoc.__file__).with_name("limited_protoc.py").read_text()
     folder = Path(protoc.grpc_tools.__file__).resolve().parents[1]

@@ -1,15 +1,9 @@
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
-
 from penstock.policies.schema_policy.payloads.protobuf.reach import SHALLOW, Reach, reach_of
-from tests.policies.schema_policy.payloads.protobuf.files import EDITION, OLD, SHOP, compiled
+from tests.policies.schema_policy.payloads.protobuf.files import EDITION, OLD, SHOP, pool_of
 
 
 def reach(text: str, name: str) -> Reach:
-    pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(compiled(text)).file:
-        pool.AddSerializedFile(file.SerializeToString())
-    return reach_of(pool.FindMessageTypeByName(name))
+    return reach_of(pool_of(text).FindMessageTypeByName(name))
 
 
 def test_a_plain_message():

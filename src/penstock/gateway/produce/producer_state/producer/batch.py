@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.produce.producer_state.numbers import Range, add, distance
+from penstock.gateway.produce.producer_state.producer.numbers import Range, add, distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,13 +11,16 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from penstock.gateway.produce.producer_state.batch import Batch, State, WrittenPositions
-from penstock.gateway.produce.producer_state.fences import Fence, Head
-from penstock.gateway.produce.producer_state.numbers import distance
-from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State, WrittenPositions
+from penstock.gateway.produce.producer_state.producer.numbering import Beginning
+from penstock.gateway.produce.producer_state.producer.numbers import distance
+from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.records.fences import Fence, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from penstock.gateway.produce.producer_state.producer.history import History
 
 _VERSION: Final = 2
 _POSITION: Final = "I"
@@ -82,7 +85,7 @@ def encode(
     """
     batches = [batch for batch in producer.batches if batch.state is not State.REFUSED]
     first = producer.batches[0] if producer.batches else None
-    following, removed = _end(producer)
+    following, removed = producer.numbering.written_end
     value = {
         # First, and in this order, for `read_head`.
         "version": _VERSION,
@@ -90,7 +93,7 @@ def encode(
         "epoch": producer.epoch,
         "revision": revision,
         "seen": seen,
-        "fence": True if fences else producer.fences.last,
+        "fence": True if fences else producer.record.fences.last,
         "first": [first.first, first.removed] if first is not None else None,
         "next": following,
         "removed": removed,
@@ -100,7 +103,7 @@ def encode(
     if changed := [batch.first for batch in batches if batch.is_changed]:
         value["changed"] = changed
     # Of a batch that was decided without a record, after the last record, it is negative.
-    ages = [round(producer.written - batch.received) for batch in batches]
+    ages = [round(producer.record.written - batch.received) for batch in batches]
     if any(abs(age_s) >= _AGE_S for age_s in ages):
         value["ages"] = ages
     return json.dumps(value, separators=(",", ":")).encode()
@@ -111,19 +114,9 @@ def is_ahead(producer: Producer, theirs: Producer) -> bool:
 
     Refused batches are not written, and so not compared: two gateways would write forever.
     """
-    following, removed = _end(producer)
-    ahead = distance(theirs.next, following)
-    return ahead > 0 or (ahead == 0 and distance(theirs.removed, removed) > 0)
-
-
-def _end(producer: Producer) -> tuple[int, int]:
-    """Return the number after the last written batch, and how many records were dropped."""
-    kept = [batch for batch in producer.batches if batch.state is not State.REFUSED]
-    if kept:
-        return kept[-1].next, kept[-1].removed_with
-    if producer.batches:  # all were refused: their sequence numbers will be reused
-        return producer.batches[0].first, producer.batches[0].removed
-    return producer.next, producer.removed
+    following, removed = producer.numbering.written_end
+    ahead = distance(theirs.numbering.next, following)
+    return ahead > 0 or (ahead == 0 and distance(theirs.numbering.removed, removed) > 0)
 
 
 def read_head(record: bytes) -> Head:

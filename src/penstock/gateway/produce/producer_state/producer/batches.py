@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.gateway.produce.producer_state.batch import Batch, State
-from penstock.gateway.produce.producer_state.numbers import distance
+from penstock.gateway.produce.producer_state.producer.batch import Batch, State
+from penstock.gateway.produce.producer_state.producer.numbers import distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.gateway.produce.producer_state.numbers import Range
+    from penstock.gateway.produce.producer_state.producer.numbers import Range
 
 REMEMBERED: Final = 10
 """Twice the number of batches that a broker remembers (ProducerStateEntry.java)."""
@@ -75,6 +75,10 @@ class Batches(deque[Batch]):
                 before = [other for other in before if other.state is _AWAITED]
         return before
 
+    def states_from(self, place: int) -> set[State]:
+        """Return the states of the batches from an index on."""
+        return {self[i].state for i in range(place, len(self))}
+
     # Properties of all batches
 
     @property
@@ -124,12 +128,29 @@ class Batches(deque[Batch]):
             for batch in self.before(None)
         )
 
+    def are_past(self, number: int) -> bool:
+        """Whether a sequence number belongs to an obsolete attempt of the client."""
+        return any(
+            distance(number, batch.next) > 0
+            for batch in self
+            if batch.state in {State.STORED, State.ACKNOWLEDGED}
+        )
+
     # Removing batches
 
     def cut_at(self, place: int) -> None:
         """Remove the batches from an index on."""
         while len(self) > place:
             self._release(self.pop())
+
+    def replace(self, batches: Iterable[Batch]) -> None:
+        """Take other batches instead, which may be some of these; those left out are released."""
+        before = list(self)
+        self.clear()
+        self.extend(batches)
+        for batch in before:
+            if batch not in self:
+                self._release(batch)
 
     def trim(self) -> bool:
         """Remove the oldest batches, whose retries a broker would not recognize either.

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from penstock.gateway.produce.producer_state.fences import Fences
+from penstock.gateway.produce.producer_state.records.fences import Fences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.gateway.produce.producer_state.encoding import ProducerKey
-    from penstock.gateway.produce.producer_state.fences import Head
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.records.fences import Head
 
 log = structlog.get_logger()
 

@@ -1,0 +1,1 @@
+"""The batches of a Produce request that may not be sent as they are."""

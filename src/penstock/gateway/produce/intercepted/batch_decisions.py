@@ -1,0 +1,207 @@
+"""Decides about the intercepted batches of a request, with the state of their producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.gateway.produce.dead_letters.writer import LettersRefused
+from penstock.gateway.produce.intercepted.error_responses import (
+    NOT_KEPT,
+    error_response,
+    letters_not_stored,
+)
+from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
+from penstock.gateway.produce.producer_state.producer.batch import State
+from penstock.records.header import is_intact
+from penstock.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_PRODUCER_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.request import ReceivedRequest
+
+    Buffer = bytes | memoryview
+
+
+class BatchDecisions:
+    """The decisions about the batches of one request.
+
+    Attributes:
+        unwritten: How many decisions, or dead letters, have to be written before the batches go.
+    """
+
+    __slots__ = ("_producers", "_request", "unwritten")
+
+    def __init__(self, request: ReceivedRequest) -> None:
+        """Begin without a decision.
+
+        Args:
+            request: The request.
+        """
+        self._request = request
+        self._producers = request.gateway.producers
+        self.unwritten = 0
+
+    def decide(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
+        """Decide about a batch whose sequence numbers may have to be changed.
+
+        If it cannot be sent, it gets its response.
+
+        Args:
+            partition: The partition of the batch.
+            on_written: Called whenever `unwritten` has become less.
+        """
+        assert partition.arrival is not None
+        if partition.is_unknown:
+            self._producers.forget(partition.key)
+            self._request.answer(partition, error_response(UNKNOWN_PRODUCER_ID))
+            return
+        if self._has_to_be_judged_again(partition):
+            self._defer(partition)
+            self._request.answer(partition, error_response(REQUEST_TIMED_OUT))
+            return
+        made = partition.replacement
+        own: Buffer = partition.data if made is None else made.data
+        at_once: list[str | None] = []
+
+        def written(failure: str | None) -> None:
+            if partition.decided is None:
+                at_once.append(failure)
+                return
+            self.unwritten -= 1
+            self._written(partition, failure)
+            on_written()
+
+        decided = self._producers.decide(
+            partition.key,
+            partition.arrival,
+            partition.epoch,
+            partition.numbers,
+            partition.dropped,
+            own,
+            connection=self._request.connection.number,
+            is_changed=_is_changed(partition),
+            topic_id=partition.topic.topic_id,
+            quarantined=_quarantined(partition),
+            done=written,
+        )
+        if isinstance(decided, int):
+            self._request.answer(partition, error_response(decided))
+            return
+        partition.decided = decided.batch
+        partition.outgoing = decided.data
+        is_own = made is None and decided.data is own
+        partition.is_unchanged = is_own or decided.batch.is_whole
+        if at_once:
+            self._written(partition, at_once[0])
+        else:
+            self.unwritten += 1
+
+    def _has_to_be_judged_again(self, partition: ProducePartition) -> bool:
+        """Whether the first attempt of a batch was forgotten, or became known, since `expect`.
+
+        In the second case another gateway has decided, and the same records have to be dropped.
+        """
+        known = self._producers.find(partition.key, partition.epoch, partition.numbers)
+        if known is not None and known.is_decided:
+            return False
+        if partition.judging is Judging.AWAITED:
+            return True
+        return known is not None and not set(known.dropped_again) <= set(partition.dropped)
+
+    def _written(self, partition: ProducePartition, failure: str | None) -> None:
+        if failure is None or partition.decided is None:
+            return
+        self._producers.not_kept(partition.key, partition.epoch, partition.decided)
+        if partition.refused_letters is not None and partition.arrival is not None:
+            self._producers.refuse(
+                partition.key, partition.arrival, partition.epoch, partition.numbers
+            )
+            self._request.answer(partition, letters_not_stored(partition.refused_letters))
+        elif isinstance(failure, LettersNotStored):
+            self._request.answer(partition, letters_not_stored(failure))
+        else:
+            self._request.answer(partition, NOT_KEPT)
+
+    def store_letters(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
+        """Store the dead letters of a batch whose producer is not known by its numbers.
+
+        Args:
+            partition: The partition of the batch.
+            on_written: Called whenever `unwritten` has become less.
+        """
+
+        def stored(failure: str | None) -> None:
+            self.unwritten -= 1
+            if isinstance(failure, LettersRefused):
+                partition.refused_letters = failure
+            if failure is not None:
+                self._request.answer(partition, letters_not_stored(failure))
+            on_written()
+
+        assert partition.store_letters is not None
+        self.unwritten += 1
+        partition.store_letters(partition.letters, stored)
+
+    def record_response(self, partition: ProducePartition) -> None:
+        """Record that the gateway responds to a batch with an error, and does not send it.
+
+        The sequence numbers of a damaged batch may be wrong, and are not recorded.
+        """
+        assert partition.arrival is not None
+        if not is_intact(partition.data):
+            return
+        is_retried = self._request.is_retried(partition)
+        record = self._producers.defer if is_retried else self._producers.refuse
+        record(partition.key, partition.arrival, partition.epoch, partition.numbers)
+
+    def withdraw(self, partition: ProducePartition) -> None:
+        """Record that a batch is not sent after all: the client retries it."""
+        decided = partition.decided
+        if partition.arrival is not None and decided is not None and decided.state is State.DECIDED:
+            self._defer(partition)
+
+    def _defer(self, partition: ProducePartition) -> None:
+        assert partition.arrival is not None
+        self._producers.defer(
+            partition.key,
+            partition.arrival,
+            partition.epoch,
+            partition.numbers,
+            connection=self._request.connection.number,
+        )
+
+    def is_stored(self, partition: ProducePartition) -> bool:
+        """Return whether a batch is a retry of a batch that was stored or acknowledged."""
+        if partition.judging is None or partition.arrival is None:
+            return False
+        known = partition.decided or self._producers.find(
+            partition.key, partition.epoch, partition.numbers
+        )
+        return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
+
+
+def _is_changed(partition: ProducePartition) -> bool:
+    """Whether interceptors may have changed records that are left, not only headers (marks)."""
+    plan = partition.topic.plan
+    return bool(partition.replacement and plan is not None and plan.interceptors)
+
+
+def _quarantined(partition: ProducePartition) -> Quarantined | None:
+    writer = partition.store_letters
+    if writer is None:
+        return None
+
+    def store(letters: bytes, done: Callable[[str | None], None]) -> None:
+        def stored(failure: str | None) -> None:
+            partition.refused_letters = failure if isinstance(failure, LettersRefused) else None
+            done(failure)
+
+        writer(letters, stored)
+
+    made = partition.replacement
+    if made is None or not made.quarantined:
+        return Quarantined((), None, store)
+    return Quarantined(made.quarantined, made.letters, store)

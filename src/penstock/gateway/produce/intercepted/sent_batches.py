@@ -1,0 +1,131 @@
+"""Sends the decided batches of a request, and applies the broker's response to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.gateway.produce.intercepted.error_responses import error_response
+from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.producer_state.producer.batch import Stored
+from penstock.records.header import with_sequence
+from penstock.wire.errors import NONE
+from penstock.wire.requests.produce import PartitionResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.request import ReceivedRequest
+    from penstock.wire.requests.produce import ProduceResponse
+
+    Buffer = bytes | memoryview
+
+
+class SentBatches:
+    """The batches of one request that are sent, or are not because nothing is left of them."""
+
+    __slots__ = ("_due", "_producers", "_request")
+
+    def __init__(self, request: ReceivedRequest) -> None:
+        """Send none yet.
+
+        Args:
+            request: The request.
+        """
+        self._request = request
+        self._producers = request.gateway.producers
+        self._due: list[ProducePartition] = []
+
+    @property
+    def due(self) -> Sequence[ProducePartition]:
+        """The batches that are not sent to the broker, and get their response in `acknowledge`."""
+        return self._due
+
+    def is_held_up(self, partition: ProducePartition) -> bool:
+        """Return whether an earlier batch keeps a batch from being sent now."""
+        decided = partition.decided
+        if partition.response is not None or decided is None or decided.is_done:
+            return False
+        return bool(self._producers.obstacle(partition.key, partition.epoch, decided))
+
+    def send(self, partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
+        """Mark one batch as sent.
+
+        Returns:
+            An error response, or the bytes to send; None to send the original batch, or nothing
+            if the batch is in `due`.
+        """
+        decided = partition.decided
+        if decided is None:
+            return _plain(partition) if not partition.is_translated else None
+        if decided.is_done:
+            self._due.append(partition)
+            return None
+        code = self._producers.send(partition.key, partition.epoch, decided)
+        if code:
+            return error_response(code)
+        data = partition.data if partition.is_unchanged else partition.outgoing
+        assert data is not None
+        if decided.broker_first != decided.first:
+            self._producers.translated += 1
+            producer_id = partition.key.producer_id
+            return with_sequence(data, producer_id, partition.epoch, decided.broker_first)
+        return None if partition.is_unchanged else [data]
+
+    def on_no_response(self, partition: ProducePartition) -> None:
+        """Assume that a batch is stored: with acks=0 there is no response."""
+        decided = partition.decided
+        if decided is not None and not decided.is_done:
+            self._producers.on_response(partition.key, partition.epoch, decided, NONE, Stored())
+
+    def on_response(self, partition: ProducePartition, response: ProduceResponse) -> None:
+        """Apply the broker's response to a batch, and correct it for the client."""
+        topic = partition.topic.data.key
+        found = response.partition_response(topic, partition.number)
+        if found is None:
+            return
+        dropped = partition.dropped
+        if partition.decided is not None:
+            dropped = partition.decided.dropped
+            code = self._producers.on_response(
+                partition.key,
+                partition.epoch,
+                partition.decided,
+                found.code,
+                Stored(found.base_offset, found.log_append_time, found.log_start_offset),
+            )
+            if code != found.code:
+                start = max(0, found.log_start_offset)
+                response.replace_error(topic, partition.number, code, start)
+        if dropped and partition.producer is not None:
+            left_out = set(dropped)
+            count = partition.producer.record_count
+            positions = [at for at in range(count) if at not in left_out]
+            response.move_record_errors(topic, partition.number, positions)
+
+    def acknowledge(self) -> None:
+        """Respond to the batches that were not sent; all batches before have a response."""
+        for partition in self._due:
+            batch = partition.decided
+            if batch is None or partition.response is not None:
+                continue
+            code = self._producers.acknowledge(partition.key, partition.epoch, batch)
+            self._request.answer(
+                partition,
+                PartitionResponse(NONE, None, (), *batch.stored)
+                if not code
+                else error_response(code),
+            )
+
+
+def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
+    """Return the bytes to send for a batch whose sequence numbers are not changed."""
+    if partition.judging is Judging.NONE:
+        return None  # not judged: the broker stores or refuses the original
+    made = partition.replacement
+    data: Buffer = partition.data if made is None else made.data
+    if not data:
+        return PartitionResponse(NONE)
+    if partition.idempotent_producer is not None and not partition.keeps_numbers:
+        return with_sequence(data, -1, -1, -1)
+    return None if made is None else [data]

@@ -1,0 +1,153 @@
+"""Stores the dead letters of batches, once the decisions about these batches are written."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.gateway.produce.producer_state.known_producers import REWRITTEN_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.gateway.produce.producer_state.held_batches import HeldBatches
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
+    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+
+
+class LettersNotStored(str):
+    """Why the dead letters of a batch could not be stored."""
+
+    __slots__ = ()
+
+
+class Quarantined(NamedTuple):
+    """The records of a batch that become dead letters.
+
+    Attributes:
+        positions: Their positions.
+        letters: The dead letters; None where they are not known, because the batch was not judged.
+        store: Stores dead letters; its last argument is called with None, or with an error message.
+    """
+
+    positions: Sequence[int]
+    letters: bytes | None
+    store: Callable[[bytes, Callable[[str | None], None]], None]
+
+    def are_of(self, decision: Batch, known: Batch | None) -> bool:
+        """Whether the dead letters made now are those of a decided batch.
+
+        They are not if an earlier decision about other records stays.
+
+        Args:
+            decision: The decided batch.
+            known: The batch of the first attempt, if this is a retry.
+        """
+        if self.letters is None or decision.is_lettered or decision.is_whole:
+            return False
+        if decision is not known:
+            return True
+        return list(decision.quarantined) == list(self.positions)
+
+
+class Letters:
+    """The dead letters of decided batches."""
+
+    def __init__(
+        self,
+        held: HeldBatches,
+        writer: RecordWriter,
+        in_use: ProducersInUse,
+        *,
+        is_shared: bool,
+    ) -> None:
+        """Begin without dead letters.
+
+        Args:
+            held: The batches whose dead letters are held.
+            writer: Writes for other gateways that dead letters are stored.
+            in_use: The producers that are in use.
+            is_shared: Whether records are shared by gateways.
+        """
+        self._held = held
+        self._writer = writer
+        self._in_use = in_use
+        self._is_shared = is_shared
+        self._unannounced: dict[ProducerKey, None] = {}
+
+    def store(
+        self,
+        batch: Batch,
+        letters: bytes | None,
+        quarantined: Quarantined | None,
+        done: Callable[[str | None], None],
+        failure: str | None,
+    ) -> None:
+        """Store the dead letters of a batch whose decision has been written.
+
+        A gateway that has judged it by other policies does not know its place: it must be retried.
+
+        Args:
+            batch: The batch.
+            letters: Its dead letters; None if they are not known.
+            quarantined: The records that become dead letters now.
+            done: Called with None when they are stored, or with an error message.
+            failure: Why the decision was not written; None if it was.
+        """
+        if failure is not None:
+            done(failure)
+        elif letters is None or quarantined is None:
+            done(LettersNotStored("they have to be written again"))
+        else:
+            quarantined.store(letters, partial(self._stored, batch, done))
+
+    def _stored(
+        self, batch: Batch, done: Callable[[str | None], None], failure: str | None
+    ) -> None:
+        if failure is None:
+            self._held.release_letters(batch)
+            batch.is_lettered = True
+        done(None if failure is None else LettersNotStored(failure))
+
+    def announce(
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        batch: Batch,
+        done: Callable[[str | None], None],
+        failure: str | None,
+    ) -> None:
+        """Let other gateways know that nothing is left to store of a batch.
+
+        One to which the batch came first would wait for it, though its client has a success.
+
+        Args:
+            key: The producer.
+            producer: Its state.
+            batch: The batch.
+            done: Called first, with `failure`.
+            failure: Why its dead letters were not stored; None if they were.
+        """
+        done(failure)
+        is_current = self._in_use.of(key, producer.epoch) is producer
+        if failure is None and self._is_shared and batch.loses_all and is_current:
+            self._writer.write(key, producer, partial(self._announced, key))
+
+    def _announced(self, key: ProducerKey, failure: str | None) -> None:
+        """Have `announce_again` write what other gateways wait for, if it was not written."""
+        if failure is None:
+            self._unannounced.pop(key, None)
+        else:
+            self._unannounced[key] = None
+
+    def announce_again(self) -> None:
+        """Write again what other gateways wait for, where it was not written."""
+        for key in list(islice(self._unannounced, REWRITTEN_MAX)):
+            del self._unannounced[key]
+            producer = self._in_use.get(key)
+            if producer is not None:
+                self._writer.write(key, producer, partial(self._announced, key))

@@ -1,0 +1,142 @@
+"""JSON lines of any file system that Spark reads, as the commands without Spark read them.
+
+Spark's own reader of JSON takes objects and numbers for text and an array for several records,
+leaves out what it does not know, and names no line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.spark.sources import SCHEMA, from_ms
+from penstock.stored.file_records import NO_TIME
+from penstock.stored.json_lines import SEEN, JsonLine, looks_like_base64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS: Final = SCHEMA.replace("timestamp timestamp", "timestamp bigint")
+"""Kafka's columns, with the timestamp in ms."""
+_ROWS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+_FOUND: Final = pa.schema([("looks_like_base64", pa.bool_())])
+
+
+def read_json(spark: SparkSession, path: str) -> DataFrame:
+    """Read the records of JSON lines.
+
+    The first lines are read at once, and show whether contents are base 64. A line that is not a
+    record ends the job with a `WrongLineError`.
+
+    Args:
+        spark: The session.
+        path: A file, a folder or a glob.
+
+    Returns:
+        Kafka's columns.
+    """
+    lines = spark.read.option("lineSep", "\n").text(path)
+    lines = lines.select(
+        F.col("value").cast("binary").alias("line"),
+        F.input_file_name().alias("file"),
+        F.expr("input_file_block_start()").alias("block"),
+    )
+    first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
+    is_base64 = all(row[0] for row in first.collect())
+    found = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
+    return found.withColumn("timestamp", from_ms(F.col("timestamp")))
+
+
+class _Place(NamedTuple):
+    """A part of a file that a task reads: from the first line that begins in it.
+
+    Attributes:
+        file: The URL of the file.
+        start: The offset of the part in bytes.
+    """
+
+    file: str
+    start: int
+
+    def line(self, number: int) -> str:
+        """Return where a line is, for a user."""
+        after = f" after byte {self.start}" if self.start else ""
+        return f"{unquote(self.file)}, line {number}{after}"
+
+
+def _contents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for lines in _lines(batches):
+        found = [looks_like_base64(text) for line in lines for text in line.contents]
+        yield pa.RecordBatch.from_arrays([pa.array(found, pa.bool_())], schema=_FOUND)
+
+
+def records(batches: Iterable[pa.RecordBatch], *, is_base64: bool) -> Iterator[pa.RecordBatch]:
+    """Turn the lines of a task into rows; for `DataFrame.mapInArrow`.
+
+    Args:
+        batches: Lines, their files, and where the part of the file begins that is read.
+        is_base64: Whether contents are base 64.
+
+    Raises:
+        WrongLineError: A line is not a record.
+    """
+    for lines in _lines(batches):
+        rows = [_row(line, is_base64=is_base64) for line in lines]
+        columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ROWS)
+
+
+def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
+    record = line.record(is_base64=is_base64)
+    return (
+        record.key,
+        record.value,
+        None if record.topic is None else _text(record.topic),
+        None if record.partition == -1 else record.partition,
+        None if record.offset == -1 else record.offset,
+        None if record.timestamp == NO_TIME else record.timestamp,
+        line.timestamp_type(),
+        # None for none, as in Spark's Kafka source.
+        [{"key": _text(header.key), "value": header.value} for header in record.headers] or None,
+    )
+
+
+def _text(text: str) -> str:
+    """Return a text without single surrogates, which JSON can have, and Arrow cannot."""
+    return text.encode(errors="replace").decode()
+
+
+def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[list[JsonLine]]:
+    """Read the lines of a task, which come in the order of the file."""
+    numbers: Counter[_Place] = Counter()
+    for batch in batches:
+        found = []
+        for text, file, start in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            place = _Place(file, start)
+            numbers[place] += 1
+            if text.strip():
+                found.append(JsonLine(place.line(numbers[place]), text))
+        yield found
