@@ -457,6 +457,8 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     module.add_class::<crate::python_tls::TlsServer>()?;
     #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::TlsHello>()?;
+    #[cfg(target_os = "linux")]
     module.add_class::<crate::python_tls::Tls>()?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(crate::python_lane::decompressed, module)?)?;

@@ -1,5 +1,6 @@
 //! TLS as Python sees it: bytes in, bytes out. The socket is Python's, or the lane's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyConnectionError, PyValueError};
@@ -24,10 +25,29 @@ impl TlsServer {
         made.map(Self).map_err(PyValueError::new_err)
     }
 
-    /// Begin a connection with the record that has a client's first message; None if it is not a
-    /// complete one, or nothing that it offers can be served.
-    fn accept(&self, py: Python<'_>, start: &[u8]) -> Option<Tls> {
-        py.detach(|| self.0.accept(start)).map(|made| Tls(Arc::new(Mutex::new(made))))
+    /// Read a record with a client's first message; None if it does not have all of it, and nothing
+    /// else, or it is invalid.
+    fn hello(&self, record: &[u8]) -> Option<TlsHello> {
+        self.0.hello(record).map(|hello| TlsHello(Mutex::new(Some(hello))))
+    }
+}
+
+/// A client's first message, which can be answered once.
+#[pyclass(frozen, module = "penstock_native")]
+pub struct TlsHello(Mutex<Option<tls::Hello>>);
+
+#[pymethods]
+impl TlsHello {
+    /// The name by which the client calls the server.
+    #[getter]
+    fn server_name(&self) -> Option<String> {
+        locked(&self.0).as_ref().and_then(tls::Hello::server_name)
+    }
+
+    /// Begin the connection; None if nothing that the client offers can be served.
+    fn answer(&self, py: Python<'_>) -> Option<Tls> {
+        let hello = locked(&self.0).take()?;
+        py.detach(|| hello.answer()).map(Tls::new)
     }
 }
 
@@ -35,37 +55,64 @@ impl TlsServer {
 ///
 /// While it is the lane's, nobody else may use it.
 #[pyclass(frozen, module = "penstock_native")]
-pub struct Tls(pub Arc<Mutex<tls::Tls>>);
+pub struct Tls {
+    /// What the lane uses, too.
+    pub inner: Arc<Mutex<tls::Tls>>,
+    is_worn: Arc<AtomicBool>,
+}
+
+impl Tls {
+    fn new(of: tls::Tls) -> Self {
+        Self { is_worn: of.is_worn(), inner: Arc::new(Mutex::new(of)) }
+    }
+}
 
 #[pymethods]
 impl Tls {
     /// The name by which the client has called the server.
     #[getter]
     fn server_name(&self) -> Option<String> {
-        locked(&self.0).server_name().map(ToOwned::to_owned)
+        locked(&self.inner).server_name().map(ToOwned::to_owned)
     }
 
     /// 0 in the handshake, 1 once both may send, 2 after the client's end, 3 after an error.
     #[getter]
     fn phase(&self) -> u8 {
-        number(locked(&self.0).phase())
+        number(locked(&self.inner).phase())
     }
 
     /// Why it has failed.
     #[getter]
     fn failure(&self) -> Option<String> {
-        locked(&self.0).failure().map(ToOwned::to_owned)
+        locked(&self.inner).failure().map(ToOwned::to_owned)
     }
 
-    /// Whether the connection should be ended soon; false, too, while a thread uses it.
+    /// Whether the handshake was completed, whatever has happened after it.
+    #[getter]
+    fn is_established(&self) -> bool {
+        locked(&self.inner).is_established()
+    }
+
+    /// Whether the connection should be ended soon, also while a thread uses it.
     #[getter]
     fn is_worn(&self) -> bool {
-        self.0.try_lock().is_ok_and(|tls| tls.is_worn())
+        self.is_worn.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that are held: those to be written to the socket, and those not decrypted yet.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        locked(&self.inner).held_bytes()
+    }
+
+    /// Fail as by an error of the library: for tests.
+    fn panic(&self) {
+        locked(&self.inner).panic();
     }
 
     /// Count records, as if they had been sent: for tests.
     fn count_records(&self, more: u64) {
-        locked(&self.0).count_records(more);
+        locked(&self.inner).count_records(more);
     }
 
     /// Decrypt what was received; return what the client has said, what is to be written to the
@@ -76,7 +123,7 @@ impl Tls {
         data: &[u8],
     ) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>, u8) {
         let (plain, unsent, phase) = py.detach(|| {
-            let mut tls = locked(&self.0);
+            let mut tls = locked(&self.inner);
             (tls.receive(data), tls.take_unsent(), tls.phase())
         });
         (PyBytes::new(py, &plain), PyBytes::new(py, &unsent), number(phase))
@@ -87,7 +134,7 @@ impl Tls {
     /// A `ConnectionError` says that the connection has failed.
     fn send<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let unsent = py.detach(|| {
-            let mut tls = locked(&self.0);
+            let mut tls = locked(&self.inner);
             tls.send_all(data);
             tls.failure().map_or_else(|| Ok(()), |why| Err(why.to_owned()))?;
             Ok(tls.take_unsent())
@@ -97,12 +144,12 @@ impl Tls {
 
     /// Say that nothing else will be sent.
     fn end(&self) {
-        locked(&self.0).end();
+        locked(&self.inner).end();
     }
 
     /// Return what is to be written to the socket, and forget it.
     fn take_unsent<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &locked(&self.0).take_unsent())
+        PyBytes::new(py, &locked(&self.inner).take_unsent())
     }
 }
 

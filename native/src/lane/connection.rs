@@ -11,7 +11,7 @@ use super::counts::Counts;
 use super::epoll::Interest;
 use super::locked;
 use super::relay::{Passed, Relay, State};
-use super::stream::{Received, Stream};
+use super::stream::{Behind, Received, Stream};
 
 const KEPT_CAPACITY: usize = 4096;
 
@@ -170,11 +170,15 @@ impl Connection {
             // Python finds the end, too, when it reads.
             Ok(Received::End) => self.stopped = true,
             Ok(Received::Bytes(data)) => self.received(side, data, now, counts),
-            Ok(Received::Decrypted(data, ends)) => {
+            Ok(Received::Decrypted(data, behind)) => {
                 if !data.is_empty() {
                     self.received(side, &data, now, counts);
                 }
-                self.stopped |= ends;
+                match behind {
+                    Behind::More => {}
+                    Behind::End => self.stopped = true,
+                    Behind::Failure => self.failed(side),
+                }
             }
             Ok(Received::Nothing) => {}
             Err(_) => self.failed(side),

@@ -47,6 +47,8 @@ mod stream;
 pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod tls;
+#[cfg(target_os = "linux")]
+mod tls_record;
 
 /// Lock a mutex; one whose thread has panicked is used further.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -22,13 +22,27 @@ pub struct Stream {
 pub enum Received<'a> {
     /// So much, which may be nothing: a part of a record.
     Bytes(&'a [u8]),
-    /// The same of TLS; and whether it has ended or failed behind that.
-    Decrypted(Vec<u8>, bool),
+    /// The same of TLS; and what comes behind that.
+    Decrypted(Vec<u8>, Behind),
     /// The end.
     End,
     /// Nothing for now.
     Nothing,
 }
+
+/// What comes behind bytes that were decrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// More of them, later.
+    More,
+    /// Their end, or an error in them: Python finds it, too.
+    End,
+    /// The socket has failed.
+    Failure,
+}
+
+/// So much is read of TLS at once. Python may wait for it, and small records take the most time.
+const TLS_READ_BYTES: usize = 64 * 1024;
 
 impl Stream {
     /// Take over a non-blocking socket.
@@ -56,6 +70,8 @@ impl Stream {
     /// # Errors
     /// The connection has failed.
     pub fn read<'a>(&mut self, room: &'a mut [u8]) -> io::Result<Received<'a>> {
+        let most = if self.tls.is_some() { TLS_READ_BYTES.min(room.len()) } else { room.len() };
+        let room = room.get_mut(..most).unwrap_or_default();
         let count = match (&self.socket).read(room) {
             Ok(0) => return Ok(Received::End),
             Ok(count) => count,
@@ -63,16 +79,18 @@ impl Stream {
             Err(error) => return Err(error),
         };
         let data = room.get(..count).unwrap_or_default();
-        let Some(tls) = &self.tls else { return Ok(Received::Bytes(data)) };
+        let Some(tls) = self.tls.clone() else { return Ok(Received::Bytes(data)) };
         let (plain, goes_on) = {
-            let mut tls = locked(tls);
+            let mut tls = locked(&tls);
             (tls.receive(data), tls.phase() == Phase::Open)
         };
-        // An alert is Python's to send, with all else that it does then.
-        if goes_on {
-            self.flush()?;
-        }
-        Ok(Received::Decrypted(plain, !goes_on))
+        let behind = match goes_on {
+            // An alert is Python's to send, with all else that it does then.
+            false => Behind::End,
+            true if self.flush().is_err() => Behind::Failure,
+            true => Behind::More,
+        };
+        Ok(Received::Decrypted(plain, behind))
     }
 
     /// Write as much as is taken; return how much that is.

@@ -31,8 +31,6 @@ const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
-/// More errors are counted, and not described, until Python has logged these.
-const ERRORS_MAX: usize = 16;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and what was known of it after its last read: Python does not wait for a read.
@@ -338,7 +336,7 @@ impl Shared {
     fn note(&self, places: Vec<String>) {
         if !places.is_empty() {
             let mut errors = locked(&self.errors);
-            let room = ERRORS_MAX.saturating_sub(errors.len());
+            let room = panics::PLACES_MAX.saturating_sub(errors.len());
             errors.extend(places.into_iter().take(room));
         }
     }

@@ -16,7 +16,7 @@ from penstock.gateway.listening.client_listeners import Listening
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
-from penstock.gateway.listening.tls import renew, server_context
+from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsPhase
 from penstock.native import find_native
 from tests.gateway.listening.test_tls import JAVA_SUITES, Files, only
@@ -168,7 +168,6 @@ def test_a_renewed_certificate_is_shown_to_new_connections(files):
     before = connect(served, context).client.getpeercert()
     files.issue("second.example.com")
     assert connect(served, context).client.getpeercert() == before
-    renew(served.context, served._properties, files.file)
     served.renew()
     after = connect(served, context).client.getpeercert()
     assert after["subjectAltName"] == (("DNS", "second.example.com"),)
@@ -182,7 +181,7 @@ def test_a_client_can_resume_its_session(files):
         first.to_client(b"x")  # with it a session has come
 
         def accept(hello, served=served):
-            return served._server.accept(hello)
+            return served._server.hello(hello).answer()
 
         inwards, outwards = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = context.wrap_bio(inwards, outwards, session=first.client.session)

@@ -42,6 +42,9 @@ class Socket(asyncio.Transport):
     def resume_reading(self):
         self.calls.append("resume")
 
+    def write_eof(self):
+        self.calls.append("write_eof")
+
     def close(self):
         self.closing = True
         self.calls.append("close")
@@ -87,7 +90,7 @@ class Connection:
 
     def __init__(self, files):
         served = native_tls(files)
-        self.ends = Ends(served._server.accept, client_context(files))
+        self.ends = Ends(lambda hello: served._server.hello(hello).answer(), client_context(files))
         self.socket, self.protocol = Socket(), Client()
         self.made = TlsConnection(self.ends.server, served.context, lambda: self.protocol)
         self.made.connection_made(self.socket)

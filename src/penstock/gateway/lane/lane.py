@@ -153,6 +153,7 @@ class Lane(KnownTopics):
 
     def look_again(self) -> None:
         """Use the policies in force if they have changed. To be called every second."""
+        self._log_errors()  # of the TLS library in the event loop
         if compiled(self._gateway) != self._rows:
             self.follow()
         self._left_to_python.look(self._gateway.producers.topics.names, self._gateway.clock())
@@ -242,6 +243,9 @@ class Lane(KnownTopics):
             owner = self._owners.get(number)
             if owner is not None:
                 _take_back(owner)
+        self._log_errors()
+
+    def _log_errors(self) -> None:
         for place in self._lane.errors():
             log.error("error of the native threads", at=place, count=self._lane.panics)
 

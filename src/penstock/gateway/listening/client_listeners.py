@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
+from penstock.gateway.lane.availability import why_without_tls
 from penstock.gateway.listening.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.listening.certificate_names import CertificateNames
 from penstock.gateway.listening.endpoints import names_that_are_not_covered
@@ -115,9 +116,10 @@ class Listening:
         """
         if self._endpoints.listener_tls is not None:
             of = self._configuration
-            renew(self._endpoints.listener_tls, of.properties, of.path)
             if isinstance(self._tls, NativeTls):
                 self._tls.renew()
+            else:
+                renew(self._endpoints.listener_tls, of.properties, of.path)
             certificate = self._certificate()
             self._expires_at = certificate.expires_at if certificate is not None else None
             if certificate is not None:
@@ -227,8 +229,10 @@ def _tls(
     context = endpoints.listener_tls
     if native is None or context is None:
         return context
+    reason = why_without_tls()
     if endpoints.upstream_tls is not None:  # no thread would have such a connection
         reason = "upstream.security.protocol"
+    if reason:
         log.info("connections with TLS are processed in Python", reason=reason)
         return context
     of = configuration

@@ -248,13 +248,16 @@ class Listener:
         """Attach a protocol after the handshake."""
         ends = self._loop.time() + TLS_HANDSHAKE_S
         if self._native_tls is not None:
+            limit = asyncio.timeout_at(ends)
             try:
-                async with asyncio.timeout_at(ends):
+                async with limit:
                     accepted = await self._native_tls.accept(connection)
                     if accepted is not None:
                         await attach(connection, accepted, tls, make)
                         return
             except TimeoutError:
+                if not limit.expired():
+                    raise  # of the connection
                 raise ConnectionAbortedError(  # as event loops do
                     f"SSL handshake is taking longer than {TLS_HANDSHAKE_S} seconds: "
                     "aborting the connection"

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Callable, Iterable
+
+
+CLOSING_S: Final = 30.0
+"""How long a client may take to read what is left, and to close."""
 
 
 class TlsPhase(IntEnum):
@@ -60,11 +64,17 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._unread = b""
         self._phase: int = TlsPhase.HANDSHAKE
         self._has_eof = self._is_paused = self._is_closing = False
+        self._closing: asyncio.TimerHandle | None = None
 
     @property
     def has_unread(self) -> bool:
         """Whether something is not passed on yet: bytes, an end, or an error."""
         return bool(self._unread) or self._is_over
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that were received and are not passed on, and the native end's."""
+        return len(self._unread) + int(self.tls.held_bytes)
 
     @property
     def _is_over(self) -> bool:
@@ -86,6 +96,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Decrypt bytes of the client."""
+        if self._is_closing:
+            return
         plain, unsent, self._phase = self.tls.receive(data)
         self._write(unsent)
         self._unread = self._unread + plain if self._unread else plain
@@ -95,9 +107,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def _is_established(self) -> bool:
         """Continue with the handshake; return whether it is complete."""
-        if self._phase == TlsPhase.HANDSHAKE or self._is_closing:
+        if self._phase == TlsPhase.HANDSHAKE:
             return False
-        if self._phase != TlsPhase.OPEN:
+        if not self.tls.is_established:
             self._fail_handshake(HandshakeError(f"TLS: {self.tls.failure or 'it has ended'}"))
             return False
         self._protocol = self._make()
@@ -112,6 +124,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self.established.set_exception(error)
         if self._socket is not None:
             self._socket.close()
+            self._close_later(self._socket)
 
     def _pass_on(self) -> None:
         protocol = self._protocol
@@ -139,10 +152,18 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             return
         self._socket.write(self.tls.take_unsent())
         self._socket.close()
+        self._close_later(self._socket)
+
+    def _close_later(self, socket: asyncio.Transport) -> None:
+        """Close at last, whatever the client does."""
+        if self._closing is None:
+            self._closing = self._loop.call_later(CLOSING_S, socket.abort)
 
     def eof_received(self) -> bool:
         """Handle the end of the client's bytes, which may be before that of its TLS."""
         self._has_eof = True
+        if self._is_closing:
+            return False
         if self._protocol is None:
             self._fail_handshake(ConnectionResetError())
         self._pass_on()
@@ -151,6 +172,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
         self._is_closing, self._unread = True, b""
+        if self._closing is not None:
+            self._closing.cancel()
         protocol, self._protocol = self._protocol, None
         if protocol is None:
             self._fail_handshake(exc or ConnectionResetError())
@@ -205,12 +228,22 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._is_closing or self._socket is None or self._socket.is_closing()
 
     def close(self) -> None:
-        """Close after what is written, and after the end of the gateway's TLS."""
-        if not self._is_closing and self._socket is not None:
-            self._is_closing = True
-            self.tls.end()
-            self._write(self.tls.take_unsent())
+        """Close after what is written, the end of the gateway's TLS, and the client's end.
+
+        What the client sends meanwhile is discarded. If it were not read, the system would reset
+        the connection, and the client might not get what is written.
+        """
+        if self._is_closing or self._socket is None:
+            return
+        self._is_closing, self._unread = True, b""
+        self.tls.end()
+        self._write(self.tls.take_unsent())
+        if self._is_over or self._socket.is_closing():
             self._socket.close()
+        else:
+            self._socket.write_eof()
+            self._socket.resume_reading()
+        self._close_later(self._socket)
 
     def abort(self) -> None:
         """Close at once."""
@@ -221,13 +254,13 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def pause_reading(self) -> None:
         """Pass nothing on, and read nothing."""
         self._is_paused = True
-        if self._socket is not None and not self._socket.is_closing():
+        if self._socket is not None and not self.is_closing():
             self._socket.pause_reading()
 
     def resume_reading(self) -> None:
         """Read again, and pass on what was read before."""
         self._is_paused = False
-        if self._socket is not None and not self._socket.is_closing():
+        if self._socket is not None and not self.is_closing():
             self._socket.resume_reading()
         if self.has_unread:
             self._loop.call_soon(self._pass_on)
@@ -268,6 +301,7 @@ async def attach(
         await asyncio.get_running_loop().connect_accepted_socket(lambda: made, connection)
         await made.established
     except BaseException:
-        made.established.cancel()
+        if not made.established.cancel() and not made.established.cancelled():
+            made.established.exception()  # it may not have been awaited
         made.abort()
         raise

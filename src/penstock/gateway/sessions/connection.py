@@ -237,6 +237,13 @@ class ClientConnection(asyncio.Protocol):
         return _STATES[self._phase]
 
     @property
+    def tls_library(self) -> str:
+        """The library that has the TLS of the connection; empty without TLS."""
+        if self._tls is not None:
+            return "rustls"
+        return "" if _is_plain(self._transport) else "openssl"
+
+    @property
     def _is_blocked_natively(self) -> bool:
         lane, number = self._lane, self._lane_number
         return lane is not None and number is not None and lane.figures(number).is_blocked
@@ -436,6 +443,8 @@ class ClientConnection(asyncio.Protocol):
             self._account_lane(self._lane, self._lane_number, self._session)
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
+        if self._tls is not None:
+            held += self._tls.held_bytes
         if self._upstream is not None:
             held += self._upstream.get_write_buffer_size()
         self._gateway.budget.set_held_bytes(self, held)
