@@ -14,6 +14,7 @@ import ssl
 from functools import partial
 
 import pytest
+import structlog
 import trustme
 import uvloop
 
@@ -287,6 +288,7 @@ async def lived(seed, tls, context):
         await until(lambda: gateway.connections)
         (connection,) = gateway.connections
         assert isinstance(connection._transport, TlsConnection) == isinstance(tls, NativeTls)
+        assert connection.tls_library == ("rustls" if isinstance(tls, NativeTls) else "openssl")
         sent = await live(gateway, client, chance)
         await finish(gateway, client, ENDS[seed % len(ENDS)], random.Random(seed))
         await client.close()
@@ -333,6 +335,54 @@ def test_a_connection_ends_before_its_keys_are_used_up(version, certified):
                 assert client.end == "close_notify"
             else:
                 assert connection.state is ConnectionState.OPEN
+            await client.close()
+
+    uvloop.run(use())
+
+
+def test_a_part_of_a_record_counts_in_the_memory_of_clients(certified):
+    """A record that never ends is held by the library, wherever the connection is."""
+    _, natively, context = certified
+
+    async def use():
+        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+            client = Client(context, random.Random(1))
+            await client.connect(gateway.address)
+            await client.send(request(1))
+            await until(lambda: client.received == answer_to(1))
+            (connection,) = gateway.connections
+            client.tls.write(b"x" * 16_000)
+            await client.loop.sock_sendall(client.socket, client.out.read()[:-1])
+
+            def is_counted():
+                connection.account()
+                return connection.held_bytes > 16_000
+
+            await until(is_counted)
+            await client.close()
+
+    uvloop.run(use())
+
+
+def test_a_panic_of_the_library_is_counted_and_logged(certified):
+    _, natively, context = certified
+
+    async def use():
+        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+            client = Client(context, random.Random(1))
+            await client.connect(gateway.address)
+            await client.send(request(1))
+            await until(lambda: client.received == answer_to(1))
+            (connection,) = gateway.connections
+            connection._tls.tls.panic()
+            with structlog.testing.capture_logs() as logged:
+                gateway.lane.look_again()
+            assert gateway.lane._lane.panics == 1
+            (line,) = [line for line in logged if line["log_level"] == "error"]
+            assert "tls.rs:" in line["at"]
+            assert "record's content" not in str(logged)
+            await client.send(request(2))
+            await client.done()
             await client.close()
 
     uvloop.run(use())

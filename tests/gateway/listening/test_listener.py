@@ -15,6 +15,7 @@ from penstock.gateway.listening.listener import ACCEPTED_AT_ONCE, ConnectionLimi
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
+from penstock.gateway.sessions.connection import readable_bytes
 from penstock.native import find_native
 from tests.proxies import header
 
@@ -449,3 +450,83 @@ def test_a_handshake_has_a_limited_time(run, certified, begun, monkeypatch):
         run(main())
     (line,) = logged
     assert line["reason"].startswith("SSL handshake is taking longer than 0.2 seconds")
+
+
+class Talkative(asyncio.Protocol):
+    """Sends much, reads nothing, and closes once the client has sent as well."""
+
+    SENT = b"response" * 2**18
+
+    def __init__(self, closed):
+        self._closed = closed
+
+    def connection_made(self, transport):
+        transport.write(self.SENT)
+        transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._close_if_received, transport)
+
+    def _close_if_received(self, transport):
+        if readable_bytes(transport):
+            transport.close()
+        else:
+            asyncio.get_running_loop().call_soon(self._close_if_received, transport)
+
+    def connection_lost(self, exc):
+        self._closed()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_pipelining_client_gets_all_responses_of_a_gateway_that_closes(run, version, certified):
+    server, client = certified
+    if run is asyncio.run and not isinstance(server, NativeTls):
+        pytest.skip("asyncio's own TLS may cut it; the gateway has uvloop's")
+    client.minimum_version = client.maximum_version = version
+
+    def use_it(port):
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        raw.settimeout(60)
+        raw.connect(("127.0.0.1", port))
+        received = b""
+        with raw, client.wrap_socket(raw, server_hostname="localhost") as wire:
+            wire.sendall(b"request" * 10_000)
+            while part := wire.recv(2**16):
+                received += part
+        return received
+
+    async def main():
+        listener, limits, port = listening(lambda _, closed: Talkative(closed), server)
+        assert await asyncio.to_thread(use_it, port) == Talkative.SENT
+        async with asyncio.timeout(60):
+            while limits.count:
+                await asyncio.sleep(0.01)
+        await listener.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_that_times_out_is_not_a_handshake_that_does(run, certified, monkeypatch):
+    server, _ = certified
+    if not isinstance(server, NativeTls):
+        pytest.skip("an event loop has it")
+
+    async def times_out(_):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(server, "accept", times_out)
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(60):
+            assert await reader.read() == b""
+        writer.close()
+        await listener.close()
+        assert limits.count == 0
+
+    with structlog.testing.capture_logs() as logged:
+        run(main())
+    (line,) = logged
+    assert "Connection timed out" in line["reason"]

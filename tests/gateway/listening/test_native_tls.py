@@ -5,18 +5,23 @@ import contextlib
 import socket
 import ssl
 import threading
+from types import SimpleNamespace
 
 import pytest
 import structlog
 import trustme
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from penstock.configuration import read_configuration
+from penstock.configuration import ConfigurationError, read_configuration
+from penstock.gateway.lane import availability
+from penstock.gateway.listening import native_tls as native_tls_module
 from penstock.gateway.listening.client_listeners import Listening
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
-from penstock.gateway.listening.tls import server_context
+from penstock.gateway.listening.tls import renew, server_context
 from penstock.gateway.listening.tls_connection import TlsPhase
 from penstock.native import find_native
 from tests.gateway.listening.test_tls import JAVA_SUITES, Files, only
@@ -157,6 +162,24 @@ def test_a_name_selects_a_broker_and_another_name_is_left_to_python(files, name,
         assert found == (7 if "7" in name else None)
 
 
+class Unanswered:
+    """A server that fails the test if it answers."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def hello(self, record):
+        name = self._server.hello(record).server_name
+        return SimpleNamespace(server_name=name, answer=lambda: pytest.fail("it is computed"))
+
+
+@pytest.mark.parametrize("name", ["other.example.com", f"broker-x.{HOST}", None])
+def test_an_unknown_name_costs_no_signature(files, name):
+    served = native_tls(files, ServerNames(HOST))
+    served._server = Unanswered(served._server)
+    assert connect(served, client_context(files), name) is None
+
+
 @pytest.mark.parametrize("named", [HOST, "anything.example.org", "192.0.2.1", None])
 def test_without_names_of_brokers_any_name_is_served(files, named):
     assert connect(native_tls(files), client_context(files), named) is not None
@@ -171,6 +194,81 @@ def test_a_renewed_certificate_is_shown_to_new_connections(files):
     served.renew()
     after = connect(served, context).client.getpeercert()
     assert after["subjectAltName"] == (("DNS", "second.example.com"),)
+
+
+def certificate_of(tls, files):
+    """Return the certificate that a listener shows natively, or in Python."""
+    if isinstance(tls, NativeTls):
+        return connect(tls, client_context(files)).client.getpeercert(binary_form=True)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context(files).wrap_bio(to_client, to_server)
+    server = tls.wrap_bio(to_server, to_client, server_side=True)
+    for end in (client, server, client):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    return client.getpeercert(binary_form=True)
+
+
+def test_an_unusable_file_leaves_both_libraries_with_the_certificate_that_they_have(files):
+    served = native_tls(files)
+    before = certificate_of(served, files)
+    complete = files.key.read_bytes()
+    for content in (complete[: len(complete) // 2], b"", b"\x30\x82PKCS12"):
+        files.key.write_bytes(content)
+        with pytest.raises(ConfigurationError):
+            served.renew()
+        assert certificate_of(served, files) == certificate_of(served.context, files) == before
+    files.key.unlink()
+    with pytest.raises(ConfigurationError):
+        served.renew()
+    assert certificate_of(served, files) == before
+
+
+def replacing(monkeypatch, files, times):
+    """Replace the file right after it was read by OpenSSL, so many times."""
+    left = iter(range(times))
+
+    def renewed(*arguments):
+        renew(*arguments)
+        if next(left, None) is not None:
+            files.issue("next.example.com")
+
+    monkeypatch.setattr(native_tls_module, "renew", renewed)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_both_libraries_show_the_same_certificate_if_the_file_changes_meanwhile(
+    files, monkeypatch, times
+):
+    served = native_tls(files)
+    replacing(monkeypatch, files, times)
+    with structlog.testing.capture_logs() as logged:
+        served.renew()
+    assert certificate_of(served, files) == certificate_of(served.context, files)
+    assert logged[0]["reason"] == "ssl.keystore.location is being changed"
+
+
+def test_a_file_that_always_changes_leaves_connections_to_python_with_a_warning(files, monkeypatch):
+    served = native_tls(files)
+    replacing(monkeypatch, files, 99)
+    with structlog.testing.capture_logs() as logged:
+        served.renew()
+    assert connect(served, client_context(files)) is None
+    assert logged[0]["log_level"] == "warning"
+
+
+def test_a_reload_that_ends_native_tls_is_a_warning(files):
+    served = native_tls(files)
+    key, _, chain = files.key.read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+    files.key.write_bytes(encrypted(key) + b"-----BEGIN CERTIFICATE-----" + chain)
+    served._properties["ssl.key.password"] = "secret"
+    with structlog.testing.capture_logs() as logged:
+        served.renew()
+    (line,) = logged
+    assert (line["log_level"], line["event"]) == (
+        "warning",
+        "connections with TLS are processed in Python",
+    )
 
 
 def test_a_client_can_resume_its_session(files):
@@ -229,14 +327,17 @@ def test_listeners_with_client_certificates_are_left_to_python(files, tmp_path):
         assert reason == "ssl.client.auth"
 
 
-def test_an_encrypted_key_is_left_to_python(files):
-    key, _, chain = files.key.read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
-    encrypted = serialization.load_pem_private_key(key, None).private_bytes(
+def encrypted(key):
+    return serialization.load_pem_private_key(key, None).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),
     )
-    files.key.write_bytes(encrypted + b"-----BEGIN CERTIFICATE-----" + chain)
+
+
+def test_an_encrypted_key_is_left_to_python(files):
+    key, _, chain = files.key.read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+    files.key.write_bytes(encrypted(key) + b"-----BEGIN CERTIFICATE-----" + chain)
     reason = unserved(files, key_password="secret")
     assert reason == "the key is encrypted, or of a kind that is not known"
 
@@ -292,6 +393,96 @@ def test_nothing_is_sent_with_keys_that_are_used_up(files, version):
             ends.server.send(b"x")
     else:
         assert ends.to_client(b"x") == b"x"
+
+
+def test_chacha20_does_not_wear_its_keys_out(files):
+    def chacha(context):
+        only(ssl.TLSVersion.TLSv1_2)(context)
+        context.set_ciphers("ECDHE-RSA-CHACHA20-POLY1305")
+
+    ends = connect(native_tls(files), client_context(files, chacha))
+    ends.server.count_records(2**40)
+    assert ends.to_client(b"x") == b"x"
+    assert not ends.server.is_worn
+
+
+class Keys:
+    """The keys with which a client sends after the handshake: for records that OpenSSL never sends."""
+
+    def __init__(self, files, tmp_path):
+        log = tmp_path / "keys"
+
+        def logged(context):
+            only(ssl.TLSVersion.TLSv1_3)(context)
+            context.keylog_filename = str(log)
+
+        self.ends = connect(native_tls(files), client_context(files, logged))
+        (line,) = [line for line in log.read_text().splitlines() if "CLIENT_TRAFFIC_SEC" in line]
+        name = self.ends.client.cipher()[0]
+        self.hash = hashes.SHA384() if name.endswith("SHA384") else hashes.SHA256()
+        self._use(bytes.fromhex(line.split()[2]), 32 if "256_GCM" in name else 16)
+
+    def _use(self, secret, size):
+        self.secret, self.size, self.sequence = secret, size, 0
+        self.key = AESGCM(self._derived(b"key", size))
+        self.iv = int.from_bytes(self._derived(b"iv", 12), "big")
+
+    def _derived(self, label, size):
+        info = size.to_bytes(2, "big") + bytes([len(label) + 6]) + b"tls13 " + label + b"\0"
+        return HKDFExpand(self.hash, size, info).derive(self.secret)
+
+    def record(self, kind, content):
+        head = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
+        nonce = (self.iv ^ self.sequence).to_bytes(12, "big")
+        self.sequence += 1
+        return head + self.key.encrypt(nonce, content + bytes([kind]), head)
+
+    def renew(self):
+        record = self.record(22, b"\x18\0\0\1\0")  # KeyUpdate, no answer wanted
+        self._use(self._derived(b"traffic upd", self.hash.digest_size), self.size)
+        return record
+
+
+def test_a_message_of_the_handshake_that_never_ends_is_not_collected(files, tmp_path):
+    keys = Keys(files, tmp_path)
+    server, held, phase = keys.ends.server, 0, TlsPhase.OPEN
+    assert server.receive(keys.record(23, b"hello"))[0] == b"hello"
+    message = b"\x04\0\xff\xff" + b"x" * 65_000  # NewSessionTicket
+    for at in range(0, len(message), 2000):
+        phase = server.receive(keys.record(22, message[at : at + 2000]))[2]
+        if phase == TlsPhase.OPEN:
+            assert held < server.held_bytes < 20_000
+            held = server.held_bytes
+    assert phase == TlsPhase.FAILED
+    assert held > 15_000
+
+
+def test_a_connection_may_renew_its_keys_a_limited_number_of_times(files, tmp_path):
+    keys = Keys(files, tmp_path)
+    renewed = 0
+    while keys.ends.server.phase == TlsPhase.OPEN and renewed < 9999:
+        renewed += 30
+        data = b"".join(keys.renew() for _ in range(30)) + keys.record(23, b"x")
+        plain, _, phase = keys.ends.server.receive(data)
+        assert plain == b"x" or phase == TlsPhase.FAILED
+    assert 900 < renewed < 1100
+    assert keys.ends.server.failure == "too many records have no data"
+
+
+@pytest.mark.parametrize("reason", ["PENSTOCK_NATIVE_TLS=0", "OpenSSL is in FIPS mode", ""])
+def test_all_connections_with_tls_can_be_left_to_python(files, tmp_path, monkeypatch, reason):
+    monkeypatch.setenv("PENSTOCK_NATIVE_TLS", "0" if "NATIVE" in reason else "")
+    monkeypatch.setattr(availability, "_is_fips", lambda: "FIPS" in reason)
+    properties = {
+        "upstream.bootstrap.servers": "none:1",
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(files.key),
+    }
+    of = read_configuration(tmp_path / "gateway.properties", properties)
+    with structlog.testing.capture_logs() as logged:
+        listening = Listening(of, endpoints_of(of), None, None, native)
+    assert isinstance(listening._tls, NativeTls) == (not reason)
+    assert [line["reason"] for line in logged] == ([reason] if reason else [])
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"])

@@ -184,7 +184,91 @@ async def test_nothing_is_written_after_the_end(files):
     connection.to_client()
     assert connection.ends.client.read(99) == b"last"
     assert connection.ends.client.read(99) == b""
+    assert connection.socket.calls == ["write_eof", "resume"]
+
+
+async def test_what_comes_until_the_clients_end_is_discarded(files, monkeypatch):
+    connection = Connection(files).shake_hands()
+    connection.made.pause_reading()
+    connection.say(b"request")
+    connection.made.close()
+    connection.made.pause_reading()
+    connection.made.resume_reading()
+    assert connection.socket.calls == ["pause", "write_eof", "resume"]
+    connection.say(b"more")
+    assert not connection.made.eof_received()  # the transport closes itself
+    connection.made.connection_lost(None)
+    assert (connection.protocol.received, connection.protocol.events) == (b"", [("lost", None)])
+
+
+@pytest.mark.parametrize("end", ["close", "failed handshake", "invalid record"])
+async def test_a_client_that_does_not_close_is_not_waited_for_without_limit(
+    files, monkeypatch, end
+):
+    monkeypatch.setattr("penstock.gateway.listening.tls_connection.CLOSING_S", 0.01)
+    connection = Connection(files)
+    if end == "failed handshake":
+        connection.made.data_received(b"\x15\x03\x03\x00\x02\x02\x30")
+        with pytest.raises(HandshakeError):
+            await connection.made.established
+    else:
+        connection.shake_hands()
+        if end == "close":
+            connection.made.close()
+        else:
+            connection.made.data_received(b"\x17\x03\x03\x00\x20" + b"x" * 32)
+    assert connection.socket.calls[-1] != "abort"
+    async with asyncio.timeout(60):
+        while connection.socket.calls[-1] != "abort":
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("end", ["close_notify", "invalid record"])
+async def test_a_request_and_an_end_may_come_with_the_end_of_the_handshake(files, end):
+    connection = Connection(files)
+    connection.to_client()
+    connection.ends.client.do_handshake()
+    connection.ends.client.write(b"request")
+    with pytest.raises(ssl.SSLWantReadError):
+        connection.ends.client.unwrap()
+    data = bytearray(connection.ends.outwards.read())
+    if end == "invalid record":
+        data[-1] ^= 1
+    connection.made.data_received(bytes(data))
+    await connection.made.established
+    assert connection.protocol.received == b"request"
+    assert connection.protocol.events == (["eof"] if end == "close_notify" else [])
     assert connection.socket.calls == ["close"]
+
+
+async def test_an_end_of_tls_within_the_handshake_is_an_error(files):
+    connection = Connection(files)
+    connection.made.data_received(b"\x15\x03\x03\x00\x02\x01\x00")  # the alert: close_notify
+    with pytest.raises(HandshakeError, match="TLS: "):
+        await connection.made.established
+    assert connection.protocol.events == []
+
+
+async def test_a_panic_of_the_library_closes_the_connection(files, capfd):
+    connection = Connection(files).shake_hands()
+    connection.ends.server.panic()
+    connection.say(b"hello")
+    assert (connection.protocol.received, connection.socket.calls) == (b"", ["close"])
+    assert capfd.readouterr().err == ""
+
+
+async def test_bytes_that_wait_are_held(files):
+    connection = Connection(files).shake_hands()
+    assert connection.made.held_bytes == 0
+    connection.made.pause_reading()
+    connection.say(b"hello")
+    assert connection.made.held_bytes == 5
+    connection.ends.client.write(b"world")
+    record = connection.ends.outwards.read()
+    connection.made.data_received(record[:-1])
+    assert connection.made.held_bytes == 5 + len(record) - 1
+    connection.made.data_received(record[-1:])
+    assert connection.made.held_bytes == 10
 
 
 @pytest.mark.parametrize(("buffered", "ends"), [(0, "close"), (1, "abort")])
