@@ -46,8 +46,9 @@ const TLS_READ_BYTES: usize = 64 * 1024;
 
 impl Stream {
     /// Take over a non-blocking socket.
-    pub const fn new(socket: TcpStream, tls: Option<Arc<Mutex<Tls>>>) -> Self {
-        Self { socket, tls, has_unsent: false, held_bytes: 0 }
+    pub fn new(socket: TcpStream, tls: Option<Arc<Mutex<Tls>>>) -> Self {
+        let held_bytes = tls.as_ref().map_or(0, |tls| locked(tls).held_bytes());
+        Self { socket, tls, has_unsent: false, held_bytes }
     }
 
     /// Return the socket.
@@ -147,4 +148,56 @@ fn write(mut socket: &TcpStream, data: &[u8]) -> io::Result<usize> {
 
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+
+    use super::super::tls::tests::{connected, said};
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        (theirs, listening.accept().unwrap().0)
+    }
+
+    fn read(stream: &mut Stream) -> (Vec<u8>, Behind) {
+        let mut room = vec![0; 256 * 1024];
+        match stream.read(&mut room).unwrap() {
+            Received::Decrypted(plain, behind) => (plain, behind),
+            _ => panic!("it has TLS"),
+        }
+    }
+
+    #[test]
+    fn of_tls_no_more_is_read_at_once_than_is_decrypted_quickly() {
+        let (mut client, tls) = connected();
+        let (mut theirs, ours) = pair();
+        let mut stream = Stream::new(ours, Some(Arc::new(Mutex::new(tls))));
+        let data: Vec<u8> = (0..20).flat_map(|_| said(&mut client, &[7; 10_000])).collect();
+        let sending = std::thread::spawn(move || theirs.write_all(&data).map(|()| theirs));
+        let mut received = 0;
+        while received < 200_000 {
+            let (plain, behind) = read(&mut stream);
+            assert!(plain.len() <= TLS_READ_BYTES + 10_000 && behind == Behind::More);
+            received += plain.len();
+            assert!(stream.held_bytes() < 10_100); // a part of a record
+        }
+        assert_eq!(received, 200_000);
+        assert_eq!(stream.held_bytes(), 0);
+        sending.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_was_read_counts_although_nothing_can_be_written() {
+        let (mut client, mut tls) = connected();
+        let (mut theirs, ours) = pair();
+        tls.send(b"a response");
+        ours.shutdown(Shutdown::Write).unwrap();
+        let mut stream = Stream::new(ours, Some(Arc::new(Mutex::new(tls))));
+        theirs.write_all(&said(&mut client, b"a request")).unwrap();
+        assert_eq!(read(&mut stream), (b"a request".to_vec(), Behind::Failure));
+    }
 }

@@ -405,7 +405,7 @@ fn suite(name: &str) -> Option<SupportedCipherSuite> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::client::{ClientConfig, ClientConnection, Resumption};
     use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -499,7 +499,8 @@ mod tests {
         all
     }
 
-    fn connected() -> (ClientConnection, Tls) {
+    /// Return both ends of a connection after the handshake.
+    pub(in crate::lane) fn connected() -> (ClientConnection, Tls) {
         let mut client = client();
         let hello = sent(&mut client);
         let mut tls = server(false).hello(&hello).unwrap().answer().unwrap();
@@ -513,7 +514,8 @@ mod tests {
         (client, tls)
     }
 
-    fn said(client: &mut ClientConnection, data: &[u8]) -> Vec<u8> {
+    /// Return what a client sends if it says something.
+    pub(in crate::lane) fn said(client: &mut ClientConnection, data: &[u8]) -> Vec<u8> {
         client.writer().write_all(data).unwrap();
         sent(client)
     }
