@@ -95,7 +95,7 @@ async def tls_connections(gateway: Measured) -> Gauge:
         found.update((library,) for client in part if (library := client.tls_library))
     return Gauge(
         "penstock_tls_connections",
-        "Connections of clients with TLS, by library. Native threads only forward those of rustls.",
+        "Connections of clients with TLS, by library.",
         ("library",),
         found,
     )
