@@ -4,6 +4,7 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -39,8 +40,9 @@ def produce(kafka):
 
 
 def test_topics_by_name_and_glob(cluster, topic):
-    first, two, other = topic("glob", 2), topic("glob"), topic("other")
-    found = cluster.topics(f"{other},glob-*")
+    prefix = f"glob-{uuid4().hex}"  # other tests' topics are in the cluster, too
+    first, two, other = topic(prefix, 2), topic(prefix), topic("other")
+    found = cluster.topics(f"{other},{prefix}-*")
     assert [t.name for t in found] == [other, *sorted([first, two])]
     assert [t.partitions for t in found if t.name == first] == [(0, 1)]
     assert all(t.topic_id.int for t in found)

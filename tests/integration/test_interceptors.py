@@ -299,6 +299,25 @@ def test_a_batch_that_grew_too_large_is_refused_before_it_is_sent(gateway, topic
     assert values_of(stored(name)) == [b"x" * 1000]
 
 
+def test_a_request_that_grew_too_large_is_stored_in_parts(gateway, topic, stored):
+    """A broker, here another gateway, closes the connection of a request that is too large."""
+    name, limit, partitions = topic(partitions=5), 100_000, set(range(5))
+    behind = gateway({"socket.request.max.bytes": limit}, POLICIES)
+    settings = {"upstream.bootstrap.servers": behind.address, "socket.request.max.bytes": limit}
+    running = gateway({**chain("Grow"), **settings}, POLICIES)
+    stored_by_request = []
+    while partitions:
+        batches = [(number, encode_batch(values(b"x" * 30))) for number in sorted(partitions)]
+        with RawClient(running.address) as client:
+            found = produced(client.call(produce_request([(name, batches)])))
+        codes = {number: answer.error_code for (_, number), answer in found.items()}
+        assert set(codes.values()) <= {0, 7}
+        partitions = {number for number, code in codes.items() if code}
+        stored_by_request.append(len(codes) - len(partitions))
+    assert stored_by_request == [3, 2]
+    assert values_of(stored(name)) == [b"x" * 30_000] * 5
+
+
 def librdkafka(running, **settings) -> Producer:
     return Producer({"bootstrap.servers": running.address, "log_level": 0, "linger.ms": 5,
                      "message.timeout.ms": 60_000, **settings})  # fmt: skip

@@ -16,7 +16,8 @@ from penstock.gateway.produce.producer_state.arrivals import Arrivals
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.request import SLICE
 from penstock.wire.primitives import varint
-from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest, ProduceResponse
+from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest
+from penstock.wire.requests.produce_response import ProduceResponse
 from penstock.wire.requests.topics import NamedTopic
 from tests.gateway.produce.test_forwarded_at_once import ID, Stored
 from tests.gateway.produce.test_intercepted_batches import Intercepted

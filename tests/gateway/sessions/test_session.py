@@ -72,6 +72,7 @@ class Talk:
     producers = Producers(now=time.time)
     shared_producers = None
     max_message_bytes = MaxMessageBytes()
+    request_max_bytes = 10_000
     topic_configs = TopicConfigs()
     counts = None
     audit_topic = ""
@@ -98,7 +99,7 @@ class Talk:
             self.route,
             client=self.client,
             upstream=self.broker,
-            request_max_bytes=10_000,
+            request_max_bytes=self.request_max_bytes,
             on_done=self._finished,
             on_progress=lambda: None,
             certificate_principal=self.peer,

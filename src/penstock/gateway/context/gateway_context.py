@@ -68,6 +68,10 @@ class GatewayContext(Protocol):
         """The batches whose retry has to arrive before later batches."""
 
     @property
+    def request_max_bytes(self) -> int:
+        """The largest request (`socket.request.max.bytes`)."""
+
+    @property
     def max_message_bytes(self) -> MaxMessageBytes:
         """A cache of `max.message.bytes`."""
 

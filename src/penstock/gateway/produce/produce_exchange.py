@@ -33,7 +33,8 @@ from penstock.gateway.produce.submission import Submission
 from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests.produce import ENTRY_BYTES, PartitionResponse, read_response
+from penstock.wire.requests.produce import ENTRY_BYTES, PartitionResponse
+from penstock.wire.requests.produce_response import read_response
 from penstock.wire.requests.producers import LastSequence
 from penstock.wire.slices import finish
 
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.wire.requests.produce import ProduceRequest, ProduceResponse
+    from penstock.wire.requests.produce import ProduceRequest
+    from penstock.wire.requests.produce_response import ProduceResponse
     from penstock.wire.slices import Slices
 
 _OTHER_PARTITION_REFUSED: Final = PartitionResponse(

@@ -2,20 +2,21 @@
 
 A batch that is accepted is refused nevertheless if too many of its topic's records are bad
 (`penstock.quarantine.max.ratio`), if its client may not write to the topic whose dead letters it
-has, or if policies made it larger than the topic's `max.message.bytes`.
+has, or if policies made it larger than the topic's `max.message.bytes`. Batches that have grown
+wait for a later request if this request would exceed `socket.request.max.bytes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.header import record_count
-from penstock.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
 from penstock.wire.requests import topics
 from penstock.wire.requests.produce import PartitionResponse
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
+
+_LENGTH_BYTES: Final = 5
+"""The longest length of records: an unsigned varint."""
 
 
 class Verdicts:
@@ -141,6 +145,8 @@ class Verdicts:
             return
         for partition in grown:
             self._check_size(partition)
+        if grown:
+            self._check_request_size()
         self._count_accepted()
         self._on_done()
 
@@ -164,6 +170,38 @@ class Verdicts:
             )
             self._request.refuse(partition, name, refused(MESSAGE_TOO_LARGE, text, ""))
 
+    def _check_request_size(self) -> None:
+        """Keep the request within `socket.request.max.bytes`: a broker closes the connection.
+
+        Batches that do not fit are retried by the client. At least one batch is sent each time, so
+        that the retry is smaller. Java divides the batches that get MESSAGE_TOO_LARGE.
+        """
+        request = self._request
+        batches = [
+            partition
+            for partition in request.partitions
+            if partition.response is None and not self._intercepted.is_stored(partition)
+        ]
+        max_bytes = request.gateway.request_max_bytes
+        room = max_bytes - request.data.bytes_without_records
+        if sum(map(_sent_bytes, batches)) <= room:
+            return
+        text = (
+            "The request is larger after its interceptors, or with marks, than the "
+            f"{max_bytes} bytes of socket.request.max.bytes"
+        )
+        is_whole, is_any = request.policies.whole_request, False
+        for partition in batches:
+            size = _sent_bytes(partition)
+            if size <= room and not is_whole:
+                is_any = True
+                room -= size
+            elif is_any:
+                request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
+            else:
+                name = partition.topic.known_name
+                request.refuse(partition, name, refused(MESSAGE_TOO_LARGE, text, ""))
+
     def _count_accepted(self) -> None:
         """Count the batches that policies accepted, and that were not refused since.
 
@@ -186,3 +224,9 @@ class Verdicts:
                     plan.dead_letter_topic if is_dead else None,
                 )
         self._accepted.clear()
+
+
+def _sent_bytes(partition: ProducePartition) -> int:
+    """Return how many bytes of records the broker gets, the longest possible length included."""
+    made = partition.replacement
+    return _LENGTH_BYTES + len(partition.data if made is None else made.data)

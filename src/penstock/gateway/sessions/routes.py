@@ -29,6 +29,7 @@ from penstock.wire import api_versions
 from penstock.wire.addresses import holds_addresses, known_versions, replace_in_slices
 from penstock.wire.errors import WireError
 from penstock.wire.requests import produce, transactions
+from penstock.wire.requests.produce_response import names_no_leaders
 from penstock.wire.requests.share_fetch import ShareFetchRewriter
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def replace_leaders(connection: ConnectionContext, version: int) -> Transform | 
         return None
 
     def transform(frame: bytes) -> Buffers | Slices[Buffers]:
-        return [frame] if produce.names_no_leaders(frame, version) else replace(frame)
+        return [frame] if names_no_leaders(frame, version) else replace(frame)
 
     return transform
 

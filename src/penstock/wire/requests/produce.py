@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from penstock.wire.errors import WireError
-from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
     INT32,
     array_length,
     read_length,
     read_long_length,
     read_varint,
-    skip_string,
     skip_tags,
     string,
 )
@@ -28,11 +26,12 @@ from penstock.wire.slices import finish
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from penstock.wire.requests.produce_response import ProduceResponse
     from penstock.wire.slices import Slices
 
 API_KEY: Final = 0
 FIRST_VERSION, LAST_VERSION = 3, 13
-_FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
+FLEXIBLE_FROM, TOPIC_IDS_FROM, ERRORS_FROM, LOG_START_FROM = 9, 13, 8, 5
 
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _VERSION_AT, _CORRELATION_ID_AT, _CLIENT_ID_AT = 6, 8, 12
@@ -42,12 +41,8 @@ _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 128 * 1024
 """Client id and transactional id have less than 32 KiB each; the rest is for tagged fields."""
 _SHAPE_MAX_BYTES: Final = 1024
-_PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
-_RESULT = Struct(">hqq")  # the same without the index
-_ERROR_CODE = Struct(">h")
+_RESULT = Struct(">hqq")  # error code, base offset, log append time
 _OFFSET = Struct(">q")
-_CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
-_PLAIN_PARTITION_BYTES, _PLAIN_PARTITION_END = 33, b"\x01\0\0"  # no errors, text nor tags
 
 
 def read_acks(start: bytes) -> int | None:
@@ -58,7 +53,7 @@ def read_acks(start: bytes) -> int | None:
     """
     try:
         _, _, version, _, client_id_size = _REQUEST_HEADER.unpack_from(start)
-        flexible = version >= _FLEXIBLE_FROM
+        flexible = version >= FLEXIBLE_FROM
         position = _REQUEST_HEADER.size + max(0, client_id_size)
         if flexible:
             position = skip_tags(start, position)
@@ -78,7 +73,7 @@ ENTRIES_MAX: Final = 50_000
 is."""
 ENTRY_BYTES: Final = 400
 """The estimated memory of each of them."""
-_SLICE_ENTRIES: Final = 500
+SLICE_ENTRIES: Final = 500
 """So many entries are read, or written, in one turn of the event loop."""
 
 
@@ -247,7 +242,7 @@ def _shape(request: ProduceRequest) -> _Shape | None:
 
 def _similar(frame: bytes, shape: _Shape) -> ProduceRequest | None:
     start = _CLIENT_ID_AT + len(shape.beginning)
-    flexible = shape.request.version >= _FLEXIBLE_FROM
+    flexible = shape.request.version >= FLEXIBLE_FROM
     try:
         (number,) = INT32.unpack_from(frame, start)
         length, records = read_long_length(frame, start + 4, flexible=flexible)
@@ -308,7 +303,7 @@ class ProduceRequest:
         if not FIRST_VERSION <= version <= LAST_VERSION:
             raise WireError(f"Produce version {version}")
         self.version = version
-        flexible = version >= _FLEXIBLE_FROM
+        flexible = version >= FLEXIBLE_FROM
         position = _REQUEST_HEADER.size
         self.client_id: str | None = None
         if client_id_size >= 0:
@@ -334,7 +329,7 @@ class ProduceRequest:
             topic, position = yield from self._topic(position, flexible)
             self.topics.append(topic)
             keys.add(topic.key)
-            if number % _SLICE_ENTRIES == 0:
+            if number % SLICE_ENTRIES == 0:
                 yield
         self.may_repeat |= len(keys) < len(self.topics)
         self.topics_end = position
@@ -375,7 +370,7 @@ class ProduceRequest:
     def _identity(self, position: int, flexible: bool) -> tuple[str | None, UUID | None, int]:
         """Return the name or the id of a topic, and the position after it."""
         frame = self.frame
-        if self.version >= _TOPIC_IDS_FROM:
+        if self.version >= TOPIC_IDS_FROM:
             end = position + 16
             if end > len(frame):
                 raise IndexError
@@ -405,7 +400,7 @@ class ProduceRequest:
             if position > whole:
                 raise IndexError
             partitions.append(PartitionData(number, first, records, position, records_end))
-            if len(partitions) % _SLICE_ENTRIES == 0:
+            if len(partitions) % SLICE_ENTRIES == 0:
                 yield
         if count > 1 and len({partition.number for partition in partitions}) < count:
             self.may_repeat = True
@@ -434,13 +429,21 @@ class ProduceRequest:
                     repeated.add(last[named])
                 last[named] = (t, i)
                 steps += 1
-                if steps % _SLICE_ENTRIES == 0:
+                if steps % SLICE_ENTRIES == 0:
                     yield
         return repeated
 
     def records(self, partition: PartitionData) -> memoryview:
         """Return the bytes of a partition's records; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
+
+    @property
+    def bytes_without_records(self) -> int:
+        """How many bytes of the frame are neither its length nor records."""
+        partitions = (partition for topic in self.topics for partition in topic.partitions)
+        return (
+            len(self.frame) - INT32.size - sum(p.records_end - p.records_start for p in partitions)
+        )
 
     def rewrite(
         self,
@@ -470,12 +473,12 @@ class ProduceRequest:
             After each slice.
         """
         frame = memoryview(self.frame)
-        flexible = self.version >= _FLEXIBLE_FROM
+        flexible = self.version >= FLEXIBLE_FROM
         body: list[bytes | memoryview] = []
         topics = steps = 0
         for t, topic in enumerate(self.topics):
             steps += 1 + len(topic.partitions)
-            if steps >= _SLICE_ENTRIES:
+            if steps >= SLICE_ENTRIES:
                 steps = 0
                 yield
             kept = [i for i in range(len(topic.partitions)) if (t, i) not in omitted]
@@ -514,7 +517,7 @@ class ProduceRequest:
         Returns:
             The buffers of a frame, with each partition once, in the order of the request.
         """
-        flexible = self.version >= _FLEXIBLE_FROM
+        flexible = self.version >= FLEXIBLE_FROM
         body: list[bytes] = []
         topics = 0
         written: dict[object, bytes] = {}  # most partitions share their response with others
@@ -534,7 +537,7 @@ class ProduceRequest:
                     if data is not None:
                         partitions[partition.number] = data
                 steps += 1
-                if steps % _SLICE_ENTRIES == 0:
+                if steps % SLICE_ENTRIES == 0:
                     yield
             if partitions:
                 topics += 1
@@ -552,11 +555,11 @@ class ProduceRequest:
     def _partition_response(self, answer: PartitionResponse) -> bytes:
         """Return the bytes of a partition's response behind its number, as a broker writes it."""
         version = self.version
-        flexible = version >= _FLEXIBLE_FROM
+        flexible = version >= FLEXIBLE_FROM
         parts = [_RESULT.pack(answer.code, answer.base_offset, answer.log_append_time)]
-        if version >= _LOG_START_FROM:
+        if version >= LOG_START_FROM:
             parts.append(_OFFSET.pack(answer.log_start_offset))
-        if version >= _ERRORS_FROM:
+        if version >= ERRORS_FROM:
             tags = b"\x00" if flexible else b""
             parts.append(array_length(len(answer.record_errors), flexible=flexible))
             parts += (
@@ -568,172 +571,3 @@ class ProduceRequest:
 
 
 _new_request: Final = object.__new__
-
-
-def read_response(frame: bytes, version: int) -> Slices[ProduceResponse]:
-    """Return the Produce response in a frame, length included, in slices.
-
-    Raises:
-        WireError: It is not a complete response of this version.
-    """
-    response = object.__new__(ProduceResponse)
-    yield from response.read(frame, version)
-    return response
-
-
-class ProduceResponse:
-    """A broker's Produce response, as slices by topic and partition.
-
-    Attributes:
-        is_changed: Whether it was changed.
-        tail: The bytes after the topics.
-    """
-
-    __slots__ = ("_partitions", "_version", "is_changed", "tail")
-
-    def __init__(self, frame: bytes, version: int) -> None:
-        """Parse a frame, length included.
-
-        Raises:
-            WireError: It is not a complete response of this version.
-        """
-        finish(self.read(frame, version))
-
-    def read(self, frame: bytes, version: int) -> Slices[None]:
-        """Parse a frame, length included, in slices.
-
-        Raises:
-            WireError: It is not a complete response of this version.
-        """
-        self._partitions: dict[tuple[bytes, int], bytes] = {}
-        self._version = version
-        self.is_changed = False
-        try:
-            yield from self._read(frame, version)
-        except (IndexError, error):
-            raise WireError("a Produce response that cannot be read") from None
-
-    def take(self, topic: bytes, index: int) -> bytes | None:
-        """Remove and return the bytes of a partition's response, or None."""
-        return self._partitions.pop((topic, index), None)
-
-    def partition_response(self, topic: bytes, index: int) -> PartitionResponse | None:
-        """Return a partition's response, without messages, or None."""
-        data = self._partitions.get((topic, index))
-        if data is None:
-            return None
-        _, code, base_offset, log_append_time = _PARTITION_RESPONSE.unpack_from(data)
-        start = _OFFSET.unpack_from(data, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
-        return PartitionResponse(code, None, (), base_offset, log_append_time, start)
-
-    def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
-        """Replace the error code and the log start offset of a partition."""
-        self.is_changed = True
-        data = bytearray(self._partitions[topic, index])
-        _ERROR_CODE.pack_into(data, _CODE_AT, code)
-        if self._version >= _LOG_START_FROM:
-            _OFFSET.pack_into(data, _START_AT, log_start_offset)
-        self._partitions[topic, index] = bytes(data)
-
-    def move_record_errors(self, topic: bytes, index: int, positions: Sequence[int]) -> None:
-        """Replace the indexes of bad records by those in the client's batch.
-
-        Args:
-            topic: The topic, as in the request.
-            index: The partition.
-            positions: The index in the client's batch of each record that was sent to the broker.
-
-        Raises:
-            WireError: The response refers to a record that was not sent.
-        """
-        if self._version < _ERRORS_FROM:
-            return
-        data = bytearray(self._partitions[topic, index])
-        flexible = self._version >= _FLEXIBLE_FROM
-        count, position = read_long_length(data, _START_AT + _OFFSET.size, flexible=flexible)
-        for _ in range(count):
-            (bad_index,) = INT32.unpack_from(data, position)
-            if not 0 <= bad_index < len(positions):
-                raise WireError("a Produce response about a record that was not sent")
-            INT32.pack_into(data, position, positions[bad_index])
-            self.is_changed = True
-            position = skip_string(data, position + INT32.size, flexible=flexible)
-            if flexible:
-                position = skip_tags(data, position)
-        self._partitions[topic, index] = bytes(data)
-
-    def _read(self, frame: bytes, version: int) -> Slices[None]:
-        flexible = version >= _FLEXIBLE_FROM
-        position = body_of_response(frame, flexible=flexible)
-        topics, position = read_long_length(frame, position, flexible=flexible)
-        steps = 0
-        for _ in range(topics):
-            start = position
-            if version >= _TOPIC_IDS_FROM:
-                position += 16
-            else:
-                length, position = read_length(frame, position, flexible=flexible)
-                position += length
-            key = frame[start:position]
-            partitions, position = read_long_length(frame, position, flexible=flexible)
-            for _ in range(partitions):
-                start = position
-                (index,) = INT32.unpack_from(frame, position)
-                position = _skip_partition(frame, position, version)
-                self._partitions[key, index] = frame[start:position]
-                steps += 1
-                if steps % _SLICE_ENTRIES == 0:
-                    yield
-            if flexible:
-                position = skip_tags(frame, position)
-        self.tail = frame[position:]
-        end = skip_tags(frame, position + 4) if flexible else position + 4
-        if end != len(frame):
-            raise IndexError
-
-
-def names_no_leaders(frame: bytes, version: int) -> bool:
-    """Return whether a response has the most frequent kind, which holds no broker's address.
-
-    Addresses of new leaders are tagged fields (KIP-951). If there are texts or tagged fields,
-    or anything unknown, the result is False: the response has to be read completely.
-
-    Args:
-        frame: The response, length included.
-        version: A version with tagged fields (9 and later).
-    """
-    try:
-        if frame[8]:
-            return False
-        topics, position = read_varint(frame, 9)
-        for _ in range(topics - 1):
-            if version >= _TOPIC_IDS_FROM:
-                position += 16
-            else:
-                length, position = read_varint(frame, position)
-                position += length - 1
-            partitions, position = read_varint(frame, position)
-            for _ in range(partitions - 1):
-                position += _PLAIN_PARTITION_BYTES
-                if frame[position - 3 : position] != _PLAIN_PARTITION_END:
-                    return False
-            if frame[position]:
-                return False
-            position += 1
-    except IndexError:
-        return False
-    return position + 5 == len(frame) and not frame[position + 4]
-
-
-def _skip_partition(frame: bytes, position: int, version: int) -> int:
-    flexible = version >= _FLEXIBLE_FROM
-    position += _PARTITION_RESPONSE.size + (8 if version >= _LOG_START_FROM else 0)
-    if version < _ERRORS_FROM:
-        return position
-    errors, position = read_long_length(frame, position, flexible=flexible)
-    for _ in range(errors):
-        position = skip_string(frame, position + 4, flexible=flexible)
-        if flexible:
-            position = skip_tags(frame, position)
-    position = skip_string(frame, position, flexible=flexible)
-    return skip_tags(frame, position) if flexible else position

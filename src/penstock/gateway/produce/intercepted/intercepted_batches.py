@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.produce import ProduceResponse
+    from penstock.wire.requests.produce_response import ProduceResponse
     from penstock.wire.requests.producers import LastSequence
     from penstock.wire.slices import Slices
 

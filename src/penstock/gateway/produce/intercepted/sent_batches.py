@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.produce import ProduceResponse
+    from penstock.wire.requests.produce_response import ProduceResponse
 
     Buffer = bytes | memoryview
 
