@@ -526,7 +526,7 @@ def first_bytes(*parts, ends=False):
     [b"GET / HTTP/1.1\r\n", b"\x80\x2e\x01\x00\x02", b"\x16\x03\x01\xff\xff", b"\x16\x03\x01\0\0x",
      b"\x16\x03\x01\0\x05hello", b""],
 )  # fmt: skip
-def test_what_is_not_tls_is_left_to_python(files, sent):
+def test_other_bytes_than_tls_are_left_to_python(files, sent):
     served = native_tls(files)
     ours, theirs, sending = first_bytes(sent, ends=True)
     with ours, theirs:

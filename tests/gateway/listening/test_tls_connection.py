@@ -136,7 +136,7 @@ async def test_bytes_are_passed_on_in_both_directions(files):
     assert connection.ends.client.read(99) + connection.ends.client.read(99) == b"an answer"
 
 
-async def test_what_comes_with_the_end_of_the_handshake_waits_for_a_protocol_that_pauses(files):
+async def test_bytes_with_the_end_of_the_handshake_wait_for_a_protocol_that_pauses(files):
     connection = Connection(files)
     connection.protocol.pauses_at_first = True
     connection.shake_hands(b"early")
@@ -187,7 +187,7 @@ async def test_nothing_is_written_after_the_end(files):
     assert connection.socket.calls == ["write_eof", "resume"]
 
 
-async def test_what_comes_until_the_clients_end_is_discarded(files, monkeypatch):
+async def test_bytes_until_the_clients_end_are_discarded(files, monkeypatch):
     connection = Connection(files).shake_hands()
     connection.made.pause_reading()
     connection.say(b"request")
@@ -356,7 +356,7 @@ async def test_the_buffer_and_its_limits_are_those_of_the_socket(files):
     assert connection.socket.calls == [(5, None)]
 
 
-async def test_what_is_known_of_the_socket_is_known_of_the_connection(files):
+async def test_a_connection_has_the_extra_info_of_its_socket(files):
     made = Connection(files).made
     assert made.get_extra_info("socket") == "a socket"
     assert made.get_extra_info("sslcontext") is not None
