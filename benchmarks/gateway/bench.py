@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
+import trustme
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
@@ -202,6 +203,8 @@ class Bench:
             "no policy": common,
             "no policy, counted": {**common, "metrics.listener": ":0"},
             "no policy, in Python": common,
+            "no policy, TLS": common,
+            "no policy, TLS, in Python": common,
             "judged elsewhere": {
                 **common,
                 "topics.elsewhere.record.validation.policy": SCHEMA.name,
@@ -225,8 +228,15 @@ class Bench:
     def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
         folder = self._folder / name
         folder.mkdir()
+        port = free_ports(3)[0]
+        if "-TLS" in name:
+            key = folder / "listener.pem"
+            issued = trustme.CA().issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)
+            issued.private_key_and_cert_chain_pem.write_to_path(key)
+            tls = {"listeners": f"SSL://127.0.0.1:{port}", "ssl.keystore.location": key}
+            properties = {**properties, **tls}
         file = write_configuration(
-            folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
+            folder, self._kafka.bootstrap_servers, port, properties, policies
         )
         environment = {"PENSTOCK_NATIVE_LANE": "0" if name.endswith("-in-Python") else ""}
         with mock.patch.dict(os.environ, environment):

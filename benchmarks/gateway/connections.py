@@ -11,6 +11,7 @@ five minutes on two cores; needs 21,000 file descriptors a process (`ulimit -n`)
 import argparse
 import contextlib
 import json
+import os
 import resource
 import socket
 import ssl
@@ -21,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import trustme
 from bench import HERE, Bench, RelayedKafka, batch, cpu_s
@@ -70,6 +72,7 @@ def idle(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
     for name, tls, properties in (
         ("plain text", None, {}),
         ("TLS", trusting, {"ssl.keystore.location": key}),
+        ("TLS in Python", trusting, {"ssl.keystore.location": key}),
     ):
         own = folder / name.replace(" ", "-")
         own.mkdir()
@@ -77,7 +80,9 @@ def idle(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
         scheme = "PLAINTEXT" if tls is None else "SSL"
         listeners = {"listeners": f"{scheme}://127.0.0.1:{port}"}
         file = write_configuration(own, kafka.bootstrap_servers, port, {**properties, **listeners})
-        running = RunningGateway(file)
+        environment = {"PENSTOCK_NATIVE_TLS": "0" if name.endswith("in Python") else ""}
+        with mock.patch.dict(os.environ, environment):
+            running = RunningGateway(file)
         with ExitStack() as ends:
             ends.callback(running.stop)
             connections = ends.enter_context(ExitStack())

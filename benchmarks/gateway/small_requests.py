@@ -29,6 +29,8 @@ VARIANTS = (
     "no policy",
     "no policy, counted",
     "no policy, in Python",
+    "no policy, TLS",
+    "no policy, TLS, in Python",
     "judged elsewhere",
     "trivial policy",
     "JSON Schema",
@@ -66,6 +68,8 @@ LOADS = (
 
 def send(address: str, topic: str, load: Load, seconds: float) -> dict[str, float]:
     """Send at a fixed rate; return the reached rate, and latencies in ms."""
+    address, _, tls = address.partition(",")
+    trust = {"security.protocol": tls, "enable.ssl.certificate.verification": False} if tls else {}
     producers = [
         Producer(
             {
@@ -75,6 +79,7 @@ def send(address: str, topic: str, load: Load, seconds: float) -> dict[str, floa
                 "acks": 1,
                 "queue.buffering.max.messages": 1_000_000,
                 "log_level": 0,
+                **trust,
             }
         )
         for _ in range(load.connections)
@@ -142,7 +147,8 @@ def measure(bench: Bench, load: Load, seconds: float, rounds: int) -> dict[str, 
             topic = bench.topic()
             running = bench.gateways.get(variant)
             before = cpu_s(running) if running else 0.0
-            result = send_elsewhere(bench.address(variant), topic, load, seconds)
+            address = bench.address(variant) + (",ssl" if "TLS" in variant else "")
+            result = send_elsewhere(address, topic, load, seconds)
             used = cpu_s(running) - before if running else 0.0
             bench.delete(topic)
             found[variant]["cpu"].append(used / result["requests"] * 1e6)

@@ -24,3 +24,5 @@ mod python_avro;
 mod python_json;
 #[cfg(all(feature = "python", target_os = "linux"))]
 mod python_lane;
+#[cfg(all(feature = "python", target_os = "linux"))]
+mod python_tls;

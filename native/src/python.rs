@@ -17,7 +17,7 @@ use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 10;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -454,6 +454,12 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<crate::python_lane::Judge>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<crate::python_lane::Relay>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::TlsServer>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::TlsHello>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::Tls>()?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(crate::python_lane::decompressed, module)?)?;
     Ok(())

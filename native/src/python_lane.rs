@@ -14,10 +14,12 @@ use crate::lane::connection::GivenBack;
 use crate::lane::counts::{self, Counts, Times};
 use crate::lane::judge::{self, Check, Judged};
 use crate::lane::locked;
+use crate::lane::panics;
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
 use crate::python_json::JsonSchema;
+use crate::python_tls::Tls;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
 type Exchange = (i16, i16, i32, f64, f64, bool);
@@ -164,27 +166,37 @@ fn topic(name: &str, judge: Option<&Judge>) -> Topic {
 
 /// The threads.
 #[pyclass(frozen, module = "penstock_native")]
-pub struct Lane(threads::Lane);
+pub struct Lane {
+    lane: threads::Lane,
+    /// Errors of the TLS library before it began.
+    before: u64,
+}
 
 #[pymethods]
 impl Lane {
     #[new]
     #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
     fn new(threads: usize, bounds: Vec<f64>, held_max_bytes: usize, now: f64) -> PyResult<Self> {
-        Ok(Self(threads::Lane::start(threads, &bounds, held_max_bytes, now)?))
+        let lane = threads::Lane::start(threads, &bounds, held_max_bytes, now)?;
+        Ok(Self { lane, before: panics::caught_count() })
     }
 
     /// The descriptor that is readable when connections were given back.
     fn fileno(&self) -> RawFd {
-        self.0.ready_descriptor().as_raw_fd()
+        self.lane.ready_descriptor().as_raw_fd()
     }
 
     /// Return the numbers of the connections that were given back, and are to be taken.
     fn ready(&self) -> Vec<u64> {
-        self.0.ready()
+        self.lane.ready()
     }
 
-    /// Hand over two sockets, and what was received of them; return the connection's number.
+    /// Hand over two sockets, and what was received of them, without TLS; return the connection's
+    /// number. `client_tls` is on the client's socket.
+    #[pyo3(signature = (
+        table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
+        client_tls=None
+    ))]
     #[allow(clippy::too_many_arguments)] // each is one of Python's
     fn adopt(
         &self,
@@ -196,18 +208,21 @@ impl Lane {
         from_broker: Vec<u8>,
         request_max_bytes: usize,
         valid_until: f64,
+        client_tls: Option<&Tls>,
     ) -> PyResult<Option<u64>> {
         let limits = Limits { request_max_bytes, valid_until };
         let state = state(between);
-        let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
-        Ok(self.0.adopt(adopted, Arc::clone(&table.0))?)
+        let client_tls = client_tls.map(|tls| Arc::clone(&tls.inner));
+        let adopted =
+            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
+        Ok(self.lane.adopt(adopted, Arc::clone(&table.0))?)
     }
 
     /// Take a connection back: the state, what is to be sent to the broker and to the client, what
     /// was received of the client and of the broker, which of their connections have failed, and how
     /// many requests were forwarded.
     fn take<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(back) = py.detach(|| self.0.take(number)) else { return Ok(None) };
+        let Some(back) = py.detach(|| self.lane.take(number)) else { return Ok(None) };
         let GivenBack { to_broker, to_client, from_client, from_broker, .. } = &back;
         let [to_broker, to_client, from_client, from_broker] =
             [to_broker, to_client, from_client, from_broker].map(|one| PyBytes::new(py, one));
@@ -221,7 +236,7 @@ impl Lane {
     /// Return bytes held, bytes of the request missing, requests without a response, whether a side
     /// is blocked, and when bytes were received last.
     fn figures(&self, number: u64) -> Option<(usize, usize, usize, bool, f64)> {
-        self.0.figures(number).map(|of| {
+        self.lane.figures(number).map(|of| {
             (of.held_bytes, of.missing_bytes, of.unanswered, of.is_blocked, of.last_active)
         })
     }
@@ -229,29 +244,32 @@ impl Lane {
     /// Return what each thread has counted since the last time: times of requests, times of
     /// brokers, what was accepted, bytes of clients, bytes of brokers.
     fn collect(&self) -> Vec<Collected> {
-        self.0.collect().into_iter().map(collected).collect()
+        self.lane.collect().into_iter().map(collected).collect()
     }
 
-    /// How many errors of its own the lane had: each closed a connection, or ended a thread.
+    /// How many errors of its own the lane had, or the TLS library in any thread: each closed a
+    /// connection, or ended a thread.
     #[getter]
     fn panics(&self) -> u64 {
-        self.0.panics()
+        self.lane.panics().saturating_add(panics::caught_count().saturating_sub(self.before))
     }
 
     /// Return where such errors happened, since the last time: places in the source, or what the system
     /// says; nothing of what was received.
     fn errors(&self) -> Vec<String> {
-        self.0.errors()
+        let mut places = self.lane.errors();
+        places.extend(panics::noted_elsewhere());
+        places
     }
 
     /// Have an error of the lane's own with a connection: for tests.
     fn panic_with(&self, py: Python<'_>, number: u64) -> PyResult<()> {
-        Ok(py.detach(|| self.0.panic_with(number))?)
+        Ok(py.detach(|| self.lane.panic_with(number))?)
     }
 
     /// End the threads.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.0.close());
+        py.detach(|| self.lane.close());
     }
 }
 

@@ -832,6 +832,7 @@ fn offered_to(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) 
     let adopted = Adopted {
         client: inner_client.as_raw_fd(),
         broker: inner_broker.as_raw_fd(),
+        client_tls: None,
         state,
         from_client: from_client.to_vec(),
         from_broker: Vec::new(),
@@ -971,6 +972,7 @@ fn a_client_that_was_too_far_ahead_goes_on_after_responses_that_came_before() {
     let adopted = Adopted {
         client: inner_client.as_raw_fd(),
         broker: inner_broker.as_raw_fd(),
+        client_tls: None,
         state: State::default(),
         from_client: frame.repeat(300),
         from_broker: response(1, b"").repeat(256),

@@ -4,7 +4,6 @@
 //! read. So a connection holds what one read returns, and an incomplete frame of bounded size.
 #![forbid(unsafe_code)]
 
-use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
 
@@ -12,6 +11,7 @@ use super::counts::Counts;
 use super::epoll::Interest;
 use super::locked;
 use super::relay::{Passed, Relay, State};
+use super::stream::{Behind, Received, Stream};
 
 const KEPT_CAPACITY: usize = 4096;
 
@@ -55,8 +55,8 @@ pub struct GivenBack {
 
 /// A connection.
 pub struct Connection {
-    client: TcpStream,
-    broker: TcpStream,
+    client: Stream,
+    broker: Stream,
     relay: Relay,
     to_broker: Pipe,
     to_client: Pipe,
@@ -71,8 +71,8 @@ pub struct Connection {
 impl Connection {
     /// Take over two non-blocking sockets, with what was received of them and not processed.
     pub fn new(
-        client: TcpStream,
-        broker: TcpStream,
+        client: Stream,
+        broker: Stream,
         relay: Relay,
         from_client: Vec<u8>,
         from_broker: Vec<u8>,
@@ -108,8 +108,8 @@ impl Connection {
     /// Return the sockets.
     pub const fn socket(&self, side: Side) -> &TcpStream {
         match side {
-            Side::Client => &self.client,
-            Side::Broker => &self.broker,
+            Side::Client => self.client.socket(),
+            Side::Broker => self.broker.socket(),
         }
     }
 
@@ -119,18 +119,31 @@ impl Connection {
             Side::Client => (&self.to_broker, &self.to_client),
             Side::Broker => (&self.to_client, &self.to_broker),
         };
+        let (own, other) = match side {
+            Side::Client => (&self.client, &self.broker),
+            Side::Broker => (&self.broker, &self.client),
+        };
         let suspended = matches!(side, Side::Client) && self.relay.is_suspended();
-        Interest { read: from.passed == 0 && !suspended, write: to.passed > 0 }
+        Interest {
+            read: from.passed == 0 && !other.has_unsent() && !suspended,
+            write: to.passed > 0 || own.has_unsent(),
+        }
     }
 
     /// Return how many bytes of memory are held.
     pub const fn held_bytes(&self) -> usize {
-        self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity())
+        let encrypted = self.client.held_bytes().saturating_add(self.broker.held_bytes());
+        let plain = self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity());
+        plain.saturating_add(encrypted)
     }
 
     /// Return whether the client is not read, or the broker, for what the other side does not do.
     pub const fn is_blocked(&self) -> bool {
-        self.to_broker.passed > 0 || self.to_client.passed > 0 || self.relay.is_suspended()
+        self.to_broker.passed > 0
+            || self.to_client.passed > 0
+            || self.client.has_unsent()
+            || self.broker.has_unsent()
+            || self.relay.is_suspended()
     }
 
     /// Return how many bytes of the client's request have not been received yet.
@@ -149,27 +162,42 @@ impl Connection {
         if self.stopped || !self.interest(side).read {
             return;
         }
-        match self.socket(side).read(room) {
+        let stream = match side {
+            Side::Client => &mut self.client,
+            Side::Broker => &mut self.broker,
+        };
+        match stream.read(room) {
             // Python finds the end, too, when it reads.
-            Ok(0) => self.stopped = true,
-            Ok(count) => {
-                self.last_active = now;
-                let data = room.get(..count).unwrap_or_default();
-                self.forward(side, data, now, counts);
-                self.resume(now, counts);
+            Ok(Received::End) => self.stopped = true,
+            Ok(Received::Bytes(data)) => self.received(side, data, now, counts),
+            Ok(Received::Decrypted(data, behind)) => {
+                if !data.is_empty() {
+                    self.received(side, &data, now, counts);
+                }
+                match behind {
+                    Behind::More => {}
+                    Behind::End => self.stopped = true,
+                    Behind::Failure => self.failed(side),
+                }
             }
-            Err(error) if is_temporary(&error) => {}
+            Ok(Received::Nothing) => {}
             Err(_) => self.failed(side),
         }
     }
 
+    fn received(&mut self, side: Side, data: &[u8], now: f64, counts: &Mutex<Counts>) {
+        self.last_active = now;
+        self.forward(side, data, now, counts);
+        self.resume(now, counts);
+    }
+
     /// Send to a side what it did not take before.
     pub fn writable(&mut self, side: Side, now: f64, counts: &Mutex<Counts>) {
-        let (pipe, socket) = match side {
-            Side::Client => (&mut self.to_client, &self.client),
-            Side::Broker => (&mut self.to_broker, &self.broker),
+        let (pipe, stream) = match side {
+            Side::Client => (&mut self.to_client, &mut self.client),
+            Side::Broker => (&mut self.to_broker, &mut self.broker),
         };
-        match write(socket, pipe.bytes.get(..pipe.passed).unwrap_or_default()) {
+        match stream.write(pipe.bytes.get(..pipe.passed).unwrap_or_default()) {
             Ok(count) => {
                 pipe.bytes.drain(..count.min(pipe.bytes.len()));
                 pipe.passed = pipe.passed.saturating_sub(count);
@@ -206,8 +234,8 @@ impl Connection {
     /// Forward what may pass of what is there and of what was received now.
     fn forward(&mut self, side: Side, received: &[u8], now: f64, counts: &Mutex<Counts>) {
         let (pipe, sink, to) = match side {
-            Side::Client => (&mut self.to_broker, &self.broker, Side::Broker),
-            Side::Broker => (&mut self.to_client, &self.client, Side::Client),
+            Side::Client => (&mut self.to_broker, &mut self.broker, Side::Broker),
+            Side::Broker => (&mut self.to_client, &mut self.client, Side::Client),
         };
         if self.stopped || pipe.passed > 0 {
             pipe.bytes.extend_from_slice(received);
@@ -222,7 +250,7 @@ impl Connection {
         };
         let Passed { bytes: passed, stopped } = pass(&mut self.relay, side, data, now, counts);
         let passing = data.get(..passed).unwrap_or_default();
-        let written = write(sink, passing);
+        let written = sink.write(passing);
         let sent = *written.as_ref().unwrap_or(&0);
         pipe.passed = passed.saturating_sub(sent);
         if before.is_empty() {
@@ -272,25 +300,6 @@ fn pass(relay: &mut Relay, side: Side, data: &[u8], now: f64, counts: &Mutex<Cou
     };
     *bytes = bytes.saturating_add(passed.bytes as u64);
     passed
-}
-
-/// Write as much as the socket takes.
-fn write(mut socket: &TcpStream, data: &[u8]) -> io::Result<usize> {
-    let mut sent = 0_usize;
-    while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
-        match socket.write(rest) {
-            Ok(0) => break,
-            Ok(count) => sent = sent.saturating_add(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(sent)
-}
-
-fn is_temporary(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
 }
 
 /// Keep no memory that a connection does not need for its bytes.

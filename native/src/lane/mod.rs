@@ -1,6 +1,7 @@
 //! The lane: threads that forward what needs no Python between a client and its broker.
 //!
-//! Python accepts a client, connects to its broker, and does what comes first: TLS, login, versions.
+//! Python accepts a client, connects to its broker, and does what comes first: handshake, login,
+//! versions.
 //! From then on a connection has one of two owners. While everything on it is forwarded unchanged,
 //! it is the lane's: `relay` reads the heads of requests and responses, and `threads` moves the
 //! bytes. As soon as anything else happens (a request that is held, the end of a side, a frame that
@@ -41,7 +42,13 @@ pub mod connection;
 #[cfg(target_os = "linux")]
 mod epoll;
 #[cfg(target_os = "linux")]
+mod stream;
+#[cfg(target_os = "linux")]
 pub mod threads;
+#[cfg(target_os = "linux")]
+pub mod tls;
+#[cfg(target_os = "linux")]
+mod tls_record;
 
 /// Lock a mutex; one whose thread has panicked is used further.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

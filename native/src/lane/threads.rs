@@ -20,7 +20,9 @@ use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
 use super::locked;
 use super::panics;
 use super::relay::{Limits, Relay, State};
+use super::stream::Stream;
 use super::table::Table;
+use super::tls::{Phase, Tls};
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. It is what Python
@@ -29,8 +31,6 @@ const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
-/// More errors are counted, and not described, until Python has logged these.
-const ERRORS_MAX: usize = 16;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and what was known of it after its last read: Python does not wait for a read.
@@ -119,6 +119,8 @@ pub struct Adopted {
     pub client: RawFd,
     /// The broker's socket.
     pub broker: RawFd,
+    /// The client's TLS.
+    pub client_tls: Option<Arc<Mutex<Tls>>>,
     /// The state between the bytes.
     pub state: State,
     /// What was received of the client, and not processed.
@@ -203,6 +205,9 @@ impl Lane {
         let Some(relay) = Relay::new(adopted.state, table, adopted.limits) else {
             return Ok(None);
         };
+        if adopted.client_tls.as_ref().is_some_and(|tls| locked(tls).phase() != Phase::Open) {
+            return Ok(None);
+        }
         // It would come back in a later turn of Python's loop, which may be a long one.
         if relay.begins_with_pythons(&adopted.from_client, self.shared.now()) {
             return Ok(None);
@@ -211,7 +216,8 @@ impl Lane {
         let Some(worker) = self.worker(number) else { return Ok(None) };
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
         let now = self.shared.now();
-        let Adopted { from_client, from_broker, .. } = adopted;
+        let Adopted { from_client, from_broker, client_tls, .. } = adopted;
+        let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, None));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let waited_for = interests(&connection);
@@ -330,7 +336,7 @@ impl Shared {
     fn note(&self, places: Vec<String>) {
         if !places.is_empty() {
             let mut errors = locked(&self.errors);
-            let room = ERRORS_MAX.saturating_sub(errors.len());
+            let room = panics::PLACES_MAX.saturating_sub(errors.len());
             errors.extend(places.into_iter().take(room));
         }
     }
@@ -513,7 +519,9 @@ mod tests {
     ) -> io::Result<Option<u64>> {
         let (state, limits) = (State::default(), LIMITS);
         let from_broker = vec![];
-        let adopted = Adopted { client, broker, state, from_client, from_broker, limits };
+        let client_tls = None;
+        let adopted =
+            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
         lane.adopt(adopted, Arc::default())
     }
 
@@ -582,7 +590,8 @@ mod tests {
     fn a_panic_closes_its_connection_and_is_counted() {
         let lane = Lane::start(1, &[], 0, 0.0).unwrap();
         let client = connected();
-        let broker = client.try_clone().unwrap();
+        let broker = Stream::new(client.try_clone().unwrap(), None);
+        let client = Stream::new(client, None);
         let relay = Relay::new(State::default(), Arc::default(), LIMITS).unwrap();
         let mut connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
         lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));

@@ -203,7 +203,8 @@ class Gateway:
             if native_lane is not None:
                 self._open_lane(native_lane)
             await schemas
-            address = await self._listen(found.brokers)
+            native = native_lane if self.lane is not None else None
+            address = await self._listen(found.brokers, native)
         except BaseException:
             await self.stop()
             raise
@@ -376,7 +377,7 @@ class Gateway:
         if self.lane is not None:
             self.lane.forget(topic)
 
-    async def _listen(self, known: Mapping[int, Address]) -> Address:
+    async def _listen(self, known: Mapping[int, Address], native: Any | None) -> Address:
         of = self.configuration
         limits = ConnectionLimits(
             max_connections=of.max_connections,
@@ -384,7 +385,8 @@ class Gateway:
             creation_rate=of.max_connection_creation_rate,
             clock=self.clock,
         )
-        listening = Listening(of, self._endpoints, limits, partial(ClientConnection, self))
+        make = partial(ClientConnection, self)
+        listening = Listening(of, self._endpoints, limits, make, native)
         try:
             address, self._upstream.addresses = await listening.open(known)
         except BaseException:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.gateway.lane import availability
-from penstock.gateway.lane.availability import describe_lane, find_lane
+from penstock.gateway.lane.availability import describe_lane, find_lane, why_without_tls
 from penstock.native import NativeMissingError
 
 
@@ -66,3 +66,17 @@ def test_other_values_of_the_variable_are_an_error(installed):
     installed(WithLane, "yes")
     with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
         find_lane()
+
+
+def test_other_values_of_the_variable_of_tls_are_an_error(installed, monkeypatch):
+    installed(WithLane, "")
+    monkeypatch.setenv("PENSTOCK_NATIVE_TLS", "no")
+    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_TLS=no: it must be 0"):
+        find_lane()
+
+
+@pytest.mark.parametrize(("is_fips", "reason"), [(0, ""), (1, "OpenSSL is in FIPS mode")])
+def test_in_fips_mode_native_threads_have_no_tls(monkeypatch, is_fips, reason):
+    monkeypatch.delenv("PENSTOCK_NATIVE_TLS", raising=False)
+    monkeypatch.setattr("_hashlib.get_fips_mode", lambda: is_fips)
+    assert why_without_tls() == reason

@@ -7,12 +7,16 @@ import socket
 import ssl
 
 import pytest
+import structlog
 import trustme
 import uvloop
 
 from penstock.gateway.listening.listener import ACCEPTED_AT_ONCE, ConnectionLimits, Listener
+from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
+from penstock.gateway.sessions.connection import readable_bytes
+from penstock.native import find_native
 from tests.proxies import header
 
 pytestmark = pytest.mark.system
@@ -143,15 +147,32 @@ async def test_a_listener_recovers_from_a_lack_of_file_descriptors(listen, monke
     assert left == [0]
 
 
+@pytest.fixture(params=["Python", "native"])
+def with_native(request):
+    """Has rustls serve the connections of a context that it can serve."""
+    native, _ = find_native()
+    if request.param == "Python":
+        return lambda context, *_: context
+    if not hasattr(native, "TlsServer"):
+        pytest.skip("penstock_native is not installed")
+
+    def add(context, file, names=None):
+        properties = {"ssl.keystore.location": str(file)}
+        return NativeTls(native, context, properties, file, names)
+
+    return add
+
+
 @pytest.fixture
-def certified(tmp_path):
+def certified(tmp_path, with_native):
     """A listener's TLS, and that of its clients."""
     authority, file = trustme.CA(), tmp_path / "listener.pem"
     issued = authority.issue_cert("localhost")
     issued.private_key_and_cert_chain_pem.write_to_path(file)
     client = ssl.create_default_context()
     authority.configure_trust(client)
-    return server_context({"ssl.keystore.location": str(file)}, tmp_path / "file"), client
+    server = server_context({"ssl.keystore.location": str(file)}, tmp_path / "file")
+    return with_native(server, file), client
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -297,7 +318,7 @@ def test_other_work_has_its_turn_while_connections_are_accepted(run, most):
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_gets_an_alert_for_an_unrecognized_name(run, version, tmp_path):
+def test_a_client_gets_an_alert_for_an_unrecognized_name(run, version, tmp_path, with_native):
     file = tmp_path / "listener.pem"
     trustme.CA().issue_cert("gw.example.com").private_key_and_cert_chain_pem.write_to_path(file)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -313,8 +334,9 @@ def test_a_client_gets_an_alert_for_an_unrecognized_name(run, version, tmp_path)
 
     async def main():
         tls = server_context({"ssl.keystore.location": str(file)}, file)
-        ServerNames("gw.example.com").attach(tls)
-        listener, limits, port = listening(Echo, tls)
+        names = ServerNames("gw.example.com")
+        names.attach(tls)
+        listener, limits, port = listening(Echo, with_native(tls, file, names))
         with pytest.raises(ssl.SSLError) as raised:
             await asyncio.to_thread(shake, port)
         await listener.close()
@@ -322,3 +344,189 @@ def test_a_client_gets_an_alert_for_an_unrecognized_name(run, version, tmp_path)
         return raised.value
 
     assert run(main()).reason == "TLSV1_UNRECOGNIZED_NAME"
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_bytes_of_any_number_are_echoed_by_tls(run, certified):
+    server, client = certified
+
+    def use_it(port):
+        with (
+            socket.create_connection(("127.0.0.1", port), 60) as raw,
+            client.wrap_socket(raw, server_hostname="localhost") as wire,
+        ):
+            for size in (1, 1000, 100_000):
+                sent, received = bytes(at * 7 % 256 for at in range(size)), b""
+                wire.sendall(sent)
+                while len(received) < size:
+                    received += wire.recv(size)
+                assert received == sent
+            return wire.unwrap().recv(1)
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        assert await asyncio.to_thread(use_it, port) == b""
+        async with asyncio.timeout(60):
+            while limits.count:
+                await asyncio.sleep(0.01)
+        await listener.close()
+        Echo.served.clear()
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\0\x05hello", b""])
+def test_a_handshake_that_fails_is_logged_and_closed(run, certified, sent):
+    server, _ = certified
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        writer.write_eof()
+        async with asyncio.timeout(60):
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            while limits.count:
+                await asyncio.sleep(0.01)
+        writer.close()
+        await listener.close()
+
+    with structlog.testing.capture_logs() as logged:
+        run(main())
+    (line,) = logged
+    assert (line["event"], line["side"], line["peer"]) == (
+        "closing a connection",
+        "client",
+        "127.0.0.1",
+    )
+    assert "TLS" in line["reason"] or not sent
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_client_that_refuses_the_certificate_is_logged(run, certified):
+    server, _ = certified
+
+    def refuse(port):
+        with (
+            socket.create_connection(("127.0.0.1", port), 60) as raw,
+            contextlib.suppress(ssl.SSLError),
+        ):
+            ssl.create_default_context().wrap_socket(raw, server_hostname="localhost")
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        await asyncio.to_thread(refuse, port)
+        async with asyncio.timeout(60):
+            while limits.count:
+                await asyncio.sleep(0.01)
+        await listener.close()
+
+    with structlog.testing.capture_logs() as logged:
+        run(main())
+    (line,) = logged
+    assert line["reason"].startswith("TLS: ")
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("begun", [b"", b"\x16", b"\x16\x03\x01\x01\0abc"])
+def test_a_handshake_has_a_limited_time(run, certified, begun, monkeypatch):
+    monkeypatch.setattr("penstock.gateway.listening.listener.TLS_HANDSHAKE_S", 0.2)
+    server, _ = certified
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        async with asyncio.timeout(60):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+        await listener.close()
+        assert limits.count == 0
+
+    with structlog.testing.capture_logs() as logged:
+        run(main())
+    (line,) = logged
+    assert line["reason"].startswith("SSL handshake is taking longer than 0.2 seconds")
+
+
+class Talkative(asyncio.Protocol):
+    """Sends much, reads nothing, and closes once the client has sent as well."""
+
+    SENT = b"response" * 2**18
+
+    def __init__(self, closed):
+        self._closed = closed
+
+    def connection_made(self, transport):
+        transport.write(self.SENT)
+        transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._close_if_received, transport)
+
+    def _close_if_received(self, transport):
+        if readable_bytes(transport):
+            transport.close()
+        else:
+            asyncio.get_running_loop().call_soon(self._close_if_received, transport)
+
+    def connection_lost(self, exc):
+        self._closed()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_pipelining_client_gets_all_responses_of_a_gateway_that_closes(run, version, certified):
+    server, client = certified
+    if run is asyncio.run and not isinstance(server, NativeTls):
+        pytest.skip("asyncio's own TLS may cut it; the gateway has uvloop's")
+    client.minimum_version = client.maximum_version = version
+
+    def use_it(port):
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        raw.settimeout(60)
+        raw.connect(("127.0.0.1", port))
+        received = b""
+        with raw, client.wrap_socket(raw, server_hostname="localhost") as wire:
+            wire.sendall(b"request" * 10_000)
+            while part := wire.recv(2**16):
+                received += part
+        return received
+
+    async def main():
+        listener, limits, port = listening(lambda _, closed: Talkative(closed), server)
+        assert await asyncio.to_thread(use_it, port) == Talkative.SENT
+        async with asyncio.timeout(60):
+            while limits.count:
+                await asyncio.sleep(0.01)
+        await listener.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_that_times_out_is_not_a_handshake_that_does(run, certified, monkeypatch):
+    server, _ = certified
+    if not isinstance(server, NativeTls):
+        pytest.skip("an event loop has it")
+
+    async def times_out(_):
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(server, "accept", times_out)
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(60):
+            assert await reader.read() == b""
+        writer.close()
+        await listener.close()
+        assert limits.count == 0
+
+    with structlog.testing.capture_logs() as logged:
+        run(main())
+    (line,) = logged
+    assert "Connection timed out" in line["reason"]

@@ -1,4 +1,7 @@
-"""Whether connections are forwarded by native threads: `PENSTOCK_NATIVE_LANE`."""
+"""Whether connections are forwarded by native threads: `PENSTOCK_NATIVE_LANE`.
+
+Those with TLS may be left to Python alone: `PENSTOCK_NATIVE_TLS=0`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from penstock.native import NativeMissingError, find_native
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
 """An environment variable: 0 for Python, 1 to require native; empty to use native if installed."""
+TLS_VARIABLE: Final = "PENSTOCK_NATIVE_TLS"
+"""An environment variable: 0 to leave the TLS of clients to Python's library."""
 
 
 def find_lane() -> Any | None:
@@ -22,6 +27,8 @@ def find_lane() -> Any | None:
         raise NativeMissingError(
             f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (what is installed)"
         )
+    if (wanted_tls := os.environ.get(TLS_VARIABLE, "")) not in {"", "0"}:
+        raise NativeMissingError(f"{TLS_VARIABLE}={wanted_tls}: it must be 0 (Python) or empty")
     if wanted == "0":
         return None
     module, why_not = find_native()
@@ -36,6 +43,22 @@ def find_lane() -> Any | None:
 def is_lane_required() -> bool:
     """Return whether it is an error if native threads cannot forward connections."""
     return os.environ.get(VARIABLE) == "1"
+
+
+def why_without_tls() -> str:
+    """Return why native threads may not have connections with TLS; empty if they may."""
+    if os.environ.get(TLS_VARIABLE) == "0":
+        return f"{TLS_VARIABLE}=0"
+    return "OpenSSL is in FIPS mode" if _is_fips() else ""
+
+
+def _is_fips() -> bool:
+    """Return whether the system only allows cryptography that is validated, as OpenSSL's may be."""
+    try:
+        from _hashlib import get_fips_mode  # noqa: PLC0415 - not in each build of Python
+    except ImportError:
+        return False
+    return bool(get_fips_mode())
 
 
 def describe_lane() -> str:

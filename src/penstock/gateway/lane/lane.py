@@ -153,6 +153,7 @@ class Lane(KnownTopics):
 
     def look_again(self) -> None:
         """Use the policies in force if they have changed. To be called every second."""
+        self._log_errors()  # of the TLS library in the event loop
         if compiled(self._gateway) != self._rows:
             self.follow()
         self._left_to_python.look(self._gateway.producers.topics.names, self._gateway.clock())
@@ -175,6 +176,7 @@ class Lane(KnownTopics):
         broker: int,
         from_client: bytes,
         from_broker: bytes,
+        client_tls: Any | None = None,
     ) -> int | None:
         """Give a connection away.
 
@@ -185,6 +187,7 @@ class Lane(KnownTopics):
             broker: The broker's socket.
             from_client: Bytes that were just received from the client.
             from_broker: Bytes that were just received from the broker.
+            client_tls: The native end of the TLS on the client's socket, like that socket.
 
         Returns:
             Its number here; None if it has to stay. Then nothing has changed.
@@ -205,6 +208,7 @@ class Lane(KnownTopics):
                 broker_head + from_broker,
                 self._request_max_bytes,
                 session.valid_until,
+                client_tls,
             )
         except OSError as error:
             self._log_refused(error)
@@ -239,6 +243,9 @@ class Lane(KnownTopics):
             owner = self._owners.get(number)
             if owner is not None:
                 _take_back(owner)
+        self._log_errors()
+
+    def _log_errors(self) -> None:
         for place in self._lane.errors():
             log.error("error of the native threads", at=place, count=self._lane.panics)
 

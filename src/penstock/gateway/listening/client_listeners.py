@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
+from penstock.gateway.lane.availability import why_without_tls
 from penstock.gateway.listening.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.listening.certificate_names import CertificateNames
 from penstock.gateway.listening.endpoints import names_that_are_not_covered
 from penstock.gateway.listening.listener import Listener, bind
+from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import renew
 
 if TYPE_CHECKING:
     import asyncio
     import socket
+    import ssl
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from penstock.configuration import Configuration
     from penstock.gateway.listening.endpoints import Endpoints
@@ -42,6 +46,7 @@ class Listening:
         endpoints: Endpoints,
         limits: ConnectionLimits,
         make: MakeConnection,
+        native: Any | None = None,
     ) -> None:
         """Prepare; `open` listens.
 
@@ -52,9 +57,11 @@ class Listening:
             make: Returns the protocol of a connection. Its arguments are a function that returns
                 the broker, the client's address, and a function to be called when the connection is
                 closed.
+            native: The native module, if native threads forward connections.
         """
         self._configuration = configuration
         self._endpoints = endpoints
+        self._tls = _tls(configuration, endpoints, native)
         self._limits = limits
         self._make = make
         self._listeners: list[Listener] = []
@@ -109,7 +116,10 @@ class Listening:
         """
         if self._endpoints.listener_tls is not None:
             of = self._configuration
-            renew(self._endpoints.listener_tls, of.properties, of.path)
+            if isinstance(self._tls, NativeTls):
+                self._tls.renew()
+            else:
+                renew(self._endpoints.listener_tls, of.properties, of.path)
             certificate = self._certificate()
             self._expires_at = certificate.expires_at if certificate is not None else None
             if certificate is not None:
@@ -206,10 +216,27 @@ class Listening:
                 listening,
                 self._limits,
                 partial(self._make, node_of),
-                self._endpoints.listener_tls,
+                self._tls,
                 proxied=self._configuration.listener_proxy_protocol,
             )
         )
+
+
+def _tls(
+    configuration: Configuration, endpoints: Endpoints, native: Any | None
+) -> ssl.SSLContext | NativeTls | None:
+    """Return the TLS of the listeners; None without TLS."""
+    context = endpoints.listener_tls
+    if native is None or context is None:
+        return context
+    reason = why_without_tls()
+    if endpoints.upstream_tls is not None:  # no thread would have such a connection
+        reason = "upstream.security.protocol"
+    if reason:
+        log.info("connections with TLS are processed in Python", reason=reason)
+        return context
+    of = configuration
+    return NativeTls(native, context, of.properties, of.path, endpoints.server_names)
 
 
 def check_free(configuration: Configuration) -> None:

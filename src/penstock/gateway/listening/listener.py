@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
+from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.proxy_protocol import (
     HEADER_S,
     EndedError,
     ProxyHeaderError,
     read_client,
 )
+from penstock.gateway.listening.tls_connection import attach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,7 +148,7 @@ class Listener:
         listening: socket.socket,
         limits: ConnectionLimits,
         make: Callable[[Address, Callable[[], None]], asyncio.Protocol],
-        tls: ssl.SSLContext | None,
+        tls: ssl.SSLContext | NativeTls | None,
         *,
         proxied: bool = False,
     ) -> None:
@@ -157,14 +159,16 @@ class Listener:
             limits: The limits of all listeners together.
             make: Returns the protocol of a connection. Its arguments are the client's address,
                 and a function to be called when the connection is closed.
-            tls: The TLS context; None for connections without TLS.
+            tls: The TLS context, perhaps with that of native threads; None for connections without
+                TLS.
             proxied: Whether connections begin with a header of the PROXY protocol, which has the
                 client's address.
         """
         self.socket = listening
         self._limits = limits
         self._make = make
-        self._tls = tls
+        self._native_tls = tls if isinstance(tls, NativeTls) else None
+        self._tls = tls.context if isinstance(tls, NativeTls) else tls
         self._proxied = proxied
         self._loop = asyncio.get_running_loop()
         self._connecting: set[asyncio.Task[None]] = set()
@@ -227,10 +231,8 @@ class Listener:
             if self._tls is None:
                 await self._loop.connect_accepted_socket(make, connection)
             else:
-                with self._client_awaited(), _alerting(self._tls, connection):
-                    await self._loop.connect_accepted_socket(
-                        make, connection, ssl=self._tls, ssl_handshake_timeout=TLS_HANDSHAKE_S
-                    )
+                with self._client_awaited():
+                    await self._shake_hands(connection, self._tls, make)
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.info("closing a connection", side="client", peer=peer.host, reason=_text_of(error))
             connection.close()
@@ -239,6 +241,32 @@ class Listener:
             connection.close()
             closed()
             raise
+
+    async def _shake_hands(
+        self, connection: socket.socket, tls: ssl.SSLContext, make: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """Attach a protocol after the handshake."""
+        ends = self._loop.time() + TLS_HANDSHAKE_S
+        if self._native_tls is not None:
+            limit = asyncio.timeout_at(ends)
+            try:
+                async with limit:
+                    accepted = await self._native_tls.accept(connection)
+                    if accepted is not None:
+                        await attach(connection, accepted, tls, make)
+                        return
+            except TimeoutError:
+                if not limit.expired():
+                    raise  # of the connection
+                raise ConnectionAbortedError(  # as event loops do
+                    f"SSL handshake is taking longer than {TLS_HANDSHAKE_S} seconds: "
+                    "aborting the connection"
+                ) from None
+        left = max(round(ends - self._loop.time(), 1), 0.1)
+        with _alerting(tls, connection):
+            await self._loop.connect_accepted_socket(
+                make, connection, ssl=tls, ssl_handshake_timeout=left
+            )
 
     @contextlib.contextmanager
     def _client_awaited(self) -> Iterator[None]:

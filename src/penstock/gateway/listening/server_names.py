@@ -41,7 +41,29 @@ class ServerNames:
 
     def node_of(self, transport: asyncio.BaseTransport) -> int | None:
         """Return the node id of the broker that a client wants; None for any of them."""
+        name = transport.get_extra_info("server_name")
+        if name is not None:
+            return self._find(name)
         return self._nodes.get(transport.get_extra_info("ssl_object"))
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a name is that of a broker, or of any of them."""
+        try:
+            self._find(name)
+        except KeyError:
+            return False
+        return True
+
+    def _find(self, name: str) -> int | None:
+        """Return the node id of a name; raise a `KeyError` if it is unknown."""
+        name = name.lower().rstrip(".")
+        label, _, host = name.partition(".")
+        found = _LABEL.fullmatch(label) if host == self._host else None
+        if found is not None and int(found[1]) <= _NODE_MAX:
+            return int(found[1])
+        if name != self._host:
+            raise KeyError(name)
+        return None
 
     def _named(
         self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext
@@ -49,12 +71,13 @@ class ServerNames:
         """Handle the name of a handshake; return a TLS alert if it is unknown."""
         if name is None:
             return None
-        label, _, host = name.lower().rstrip(".").partition(".")
-        found = _LABEL.fullmatch(label) if host == self._host else None
-        if found is not None and int(found[1]) <= _NODE_MAX:
-            self._nodes[connection] = int(found[1])
-            return None
-        if name.lower().rstrip(".") == self._host:
+        try:
+            node = self._find(name)
+        except KeyError:
+            pass
+        else:
+            if node is not None:
+                self._nodes[connection] = node
             return None
         log.warning("unknown server name", name=name, expected=f"broker-<id>.{self._host}")
         return int(ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME)

@@ -18,7 +18,7 @@ from penstock.gateway.sessions.connection import ConnectionState
 from penstock.records.implementation import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.engine.workers.schedule import Schedule
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _STARTED: Final = time.time()
 _CONNECTIONS_AT_A_TIME: Final = 500
+_TLS_LIBRARIES: Final = "rustls", "openssl"
 _STATES: Final = [state for state in WorkerState if state is not WorkerState.DEAD]
 
 
@@ -77,16 +78,34 @@ class Measured(Protocol):
 async def connections(gateway: Measured) -> Gauge:
     """Count the connections by state, some at a time."""
     found: Counter[tuple[str, ...]] = Counter({(state.value,): 0 for state in ConnectionState})
-    clients = iter(list(gateway.connections))
-    while part := list(islice(clients, _CONNECTIONS_AT_A_TIME)):
+    async for part in _parts(gateway.connections):
         found.update((connection.state.value,) for connection in part)
-        await asyncio.sleep(0)
     return Gauge(
         "penstock_connections",
         "Connections of clients, by state.",
         ("state",),
         found,
     )
+
+
+async def tls_connections(gateway: Measured) -> Gauge:
+    """Count the connections with TLS by the library that has it, some at a time."""
+    found: Counter[tuple[str, ...]] = Counter({(library,): 0 for library in _TLS_LIBRARIES})
+    async for part in _parts(gateway.connections):
+        found.update((library,) for client in part if (library := client.tls_library))
+    return Gauge(
+        "penstock_tls_connections",
+        "Connections of clients with TLS, by library.",
+        ("library",),
+        found,
+    )
+
+
+async def _parts(clients: Collection[ClientConnection]) -> AsyncIterator[list[ClientConnection]]:
+    left = iter(list(clients))
+    while part := list(islice(left, _CONNECTIONS_AT_A_TIME)):
+        yield part
+        await asyncio.sleep(0)
 
 
 def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: bool

@@ -26,6 +26,7 @@ import structlog
 
 from penstock.gateway.context.gateway_context import GatewayContext
 from penstock.gateway.listening.tls import peer_principal
+from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.resets import reset_on_close
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import UNANSWERED_BYTES, Session
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from penstock.configuration import Address
-    from penstock.gateway.lane.lane import Lane
+    from penstock.gateway.lane.lane import GivenBack, Lane
     from penstock.gateway.sessions.memory import Budget
 
 log = structlog.get_logger()
@@ -214,6 +215,7 @@ class ClientConnection(asyncio.Protocol):
         """Connect to the broker; the client is read after that."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._tls = transport if isinstance(transport, TlsConnection) else None
         self._client = _ClientWriter(self._transport)
         self._open_connections += 1
         self._gateway.connections.add(self)
@@ -233,6 +235,13 @@ class ClientConnection(asyncio.Protocol):
         if self._phase is ConnectionPhase.OPEN and (self._pauses or self._is_blocked_natively):
             return ConnectionState.PAUSED
         return _STATES[self._phase]
+
+    @property
+    def tls_library(self) -> str:
+        """The library that has the TLS of the connection; empty without TLS."""
+        if self._tls is not None:
+            return "rustls"
+        return "" if _is_plain(self._transport) else "openssl"
 
     @property
     def _is_blocked_natively(self) -> bool:
@@ -286,7 +295,7 @@ class ClientConnection(asyncio.Protocol):
             certificate_principal=peer_principal(self._transport),
             address=self._peer.host,
         )
-        if _is_plain(self._transport) and _is_plain(transport):
+        if _is_plain(transport) and (self._tls is not None or _is_plain(self._transport)):
             self._lane = self._gateway.lane
         if self._early:
             early, self._early = self._early, b""
@@ -357,13 +366,20 @@ class ClientConnection(asyncio.Protocol):
             or self._half_closed is not None
             or not self._client.has_written
             or self._transport.is_closing()
+            or (self._tls is not None and self._tls.has_unread)
             or upstream.is_closing()
             or self._transport.get_write_buffer_size()
             or upstream.get_write_buffer_size()
         ):
             return False
         number = lane.adopt(
-            self, session, _socket(self._transport), _socket(upstream), from_client, from_broker
+            self,
+            session,
+            _socket(self._transport),
+            _socket(upstream),
+            from_client,
+            from_broker,
+            self._tls.tls if self._tls is not None else None,
         )
         if number is None:
             self._set_next_try(0)
@@ -385,9 +401,16 @@ class ClientConnection(asyncio.Protocol):
         given = lane.take(number)
         self._set_next_try(given.forwarded)
         session.enter(given.between)
+        if self._tls is not None:
+            self._tls.returned()
         for transport, pauses in ((self._transport, self._pauses), (upstream, self._broker_pauses)):
             if not pauses and not transport.is_closing():
                 transport.resume_reading()
+        self._process(given, upstream)
+        self.account()
+
+    def _process(self, given: GivenBack, upstream: asyncio.Transport) -> None:
+        """Process the bytes that the lane has left."""
         if given.to_client:
             self._client.write(given.to_client)
         if given.to_broker and not upstream.is_closing():
@@ -400,7 +423,6 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
         if given.broker_failed:
             upstream.abort()
-        self.account()
 
     def _set_next_try(self, forwarded: int) -> None:
         tries = _FIRST_TRY if forwarded >= _WORTH_IT else 2 * self._reads_until_try
@@ -421,6 +443,8 @@ class ClientConnection(asyncio.Protocol):
             self._account_lane(self._lane, self._lane_number, self._session)
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
+        if self._tls is not None:
+            held += self._tls.held_bytes
         if self._upstream is not None:
             held += self._upstream.get_write_buffer_size()
         self._gateway.budget.set_held_bytes(self, held)
@@ -564,6 +588,10 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
+        if self._tls is not None and self._phase is ConnectionPhase.OPEN and self._tls.tls.is_worn:
+            reason = "the keys of TLS 1.2 are used up"
+            log.info("closing a connection", side="client", peer=str(self._peer), reason=reason)
+            self.end()
         if self._lane is not None and self._lane_number is not None:
             # A connection that stays blocked may have lost its client unnoticed: see below.
             is_blocked = self._lane.figures(self._lane_number).is_blocked

@@ -1,0 +1,388 @@
+"""Random histories of connections with TLS: served by OpenSSL in Python, or by rustls and natively.
+
+Requests and responses of any size are sent in parts of any size, of the bytes of TLS, and at times
+the client does not read. Native threads get the connection, and it is taken back at any moment. In
+the end a side closes, properly or not. Both ways each byte arrives once, in order, and the same
+connections are closed.
+"""
+
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+from functools import partial
+
+import pytest
+import structlog
+import trustme
+import uvloop
+
+from penstock.gateway.context.turns import Turns
+from penstock.gateway.lane.lane import Lane
+from penstock.gateway.listening.listener import ConnectionLimits, Listener
+from penstock.gateway.listening.native_tls import NativeTls
+from penstock.gateway.listening.tls import server_context
+from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.sessions.connection import ClientConnection, ConnectionState
+from penstock.gateway.sessions.memory import Budget
+from penstock.native import find_native
+from tests.gateway.sessions.test_session import answer
+from tests.gateway.test_answers import Loop
+
+native, _ = find_native()
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="penstock_native is not installed"),
+]
+HISTORIES = 42
+ENDS = ("close_notify", "end", "gone", "invalid record", "broker", "gateway", "protocol error")
+MIB = 2**20
+ANY = 2**31 - 1
+
+
+class Gateway(Loop):
+    """The parts of a gateway that connections need, before a broker that answers each request."""
+
+    request_max_bytes = 100 * MIB
+
+    def __init__(self, tls, chance):
+        super().__init__(judged=frozenset())
+        self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop.call_soon)
+        self.connections = set()
+        self.budget = Budget(64 * MIB, self.loop.time)
+        self.received = b""
+        self.broker_writer = None
+        self.given = self.forwarded = 0
+        self._tls = tls
+        self._chance = chance
+
+    async def __aenter__(self):
+        if isinstance(self._tls, NativeTls):
+            self.lane = Lane(
+                native,
+                self,
+                self.loop,
+                connections=self.connections,
+                request_max_bytes=self.request_max_bytes,
+                budget_bytes=self.budget.max_bytes,
+                threads=1,
+            )
+        self._broker = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        bound = socket.create_server(("127.0.0.1", 0))
+        bound.setblocking(False)
+        self.limits = ConnectionLimits(
+            max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=self.loop.time
+        )
+        make = partial(ClientConnection, self, lambda _: None)
+        self._listener = Listener(bound, self.limits, make, self._tls)
+        self.address = bound.getsockname()
+        return self
+
+    async def __aexit__(self, *_):
+        for connection in list(self.connections):
+            connection.abort()
+        await self._listener.close()
+        self._broker.close()
+        if self.lane is not None:
+            self.lane.close()
+
+    async def _serve(self, reader, writer):
+        self.broker_writer = writer
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                size = await reader.readexactly(4)
+                rest = await reader.readexactly(int.from_bytes(size, "big"))
+                self.received += size + rest
+                writer.write(answer_to(int.from_bytes(rest[4:8], "big")))
+        writer.close()
+
+    async def connect_upstream(self, _node, protocol):
+        address = self._broker.sockets[0].getsockname()
+        return (await self.loop.create_connection(lambda: protocol, *address))[0]
+
+    def change_owner(self):
+        """Take a connection back, so that it is given away again soon."""
+        for connection in self.connections:
+            self.given += connection._lane_number is not None
+            connection.take_back()
+            connection._reads_until_try = self._chance.randrange(3)
+
+
+def size_of(number, kind):
+    chance = random.Random(f"{number} {kind}")
+    return chance.choices((chance.randrange(60), chance.randrange(30_000), chance.randrange(MIB)),
+                          (12, 6, 1))[0]  # fmt: skip
+
+
+def answer_to(number):
+    return answer(number, bytes([number % 256]) * size_of(number, "response"))
+
+
+def request(number):
+    body = bytes([number % 251]) * (size_of(number, "request") + 1)
+    head = (16).to_bytes(2, "big") + (4).to_bytes(2, "big") + number.to_bytes(4, "big")
+    return (len(head) + len(body)).to_bytes(4, "big") + head + body
+
+
+class Client:
+    """A client with TLS, which sends and reads parts of any size."""
+
+    def __init__(self, context, chance):
+        self.loop = asyncio.get_running_loop()
+        self.socket = socket.socket()
+        if chance.random() < 0.5:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        self.socket.setblocking(False)
+        self._in, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._in, self.out, server_hostname="localhost")
+        self.chance = chance
+        self.received = b""
+        self.end = ""
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    async def connect(self, address):
+        await self.loop.sock_connect(self.socket, address)
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self.loop.sock_sendall(self.socket, self.out.read())
+                data = await self.loop.sock_recv(self.socket, 1 + self.chance.randrange(3000))
+                assert data, "the handshake has failed"
+                self._in.write(data)
+            else:
+                break
+        await self.flush()
+        self._reading = self.loop.create_task(self._read())
+
+    async def send(self, data):
+        while data:
+            part, data = data[: (size := 1 + self.chance.randrange(40_000))], data[size:]
+            self.tls.write(part)
+            await self.flush()
+
+    async def flush(self):
+        data = self.out.read()
+        while data:
+            size = self.chance.choice((1, 5, 100, 10_000, len(data)))
+            await self.loop.sock_sendall(self.socket, data[:size])
+            data = data[size:]
+            await asyncio.sleep(0)
+
+    async def _read(self):
+        try:
+            while True:
+                await self.reads.wait()
+                size = self.chance.choice((1, 30, 5000, 100_000))
+                data = await self.loop.sock_recv(self.socket, size)
+                if not data:
+                    self.end = self.end or "end"
+                    return
+                self._in.write(data)
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    while part := self.tls.read(MIB):
+                        self.received += part
+                    self.end = "close_notify"
+                if self.end:  # OpenSSL in Python waits 30 s for the client's end
+                    self.socket.shutdown(socket.SHUT_RDWR)
+                    return
+        except (OSError, ssl.SSLError) as error:
+            self.end = type(error).__name__
+
+    async def close(self):
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        self.socket.close()
+
+    async def done(self):
+        await asyncio.wait_for(self._reading, 60)
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def live(gateway, client, chance):
+    """Live a connection's life; return what the broker and the client got, and how it ended."""
+    sent, expected = b"", b""
+
+    def is_answered():
+        return len(client.received) == len(expected)
+
+    for number in range(1, chance.randrange(4, 26)):
+        sent += request(number)
+        expected += answer_to(number)
+        if chance.random() < 0.3:
+            client.reads.clear()
+            sending = asyncio.create_task(client.send(request(number)))
+            for _ in range(chance.randrange(50)):
+                await asyncio.sleep(0)
+            client.reads.set()
+            await sending
+        else:
+            await client.send(request(number))
+        if chance.random() < 0.5:
+            gateway.change_owner()
+        if chance.random() < 0.5:
+            await until(is_answered)
+    await until(is_answered)
+    assert client.received == expected
+    assert gateway.received == sent
+    return len(sent)
+
+
+async def finish(gateway, client, end, chance):
+    """End the connection, and wait until both sides have."""
+    if end != "protocol error" and chance.random() < 0.5:
+        client.tls.write(request(1)[:-1])  # it is never complete
+        await client.flush()
+    if end == "close_notify":
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        await client.flush()
+    elif end == "end":
+        client.socket.shutdown(socket.SHUT_WR)
+    elif end == "gone":
+        await client.close()
+    elif end == "invalid record":
+        client.tls.write(b"x" * 100)
+        data = bytearray(client.out.read())
+        data[-1] ^= 1
+        await client.loop.sock_sendall(client.socket, data)
+    elif end == "broker":
+        gateway.broker_writer.close()
+    elif end == "gateway":
+        for connection in list(gateway.connections):
+            connection.close()
+    else:
+        client.tls.write(b"\xff" * 2000)
+        await client.flush()
+    if end != "gone":
+        await client.done()
+    await until(lambda: not gateway.connections and not gateway.limits.count)
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    folder, authority = tmp_path_factory.mktemp("tls"), trustme.CA()
+    file = folder / "listener.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(file)
+    properties = {"ssl.keystore.location": str(file)}
+    server = server_context(properties, folder / "file")
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server, NativeTls(native, server, properties, folder / "file", None), client
+
+
+async def lived(seed, tls, context):
+    chance = random.Random(seed)
+    context.maximum_version = chance.choice((ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
+    async with Gateway(tls, random.Random(seed)) as gateway, asyncio.timeout(120):
+        client = Client(context, random.Random(f"{seed} client"))
+        await client.connect(gateway.address)
+        await until(lambda: gateway.connections)
+        (connection,) = gateway.connections
+        assert isinstance(connection._transport, TlsConnection) == isinstance(tls, NativeTls)
+        assert connection.tls_library == ("rustls" if isinstance(tls, NativeTls) else "openssl")
+        sent = await live(gateway, client, chance)
+        await finish(gateway, client, ENDS[seed % len(ENDS)], random.Random(seed))
+        await client.close()
+        return (sent, gateway.received, client.received), gateway.given
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 6))]
+)
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_tls_in_python_and_native_tls_are_indistinguishable(part, run, certified):
+    python, natively, context = certified
+    given = 0
+    for seed in range(part * HISTORIES // 6, (part + 1) * HISTORIES // 6):
+        try:
+            in_python, _ = uvloop.run(lived(seed, python, context))
+            in_native, times = run(lived(seed, natively, context))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        assert in_python == in_native, f"seed {seed}"
+        given += times
+    assert given > HISTORIES // 6
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_connection_ends_before_its_keys_are_used_up(version, certified):
+    """TLS 1.2 has no other keys for it; rustls would drop what it cannot encrypt."""
+    _, natively, context = certified
+    context.maximum_version = version
+
+    async def use():
+        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+            client = Client(context, random.Random(1))
+            await client.connect(gateway.address)
+            await client.send(request(1))
+            await until(lambda: client.received == answer_to(1))
+            (connection,) = gateway.connections
+            connection.check()
+            assert connection.state is ConnectionState.OPEN
+            connection._tls.tls.count_records(2**24 - 2**20)
+            connection.check()
+            if version is ssl.TLSVersion.TLSv1_2:
+                await client.done()
+                assert client.end == "close_notify"
+            else:
+                assert connection.state is ConnectionState.OPEN
+            await client.close()
+
+    uvloop.run(use())
+
+
+def test_a_part_of_a_record_counts_in_the_memory_of_clients(certified):
+    """A record that never ends is held by the library, wherever the connection is."""
+    _, natively, context = certified
+
+    async def use():
+        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+            client = Client(context, random.Random(1))
+            await client.connect(gateway.address)
+            await client.send(request(1))
+            await until(lambda: client.received == answer_to(1))
+            (connection,) = gateway.connections
+            client.tls.write(b"x" * 16_000)
+            await client.loop.sock_sendall(client.socket, client.out.read()[:-1])
+
+            def is_counted():
+                connection.account()
+                return connection.held_bytes > 16_000
+
+            await until(is_counted)
+            await client.close()
+
+    uvloop.run(use())
+
+
+def test_a_panic_of_the_library_is_counted_and_logged(certified):
+    _, natively, context = certified
+
+    async def use():
+        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+            client = Client(context, random.Random(1))
+            await client.connect(gateway.address)
+            await client.send(request(1))
+            await until(lambda: client.received == answer_to(1))
+            (connection,) = gateway.connections
+            connection._tls.tls.panic()
+            with structlog.testing.capture_logs() as logged:
+                gateway.lane.look_again()
+            assert gateway.lane._lane.panics == 1
+            (line,) = [line for line in logged if line["log_level"] == "error"]
+            assert "tls.rs:" in line["at"]
+            assert "record's content" not in str(logged)
+            await client.send(request(2))
+            await client.done()
+            await client.close()
+
+    uvloop.run(use())
