@@ -16,6 +16,7 @@ from penstock.wire.requests.produce import (
     read_in_slices,
     read_request,
 )
+from penstock.wire.requests.produce_response import write_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 VERSIONS = range(3, 14)
@@ -179,6 +180,6 @@ def test_many_entries_are_read_and_their_responses_written_in_slices(topics, ent
     assert len(places) == entries
     assert read_request(frame).topics == request.topics
     refusals = dict.fromkeys(places, PartitionResponse(87, "why"))
-    parts, count = slices(request.response(refusals, None))
+    parts, count = slices(write_response(request, refusals, None))
     assert entries // 500 <= count <= entries // 500 + 1
     assert len(produced(parse_response(b"".join(parts), 0, 9))) == entries

@@ -13,7 +13,11 @@ from kio.serial import entity_writer
 from penstock.wire.addresses import replace_in_slices
 from penstock.wire.errors import WireError
 from penstock.wire.requests.produce import PartitionResponse, ProduceRequest
-from penstock.wire.requests.produce_response import ProduceResponse, names_no_leaders
+from penstock.wire.requests.produce_response import (
+    ProduceResponse,
+    names_no_leaders,
+    write_response,
+)
 from penstock.wire.slices import finish
 from tests.gateway.admin.talk import broker_frame
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -73,9 +77,11 @@ def test_refusals_are_merged_once_in_the_order_of_the_request(version):
     broker = broker_response(version, [(first, [3]), (second, [0])])
 
     merged = parse_response(
-        b"".join(finish(request.response(refusals, ProduceResponse(broker, version)))), 0, version
+        b"".join(finish(write_response(request, refusals, ProduceResponse(broker, version)))),
+        0,
+        version,
     )
-    alone = parse_response(b"".join(finish(request.response(refusals, None))), 0, version)
+    alone = parse_response(b"".join(finish(write_response(request, refusals, None))), 0, version)
 
     answers = produced(merged)
     assert list(answers) == [(first, 3), (first, 1), (second, 0), (third, 0)]
@@ -141,7 +147,9 @@ def test_record_errors_have_the_positions_of_the_clients_batch(version):
     assert response.is_changed is (version >= 8)
     response.replace_error(topic.key, 1, 59, 12)
     assert response.is_changed
-    merged = produced(parse_response(b"".join(finish(request.response({}, response))), 0, version))
+    merged = produced(
+        parse_response(b"".join(finish(write_response(request, {}, response))), 0, version)
+    )
     assert [(key, partition.error_code) for key, partition in merged.items()] == [
         ((name, 1), 59),
         ((name, 3), 87),
@@ -193,7 +201,7 @@ def test_any_other_response_may_have_leaders(version):
     request = ProduceRequest(
         request_frame(produce_request([(first, [(3, b"x")])], version=version), 7)
     )
-    assert not names_no_leaders(b"".join(finish(request.response(text, None))), version)
+    assert not names_no_leaders(b"".join(finish(write_response(request, text, None))), version)
 
 
 @pytest.mark.thorough

@@ -34,7 +34,7 @@ from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests.produce import ENTRY_BYTES, PartitionResponse
-from penstock.wire.requests.produce_response import read_response
+from penstock.wire.requests.produce_response import read_response, write_response
 from penstock.wire.requests.producers import LastSequence
 from penstock.wire.slices import finish
 
@@ -425,7 +425,7 @@ class ProduceExchange(Held):
     def _response(self, broker: ProduceResponse | None) -> Slices[Buffers]:
         """Merge the local responses and the broker's."""
         local = yield from self._request.responses()
-        return (yield from self._request.data.response(local, broker))
+        return (yield from write_response(self._request.data, local, broker))
 
     def _merge_in_slices(self, frame: bytes) -> Slices[Buffers]:
         if self._readdress is not None:

@@ -19,19 +19,17 @@ from penstock.wire.primitives import (
     read_long_length,
     read_varint,
     skip_tags,
-    string,
 )
 from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from penstock.wire.requests.produce_response import ProduceResponse
     from penstock.wire.slices import Slices
 
 API_KEY: Final = 0
 FIRST_VERSION, LAST_VERSION = 3, 13
-FLEXIBLE_FROM, TOPIC_IDS_FROM, ERRORS_FROM, LOG_START_FROM = 9, 13, 8, 5
+FLEXIBLE_FROM, TOPIC_IDS_FROM = 9, 13
 
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _VERSION_AT, _CORRELATION_ID_AT, _CLIENT_ID_AT = 6, 8, 12
@@ -41,8 +39,6 @@ _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 128 * 1024
 """Client id and transactional id have less than 32 KiB each; the rest is for tagged fields."""
 _SHAPE_MAX_BYTES: Final = 1024
-_RESULT = Struct(">hqq")  # error code, base offset, log append time
-_OFFSET = Struct(">q")
 
 
 def read_acks(start: bytes) -> int | None:
@@ -504,70 +500,6 @@ class ProduceRequest:
             frame[self.topics_end :],
         ]
         return [INT32.pack(sum(map(len, parts))), *parts]
-
-    def response(
-        self, local: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
-    ) -> Slices[list[bytes]]:
-        """Return the response, merged from the broker's response and local responses, in slices.
-
-        Args:
-            local: The local responses, by indexes of topic and partition, as for `rewrite`.
-            broker: The broker's response, or None if nothing was sent to it.
-
-        Returns:
-            The buffers of a frame, with each partition once, in the order of the request.
-        """
-        flexible = self.version >= FLEXIBLE_FROM
-        body: list[bytes] = []
-        topics = 0
-        written: dict[object, bytes] = {}  # most partitions share their response with others
-        steps = 0
-        for t, topic in enumerate(self.topics):
-            partitions: dict[int, bytes] = {}
-            for i, partition in enumerate(topic.partitions):
-                answer = local.get((t, i))
-                if answer is not None:
-                    alike = (*answer[:2], tuple(answer.record_errors), *answer[3:])
-                    data = written.get(alike)
-                    if data is None:
-                        data = written[alike] = self._partition_response(answer)
-                    partitions[partition.number] = INT32.pack(partition.number) + data
-                elif broker is not None:
-                    data = broker.take(topic.key, partition.number)
-                    if data is not None:
-                        partitions[partition.number] = data
-                steps += 1
-                if steps % SLICE_ENTRIES == 0:
-                    yield
-            if partitions:
-                topics += 1
-                body += (topic.key, array_length(len(partitions), flexible=flexible))
-                body += partitions.values()
-                if flexible:
-                    body.append(b"\x00")
-        throttle_and_tags = (
-            broker.tail if broker is not None else b"\0\0\0\0" + (b"\x00" if flexible else b"")
-        )
-        header = INT32.pack(self.correlation_id) + (b"\x00" if flexible else b"")
-        parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
-        return [INT32.pack(sum(map(len, parts))), *parts]
-
-    def _partition_response(self, answer: PartitionResponse) -> bytes:
-        """Return the bytes of a partition's response behind its number, as a broker writes it."""
-        version = self.version
-        flexible = version >= FLEXIBLE_FROM
-        parts = [_RESULT.pack(answer.code, answer.base_offset, answer.log_append_time)]
-        if version >= LOG_START_FROM:
-            parts.append(_OFFSET.pack(answer.log_start_offset))
-        if version >= ERRORS_FROM:
-            tags = b"\x00" if flexible else b""
-            parts.append(array_length(len(answer.record_errors), flexible=flexible))
-            parts += (
-                INT32.pack(position) + string(text, flexible=flexible) + tags
-                for position, text in answer.record_errors
-            )
-            parts += (string(answer.message, flexible=flexible), tags)
-        return b"".join(parts)
 
 
 _new_request: Final = object.__new__

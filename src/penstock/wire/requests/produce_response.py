@@ -1,4 +1,4 @@
-"""A broker's response to Produce, parsed as slices by topic and partition, and changed by splicing.
+"""The response to Produce: a broker's, parsed as slices by topic and partition, and the client's.
 
 The notes on versions are in `produce`.
 """
@@ -12,16 +12,16 @@ from penstock.wire.errors import WireError
 from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
     INT32,
+    array_length,
     read_length,
     read_long_length,
     read_varint,
     skip_string,
     skip_tags,
+    string,
 )
 from penstock.wire.requests.produce import (
-    ERRORS_FROM,
     FLEXIBLE_FROM,
-    LOG_START_FROM,
     SLICE_ENTRIES,
     TOPIC_IDS_FROM,
     PartitionResponse,
@@ -29,11 +29,15 @@ from penstock.wire.requests.produce import (
 from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from penstock.wire.requests.produce import ProduceRequest
     from penstock.wire.slices import Slices
 
+_ERRORS_FROM, _LOG_START_FROM = 8, 5
+
 _PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
+_RESULT = Struct(">hqq")  # the same without the index
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
 _CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
@@ -93,7 +97,7 @@ class ProduceResponse:
         if data is None:
             return None
         _, code, base_offset, log_append_time = _PARTITION_RESPONSE.unpack_from(data)
-        start = _OFFSET.unpack_from(data, _START_AT)[0] if self._version >= LOG_START_FROM else -1
+        start = _OFFSET.unpack_from(data, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
         return PartitionResponse(code, None, (), base_offset, log_append_time, start)
 
     def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
@@ -101,7 +105,7 @@ class ProduceResponse:
         self.is_changed = True
         data = bytearray(self._partitions[topic, index])
         _ERROR_CODE.pack_into(data, _CODE_AT, code)
-        if self._version >= LOG_START_FROM:
+        if self._version >= _LOG_START_FROM:
             _OFFSET.pack_into(data, _START_AT, log_start_offset)
         self._partitions[topic, index] = bytes(data)
 
@@ -116,7 +120,7 @@ class ProduceResponse:
         Raises:
             WireError: The response refers to a record that was not sent.
         """
-        if self._version < ERRORS_FROM:
+        if self._version < _ERRORS_FROM:
             return
         data = bytearray(self._partitions[topic, index])
         flexible = self._version >= FLEXIBLE_FROM
@@ -162,6 +166,74 @@ class ProduceResponse:
             raise IndexError
 
 
+def write_response(
+    request: ProduceRequest,
+    local: Mapping[tuple[int, int], PartitionResponse],
+    broker: ProduceResponse | None,
+) -> Slices[list[bytes]]:
+    """Return the response, merged from the broker's response and local responses, in slices.
+
+    Args:
+        request: The request.
+        local: The local responses, by indexes of topic and partition, as in `rewrite`.
+        broker: The broker's response, or None if nothing was sent to it.
+
+    Returns:
+        The buffers of a frame, with each partition once, in the order of the request.
+    """
+    flexible = request.version >= FLEXIBLE_FROM
+    body: list[bytes] = []
+    topics = 0
+    written: dict[object, bytes] = {}  # most partitions share their response with others
+    steps = 0
+    for t, topic in enumerate(request.topics):
+        partitions: dict[int, bytes] = {}
+        for i, partition in enumerate(topic.partitions):
+            answer = local.get((t, i))
+            if answer is not None:
+                alike = (*answer[:2], tuple(answer.record_errors), *answer[3:])
+                data = written.get(alike)
+                if data is None:
+                    data = written[alike] = _partition_response(answer, request.version)
+                partitions[partition.number] = INT32.pack(partition.number) + data
+            elif broker is not None:
+                data = broker.take(topic.key, partition.number)
+                if data is not None:
+                    partitions[partition.number] = data
+            steps += 1
+            if steps % SLICE_ENTRIES == 0:
+                yield
+        if partitions:
+            topics += 1
+            body += (topic.key, array_length(len(partitions), flexible=flexible))
+            body += partitions.values()
+            if flexible:
+                body.append(b"\x00")
+    throttle_and_tags = (
+        broker.tail if broker is not None else b"\0\0\0\0" + (b"\x00" if flexible else b"")
+    )
+    header = INT32.pack(request.correlation_id) + (b"\x00" if flexible else b"")
+    parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
+    return [INT32.pack(sum(map(len, parts))), *parts]
+
+
+def _partition_response(answer: PartitionResponse, version: int) -> bytes:
+    """Return the bytes of a partition's response behind its number, as a broker writes it."""
+    flexible = version >= FLEXIBLE_FROM
+    parts = [_RESULT.pack(answer.code, answer.base_offset, answer.log_append_time)]
+    if version >= _LOG_START_FROM:
+        parts.append(_OFFSET.pack(answer.log_start_offset))
+    if version >= _ERRORS_FROM:
+        tags = b"\x00" if flexible else b""
+        parts.append(array_length(len(answer.record_errors), flexible=flexible))
+        parts += (
+            INT32.pack(position) + string(text, flexible=flexible) + tags
+            for position, text in answer.record_errors
+        )
+        parts += (string(answer.message, flexible=flexible), tags)
+    return b"".join(parts)
+
+
 def names_no_leaders(frame: bytes, version: int) -> bool:
     """Return whether a response has the most frequent kind, which holds no broker's address.
 
@@ -197,8 +269,8 @@ def names_no_leaders(frame: bytes, version: int) -> bool:
 
 def _skip_partition(frame: bytes, position: int, version: int) -> int:
     flexible = version >= FLEXIBLE_FROM
-    position += _PARTITION_RESPONSE.size + (8 if version >= LOG_START_FROM else 0)
-    if version < ERRORS_FROM:
+    position += _PARTITION_RESPONSE.size + (8 if version >= _LOG_START_FROM else 0)
+    if version < _ERRORS_FROM:
         return position
     errors, position = read_long_length(frame, position, flexible=flexible)
     for _ in range(errors):
