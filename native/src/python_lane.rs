@@ -178,6 +178,7 @@ impl Lane {
     #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
     fn new(threads: usize, bounds: Vec<f64>, held_max_bytes: usize, now: f64) -> PyResult<Self> {
         let lane = threads::Lane::start(threads, &bounds, held_max_bytes, now)?;
+        let _ = panics::noted_elsewhere(); // as `before`: not of this lane's time
         Ok(Self { lane, before: panics::caught_count() })
     }
 

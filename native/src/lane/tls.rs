@@ -31,8 +31,9 @@ const RECORDS_SPARE: u64 = 1024;
 const RECORDS_LEFT: u64 = 1 << 20;
 /// Between a peer's data may be so many bytes of records that have none: of the handshake, new keys.
 const SILENT_BYTES_MAX: usize = 18 * 1024;
-/// A connection may have so many of these records altogether; new keys take time for each.
+/// So many of these records may come with a million that have data; new keys take time for each.
 const SILENT_RECORDS_MAX: u32 = 1000;
+const DATA_RECORDS: u32 = 1 << 20;
 
 /// What a connection is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +152,7 @@ pub struct Tls {
     record: Record,
     silent_bytes: usize,
     silent_records: u32,
+    data_records: u32,
     has_ended: bool,
     failure: Option<String>,
 }
@@ -171,6 +173,7 @@ impl Tls {
             record: Record::default(),
             silent_bytes: 0,
             silent_records: 0,
+            data_records: 0,
             has_ended: false,
             failure: None,
         }
@@ -239,6 +242,10 @@ impl Tls {
     fn completed(&mut self, size: usize, goes_on: bool) -> Result<(), String> {
         if goes_on {
             self.silent_bytes = 0;
+            self.data_records = self.data_records.saturating_add(1);
+            if self.data_records == DATA_RECORDS {
+                (self.data_records, self.silent_records) = (0, 0);
+            }
             return Ok(());
         }
         self.silent_bytes = self.silent_bytes.saturating_add(size);

@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import socket
 import ssl
+import struct
+import weakref
 
 import pytest
 import structlog
@@ -15,6 +18,7 @@ from penstock.gateway.listening.listener import ACCEPTED_AT_ONCE, ConnectionLimi
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
+from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.connection import readable_bytes
 from penstock.native import find_native
 from tests.proxies import header
@@ -479,8 +483,8 @@ class Talkative(asyncio.Protocol):
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_pipelining_client_gets_all_responses_of_a_gateway_that_closes(run, version, certified):
     server, client = certified
-    if run is asyncio.run and not isinstance(server, NativeTls):
-        pytest.skip("asyncio's own TLS may cut it; the gateway has uvloop's")
+    if not isinstance(server, NativeTls):
+        pytest.skip("the TLS of event loops may cut it")
     client.minimum_version = client.maximum_version = version
 
     def use_it(port):
@@ -530,3 +534,54 @@ def test_a_connection_that_times_out_is_not_a_handshake_that_does(run, certified
         run(main())
     (line,) = logged
     assert "Connection timed out" in line["reason"]
+
+
+def refuse_certificate(port):
+    with (
+        socket.create_connection(("127.0.0.1", port), 60) as raw,
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+    ):
+        ssl.create_default_context().wrap_socket(raw, server_hostname="localhost")
+
+
+def reset_after_first_message(port):
+    unsent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(received, unsent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    with socket.create_connection(("127.0.0.1", port), 60) as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw.sendall(unsent.read())
+        raw.recv(100)
+
+
+@pytest.mark.parametrize("fail", [refuse_certificate, reset_after_first_message])
+def test_a_failed_handshake_leaves_no_objects(certified, monkeypatch, fail):
+    """They have the memory of a TLS connection, and the garbage collector seldom runs."""
+    server, _ = certified
+    if not isinstance(server, NativeTls):
+        pytest.skip("an event loop has it")
+    made = []
+    init = TlsConnection.__init__
+
+    def noted(self, *arguments):
+        made.append(weakref.ref(self))
+        init(self, *arguments)
+
+    monkeypatch.setattr(TlsConnection, "__init__", noted)
+
+    async def main():
+        listener, limits, port = listening(Echo, server)
+        for _ in range(5):
+            await asyncio.to_thread(fail, port)
+        async with asyncio.timeout(20):
+            while len(made) < 5 or limits.count or any(reference() for reference in made):
+                await asyncio.sleep(0.01)
+        await listener.close()
+
+    gc.collect()
+    gc.disable()
+    try:
+        uvloop.run(main())
+    finally:
+        gc.enable()

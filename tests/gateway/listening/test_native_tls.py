@@ -245,7 +245,22 @@ def test_both_libraries_show_the_same_certificate_if_the_file_changes_meanwhile(
     with structlog.testing.capture_logs() as logged:
         served.renew()
     assert certificate_of(served, files) == certificate_of(served.context, files)
-    assert logged[0]["reason"] == "ssl.keystore.location is being changed"
+    assert logged == [], "connections with TLS are still native"
+
+
+def test_no_client_sees_an_old_certificate_if_the_file_is_unusable_in_the_end(files, monkeypatch):
+    served = native_tls(files)
+
+    def renewed(*arguments):
+        renew(*arguments)
+        files.key.write_bytes(b"")
+
+    files.issue("next.example.com")
+    monkeypatch.setattr(native_tls_module, "renew", renewed)
+    with structlog.testing.capture_logs() as logged, pytest.raises(ConfigurationError):
+        served.renew()
+    assert connect(served, client_context(files)) is None
+    assert logged[0]["log_level"] == "warning"
 
 
 def test_a_file_that_always_changes_leaves_connections_to_python_with_a_warning(files, monkeypatch):

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.stores import CHAIN, KEY, location_of
 from penstock.gateway.listening.client_hello import first_record
 from penstock.gateway.listening.tls import renew
@@ -63,6 +64,7 @@ log = structlog.get_logger()
 
 _READS: Final = 3
 """How often a file is read that changes meanwhile."""
+_CHANGING: Final = "ssl.keystore.location is being changed"
 
 
 class NativeTls:
@@ -104,16 +106,22 @@ class NativeTls:
         """Use the key and the certificates that are in the file now, with both libraries.
 
         Raises:
-            ConfigurationError: They are not usable; nothing has changed.
+            ConfigurationError: They are not usable. Nothing has changed, unless the file was
+                usable a moment ago: then only Python's library has what was in it.
         """
-        for _ in range(_READS):
+        # No client may see two certificates: both libraries have the same file, or only one.
+        for attempt in range(_READS):
             pem = self._pem()
-            renew(self.context, self._properties, self._file)
+            try:
+                renew(self.context, self._properties, self._file)
+            except ConfigurationError:
+                if attempt:
+                    self._leave_to_python(_CHANGING)
+                raise
             if pem is not None and self._pem() == pem:
                 self._use(pem)
                 return
-            # The context may have other content: no client may see two certificates.
-            self._leave_to_python("ssl.keystore.location is being changed")
+        self._leave_to_python(_CHANGING)
 
     def _use(self, pem: bytes) -> None:
         try:

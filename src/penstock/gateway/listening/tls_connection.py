@@ -122,7 +122,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._is_closing = True
         if not self.established.done():
             self.established.set_exception(error)
-        if self._socket is not None:
+        if self._socket is not None and not self._socket.is_closing():
             self._socket.close()
             self._close_later(self._socket)
 
@@ -297,11 +297,19 @@ async def attach(
         OSError: The handshake has failed.
     """
     made = TlsConnection(tls, context, make)
+    established = made.established
     try:
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: made, connection)
-        await made.established
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: made,  # noqa: F821 - it is deleted afterwards
+            connection,
+        )
+        await established
     except BaseException:
-        if not made.established.cancel() and not made.established.cancelled():
-            made.established.exception()  # it may not have been awaited
+        if not established.cancel() and not established.cancelled():
+            established.exception()  # it may not have been awaited
         made.abort()
         raise
+    finally:
+        # The error's traceback has this frame: they would keep each other, until the next run of
+        # the garbage collector.
+        del made, established
