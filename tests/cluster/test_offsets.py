@@ -75,6 +75,16 @@ def test_a_topic_that_may_not_be_described_is_not_missing(monkeypatch):
         cluster.missing(["orders"])
 
 
+def test_topics_that_exist_now(cluster, topic, monkeypatch):
+    """Named topics are described by their names: a list of all topics may be long."""
+    first, two = topic("there", 2), topic("there")
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "names", None)
+        found = cluster.existing_topics(f"{two},{first}x,{first},{two}")
+    assert [(t.name, t.partitions) for t in found] == [(two, (0,)), (first, (0, 1))]
+    assert cluster.existing_topics(f"{first}*,{two}x") == cluster.existing_topics(first)
+
+
 def test_ranges_of_several_topics(cluster, topic, produce):
     first, two = topic("a", 2), topic("b")
     produce(first, JANUARY, FEBRUARY, partition=1)
