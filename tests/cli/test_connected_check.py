@@ -131,7 +131,7 @@ class Loud:
 """
 
 
-def test_what_policies_print_is_not_among_the_results(tmp_path, capsys, monkeypatch):
+def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatch):
     (tmp_path / "loud_when_checked.py").write_text(LOUD)
     file = tmp_path / "penstock.properties"
     file.write_text(

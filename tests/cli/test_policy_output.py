@@ -72,7 +72,7 @@ class Loud:
 
 
 @pytest.mark.parametrize("command", ["audit", "explain"])
-def test_what_processes_of_policies_print_is_not_among_the_results(tmp_path, command):
+def test_results_are_without_the_output_of_processes_of_policies(tmp_path, command):
     (tmp_path / "loud_process.py").write_text(PROCESS)
     file, records = tmp_path / "penstock.properties", tmp_path / "records.jsonl"
     file.write_text(

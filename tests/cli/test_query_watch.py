@@ -22,7 +22,7 @@ COUNTS = {"accepted": 9, "refused": 1, "dropped": 0, "failed": 0}
 
 
 def at_once(work):
-    """Run a request before the look goes on."""
+    """Run a request within the look."""
     future = Future()
     try:
         future.set_result(work())
@@ -236,7 +236,7 @@ def test_a_query_that_ends_by_itself_is_looked_at_once_more(world):
 
 
 def test_a_failure_of_spark_does_not_hide_the_failure_of_the_query(world):
-    """The JVM may have ended; the last figures are published all the same."""
+    """The JVM may have ended; the last figures are published even then."""
 
     class Lost:
         @property

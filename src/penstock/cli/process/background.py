@@ -1,4 +1,4 @@
-"""Work that may wait for a cluster, in a thread of its own: a signal is handled meanwhile."""
+"""Work that may wait for a cluster, in another thread: signals are handled meanwhile."""
 
 from __future__ import annotations
 
