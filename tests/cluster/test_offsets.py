@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.offsets import Cluster
-from penstock.cluster.ranges import OffsetRange
+from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from tests.gateways import wait_until
 
@@ -83,6 +83,13 @@ def test_topics_that_exist_now(cluster, topic, monkeypatch):
         found = cluster.existing_topics(f"{two},{first}x,{first},{two}")
     assert [(t.name, t.partitions) for t in found] == [(two, (0,)), (first, (0, 1))]
     assert cluster.existing_topics(f"{first}*,{two}x") == cluster.existing_topics(first)
+
+
+def test_the_end_of_a_deleted_topic_is_an_answer_and_not_an_error(cluster, topic):
+    there, deleted = Partition(topic("there"), 0), Partition("deleted", 0)
+    wait_until(lambda: cluster.log_ends([there])[there] == 0)
+    answers = cluster.log_ends([there, deleted])
+    assert (answers[there], answers[deleted].code) == (0, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 def test_ranges_of_several_topics(cluster, topic, produce):

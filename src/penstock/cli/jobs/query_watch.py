@@ -118,7 +118,7 @@ class QueryWatch:
         """Publish the figures of a query that has ended, perhaps by an error."""
         with contextlib.suppress(Exception):  # the JVM may have ended, too
             self._take_positions(query)
-        self._take_answers()
+            self._take_answers()
         figures = self._figures
         figures.look(self._behind(), figures.unavailable, figures.looked_at)
         self._try_to_publish()
