@@ -13,6 +13,8 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 
+from penstock.cli.checks import connected_check
+from penstock.configuration import load_configuration
 from tests.gateways import PENSTOCK, without_waiting, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.test_policy import CONTRACT, JSON_ORDER, ORDER, ORDER_2
@@ -111,6 +113,41 @@ def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path
         "warning: topics.checked-is-not-there: the cluster has no topic of that name",
         "ok",
     ]
+
+
+LOUD = """
+print("imported")
+class Loud:
+    def configure(self, configs):
+        print("configured")
+    def describe_topic(self, topic, configs):
+        print("described")
+        yield "by its schema"
+        print("described")
+    def validate(self, topic, record):
+        pass
+    def close(self):
+        print("closed")
+"""
+
+
+def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatch):
+    (tmp_path / "loud_when_checked.py").write_text(LOUD)
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=none:1\n"
+        "record.validation.policy.class.name=loud_when_checked.Loud\n"
+        "topics.*.record.validation.policy=x\n"
+    )
+    monkeypatch.setattr(connected_check, "_topics", lambda *_: {"t": {}})
+    for line in connected_check.describe_topics(load_configuration(file)):
+        print(line)
+    shown, others = capsys.readouterr()
+    assert shown.splitlines() == [
+        "topic t", "  by its schema",
+        "1 of the cluster's topics have a validation policy or named policies",
+    ]  # fmt: skip
+    assert others.split() == ["imported", "configured", "described", "described", "closed"]
 
 
 def test_a_pattern_that_matches_no_topic_is_named(kafka, topic, tmp_path, registry):

@@ -1,18 +1,34 @@
 """The figures of a query of Spark: its lag, and its micro-batches, as metrics and lines."""
 
 import json
+import threading
 import uuid
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 
 from penstock.cli.jobs.query_watch import QueryWatch
+from penstock.cli.process.background import in_background
 from penstock.cluster.errors import ClusterError
+from penstock.cluster.offset_requests import OffsetRefusal
 from penstock.cluster.ranges import Partition
 from penstock.spark.streams.stream_figures import StreamFigures, StreamOutcome
 
 FIRST, SECOND = Partition("t", 0), Partition("t", 1)
+NO_LEADER, NO_TOPIC = OffsetRefusal(5, "no leader"), OffsetRefusal(3, "unknown")
+NO_ANSWER = OffsetRefusal(-185, "no answer")
 COUNTS = {"accepted": 9, "refused": 1, "dropped": 0, "failed": 0}
+
+
+def at_once(work):
+    """Run a request within the look."""
+    future = Future()
+    try:
+        future.set_result(work())
+    except ClusterError as error:
+        future.set_exception(error)
+    return future
 
 
 class World:
@@ -23,18 +39,22 @@ class World:
         self.batch = 0
         self.ends, self.positions = {FIRST: 100, SECOND: 50}, None
         self.figures = StreamFigures()
-        self.watch = QueryWatch(
-            self.figures, self._publish, self._ends, "t", clock=lambda: self.now
-        )
+        self.watch = self.watching()
+
+    def watching(self, positions=(), publish=None, start=at_once):
+        return QueryWatch(
+            self.figures, publish or self._publish, self._ends, "t", dict(positions),
+            clock=lambda: self.now, start=start,
+        )  # fmt: skip
 
     def _publish(self):
         self.published += 1
 
-    def _ends(self):
+    def _ends(self, partitions):
         self.requests += 1
         if self.error is not None:
             raise self.error
-        return self.ends
+        return {of: end for of, end in self.ends.items() if of in partitions}
 
     @property
     def lastProgress(self):  # noqa: N802 - Spark's name
@@ -132,9 +152,104 @@ def test_metrics_that_cannot_be_written_are_a_warning(world, capsys):
     def fail():
         raise OSError(28, "No space left on device")
 
-    watch = QueryWatch(world.figures, fail, world._ends, "t", clock=lambda: world.now)
+    watch = world.watching(publish=fail)
     for _ in range(2):
         watch.look(world)
         world.now += 5
     warning = "warning: metrics cannot be written: No space left on device\n"
     assert capsys.readouterr().err == warning
+
+
+def test_the_first_micro_batch_has_a_lag_while_it_runs(world):
+    """It may have all of a backlog; a later query begins where the last one ended."""
+    watch = world.watching({FIRST: 10, SECOND: 50})
+    watch.look(world)
+    assert world.figures.behind == {FIRST: 90, SECOND: 0}
+    world.positions = {FIRST: 100, SECOND: 50}
+    watch.end(world)
+    assert world.figures.behind == {FIRST: 0, SECOND: 0}
+    world.positions, world.ends = None, {FIRST: 130, SECOND: 50}
+    world.now += 5
+    watch.look(world)
+    assert world.figures.behind == {FIRST: 30, SECOND: 0}
+
+
+def test_a_partition_without_a_leader_is_counted_and_the_others_have_their_lag(world):
+    world.positions = {FIRST: 40, SECOND: 0}
+    world.watch.look(world)
+    world.positions, world.ends = {FIRST: 60, SECOND: 10}, {FIRST: 120, SECOND: NO_LEADER}
+    world.now += 5
+    world.watch.look(world)
+    assert world.figures.behind == {FIRST: 60, SECOND: 40}
+    assert world.figures.unavailable == 1
+    world.ends = {FIRST: 120, SECOND: 70}
+    world.now += 5
+    world.watch.look(world)
+    assert (world.figures.behind, world.figures.unavailable) == ({FIRST: 60, SECOND: 60}, 0)
+
+
+def test_a_deleted_topic_has_no_lag_and_is_not_unavailable(world):
+    world.positions = {FIRST: 40, SECOND: 0}
+    world.watch.look(world)
+    world.ends = {FIRST: 100, SECOND: NO_TOPIC}
+    world.now += 5
+    world.watch.look(world)
+    assert (world.figures.behind, world.figures.unavailable) == ({FIRST: 60}, 0)
+
+
+def test_the_age_of_a_look_grows_while_no_broker_answers(world):
+    world.positions, world.ends = {FIRST: 40, SECOND: 0}, {FIRST: NO_ANSWER, SECOND: NO_ANSWER}
+    world.watch.look(world)
+    assert (world.figures.looked_at, world.figures.unavailable) == (0, 2)
+
+
+def test_a_silent_cluster_delays_neither_a_look_nor_counts_nor_the_end(world, capsys):
+    answer, requested = threading.Event(), []
+
+    def start(work):
+        requested.append(in_background(lambda: answer.wait() and work()))
+        return requested[-1]
+
+    watch = world.watching({FIRST: 0}, start=start)
+    for _ in range(3):
+        watch.look(world)
+        world.now += 5
+    assert (len(requested), world.published) == (1, 3)
+    watch.finish(world, lambda: True)
+    watch.done(0, COUNTS, 0.1)
+    world.positions = {FIRST: 70, SECOND: 50}
+    watch.end(world)
+    assert (world.published, world.figures.behind) == (4, {})
+    answer.set()
+    requested[0].result()
+    watch.look(world)
+    assert world.figures.behind == {FIRST: 30}
+
+
+def test_a_query_that_ends_by_itself_is_looked_at_once_more(world):
+    watch = world.watching({FIRST: 0, SECOND: 0}, start=in_background)
+    world.positions = {FIRST: 100, SECOND: 50}
+    watch.finish(world, lambda: False)
+    watch.end(world)
+    assert world.figures.behind == {FIRST: 0, SECOND: 0}
+    assert world.figures.looked_at > 0
+
+
+def test_a_failure_of_spark_does_not_hide_the_failure_of_the_query(world):
+    """The JVM may have ended; the last figures are published even then."""
+
+    class Lost:
+        @property
+        def lastProgress(self):  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError
+
+    world.watch.end(Lost())
+    assert world.published == 1
+
+
+def test_looks_between_queries(world):
+    watch = world.watching({FIRST: 40, SECOND: 50})
+    watch.looked({FIRST: 90, SECOND: NO_LEADER, Partition("t", 2): 7})
+    assert (world.figures.behind, world.figures.unavailable) == ({FIRST: 50}, 1)
+    assert world.figures.looked_at > 0
+    assert world.published == 1

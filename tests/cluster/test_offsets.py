@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.errors import ClusterError, NotDescribedError
 from penstock.cluster.offsets import Cluster
-from penstock.cluster.ranges import OffsetRange
+from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from tests.gateways import wait_until
 
@@ -73,6 +73,23 @@ def test_a_topic_that_may_not_be_described_is_not_missing(monkeypatch):
     monkeypatch.setitem(vars(cluster), "_admin", admin)
     with pytest.raises(NotDescribedError, match="topic orders: TOPIC_AUTHORIZATION_FAILED"):
         cluster.missing(["orders"])
+
+
+def test_topics_that_exist_now(cluster, topic, monkeypatch):
+    """Named topics are described by their names: a list of all topics may be long."""
+    first, two = topic("there", 2), topic("there")
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "names", None)
+        found = cluster.existing_topics(f"{two},{first}x,{first},{two}")
+    assert [(t.name, t.partitions) for t in found] == [(two, (0,)), (first, (0, 1))]
+    assert cluster.existing_topics(f"{first}*,{two}x") == cluster.existing_topics(first)
+
+
+def test_the_end_of_a_deleted_topic_is_an_answer_and_not_an_error(cluster, topic):
+    there, deleted = Partition(topic("there"), 0), Partition("deleted", 0)
+    wait_until(lambda: cluster.log_ends([there])[there] == 0)
+    answers = cluster.log_ends([there, deleted])
+    assert (answers[there], answers[deleted].code) == (0, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 def test_ranges_of_several_topics(cluster, topic, produce):

@@ -360,3 +360,74 @@ def test_a_stream_without_new_records_starts_no_query():
     stream = frame_stream._Prepared(start, lambda: next(ends), stops_early=lambda: False)
     frame_stream._run_at_intervals(stream, 0.1, Ending(6), Event())
     assert started == [True] * 3
+
+
+class Watch:
+    """Notes what it is called with."""
+
+    def __init__(self):
+        self.seen = []
+
+    def look(self, _):
+        self.seen.append("look")
+
+    def looked(self, answers):
+        self.seen.append(answers)
+
+    def finish(self, _, is_ending):
+        self.seen.append(("finish", is_ending()))
+
+    def end(self, _):
+        self.seen.append("end")
+
+
+def test_lag_and_the_time_of_a_look_are_published_between_queries():
+    watch, ends = Watch(), iter([((), {"p": 1}), ((), {"p": 1}), ((), {"p": 2})])
+    stream = frame_stream._Prepared(
+        lambda _: Ended(), lambda: next(ends), stops_early=lambda: False, watch=watch
+    )
+    frame_stream._run_at_intervals(stream, 0.1, Ending(3), Event())
+    query = [("finish", False), "end"]
+    assert watch.seen == [{"p": 1}, *query, {"p": 1}, {"p": 2}, *query]
+
+
+@pytest.mark.timeout(60)
+def test_a_silent_cluster_does_not_delay_a_signal():
+    requested, answer, ending = Event(), Event(), Event()
+
+    def ends():
+        requested.set()
+        ending.set()
+        answer.wait()
+
+    stream = frame_stream._Prepared(None, ends, stops_early=lambda: False, watch=Watch())
+    frame_stream._run_at_intervals(stream, 0.1, ending, Event())
+    assert requested.is_set()
+    assert stream.watch.seen == []
+    answer.set()
+
+
+def test_a_query_that_fails_publishes_its_last_figures():
+    class Failed:
+        def awaitTermination(self, _):  # noqa: N802 - Spark's name
+            raise OSError("failed")
+
+    watch = Watch()
+    with pytest.raises(OSError, match="failed"):
+        frame_stream._wait(Failed(), Ending(1), Event(), watch)
+    assert watch.seen == ["end"]
+
+
+def test_a_query_that_is_stopped_is_not_looked_at():
+    class Running:
+        stopped = False
+
+        def awaitTermination(self, _):  # noqa: N802 - Spark's name
+            return False
+
+        def stop(self):
+            self.stopped = True
+
+    query, watch, stopping = Running(), Watch(), Event()
+    frame_stream._wait(query, Ending(0), stopping, watch)
+    assert (query.stopped, stopping.is_set(), watch.seen) == (True, True, ["end"])

@@ -34,7 +34,13 @@ def test_a_stream_uses_executors_that_come_after_its_start():
         ({}, 4),
         ({"spark_dynamicAllocation_enabled": "false"}, 4),
         ({"spark_dynamicAllocation_enabled": "true"}, 8),
+        ({"spark_dynamicAllocation_enabled": "True"}, 8),
     ],
 )
 def test_dynamic_allocation_adds_executors_for_tasks_that_wait(conf, found):
     assert task_slots(session(4, **conf)) == found
+
+
+def test_no_parallelism_is_one_task():
+    """`--conf spark.default.parallelism=0` is allowed by Spark."""
+    assert task_slots(session(0)) == 1

@@ -132,10 +132,14 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        try:
-            return self._described(topic_names.existing(given, self.names(), without=without))
-        except ConfigurationError as error:  # a topic was deleted in between
-            raise ClusterError(str(error)) from None
+        names = topic_names.parse(given)
+        if any(map(is_glob, names)):
+            names = topic_names.existing(given, self.names(), without=without)
+        return tuple(
+            _topic(name, found)
+            for name, found in self._answers(tuple(names))
+            if found is not None and not isinstance(found, NotDescribedError)
+        )
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
         """Return the first offset of each partition, or the error; without a retry."""
@@ -190,8 +194,7 @@ class Cluster:
         for name, found in self._descriptions(names):
             if found is None:
                 raise ConfigurationError(topic_names.unknown(name, self.names(), self.servers))
-            partitions = tuple(sorted(partition.id for partition in found.partitions))
-            topics.append(Topic(name, uuid_of(found.topic_id), partitions))
+            topics.append(_topic(name, found))
         return tuple(topics)
 
     def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -501,6 +504,12 @@ class Cluster:
         return waiting(
             f"waiting for the cluster at {self.servers}: gives up after {_TIMEOUT_S:.0f} s"
         )
+
+
+def _topic(name: str, found: Any) -> Topic:
+    """Return a topic that confluent-kafka describes."""
+    partitions = tuple(sorted(partition.id for partition in found.partitions))
+    return Topic(name, uuid_of(found.topic_id), partitions)
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
+from penstock.cli.output.policy_output import policies_run
 from penstock.cluster.brokers import UnreachableError
 from penstock.cluster.brokers import describe as describe_cluster
 from penstock.cluster.compacted_topic import CompactedTopicError
@@ -54,7 +55,8 @@ def describe_topics(configuration: Configuration, servers: str | None = None) ->
             f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
             "policies"
         )
-    policies = PolicyInstances(configuration.policies, plan.names)
+    with policies_run():
+        policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
         properties = configuration.upstream_properties
@@ -67,7 +69,9 @@ def describe_topics(configuration: Configuration, servers: str | None = None) ->
                 continue
             judged += 1
             yield f"topic {topic}{mode_of(plan, topic, found)}"
-            yield from (f"  {line}" for line in _lines(plan, policies, found))
+            with policies_run():  # not while a line is used
+                lines = list(_lines(plan, policies, found))
+            yield from (f"  {line}" for line in lines)
         yield f"{judged} of the cluster's topics have a validation policy or named policies"
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
@@ -75,7 +79,8 @@ def describe_topics(configuration: Configuration, servers: str | None = None) ->
         if needs_brokers(plan, topics):
             yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
     finally:
-        policies.close()
+        with policies_run():
+            policies.close()
 
 
 def _nothing(glob: str) -> str:

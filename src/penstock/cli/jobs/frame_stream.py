@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.spark_job import only, show_counts
 from penstock.cli.jobs.split_stream import BATCH_RECORDS, publishing
+from penstock.cli.process.background import in_background, is_done
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError
 
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
     from penstock.cli.jobs.query_watch import QueryWatch
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offsets import Topic
+    from penstock.cluster.offset_requests import Answers, OffsetRefusal
+    from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import Partition
+    from penstock.spark.sink.stream_checkpoints import PlannedBatch
     from penstock.spark.streams.stream_figures import StreamFigures
 
 
@@ -53,13 +57,13 @@ class _Prepared(NamedTuple):
 
     Attributes:
         start: Starts the query. With True, it stops at the current end of the topics.
-        ends: Returns the topics, and where they end now.
+        ends: Returns the topics, and where they end now; it may wait for the cluster.
         stops_early: Returns whether the query would stop after a micro-batch that it repeats.
         watch: Shows its lag.
     """
 
     start: Callable[[bool], StreamingQuery]
-    ends: Callable[[], object]
+    ends: Callable[[], tuple[Sequence[Topic], Answers]]
     stops_early: Callable[[], bool]
     watch: QueryWatch | None = None
 
@@ -72,6 +76,7 @@ def _prepared(
     publish: Callable[[], None],
 ) -> _Prepared:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
+    from penstock.cluster.ranges import Partition  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
     from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
@@ -83,7 +88,7 @@ def _prepared(
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     sinks = running.sinks(locations, letters=(REJECTED,))
     sinks.check_stream(options.checkpoint, starts)
-    _check_topics(options, running, {topic.name for topic in topics})
+    planned = _planned(options, running, {topic.name for topic in topics})
     frame = read_stream(
         running.spark,
         options.file,
@@ -93,11 +98,14 @@ def _prepared(
         default_batch_records=BATCH_RECORDS,
     )
 
-    def ends() -> tuple[Sequence[Topic], Mapping[Partition, int]]:
+    def ends() -> tuple[Sequence[Topic], Answers]:
         found = running.cluster.existing_topics(",".join(topic.name for topic in topics))
-        return found, running.cluster.end_offsets(found)
+        numbers = [Partition(topic.name, number) for topic in found for number in topic.partitions]
+        return found, _log_ends(running.cluster, numbers)
 
-    watch = QueryWatch(figures, publish, lambda: ends()[1], only(topics) or "")
+    positions = planned.ends if planned else {place.of: place.start for place in starts}
+    log_ends = partial(_log_ends, running.cluster)
+    watch = QueryWatch(figures, publish, log_ends, only(topics) or "", positions)
 
     def done(number: int, counts: Mapping[str, int], seconds: float) -> None:
         report(number, counts)
@@ -121,8 +129,20 @@ def _prepared(
     return _Prepared(start, ends, stops_early, watch)
 
 
-def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collection[str]) -> None:
-    """Note which topics of the checkpoint were deleted.
+def _log_ends(cluster: Cluster, partitions: Sequence[Partition]) -> Answers:
+    """Return where the logs of partitions end, without a retry."""
+    from penstock.cluster.offset_requests import CHUNK  # noqa: PLC0415
+
+    found: dict[Partition, int | OffsetRefusal] = {}
+    for start in range(0, len(partitions), CHUNK):
+        found |= cluster.log_ends(partitions[start : start + CHUNK])
+    return found
+
+
+def _planned(
+    options: argparse.Namespace, running: SparkJob, topics: Collection[str]
+) -> PlannedBatch | None:
+    """Return the last micro-batch of the checkpoint; note which of its topics were deleted.
 
     Raises:
         ConfigurationError: `--topic` does not name one that exists.
@@ -140,6 +160,7 @@ def _check_topics(options: argparse.Namespace, running: SparkJob, topics: Collec
                 f"{options.checkpoint} has: name it, too, or use a new --checkpoint and new folders"
             )
         print(f"topic {name} was deleted; the stream continues without it", file=sys.stderr)
+    return planned
 
 
 def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Event) -> None:
@@ -169,7 +190,12 @@ def _run_at_intervals(
     before = None
     while not ending.is_set():
         began = time.monotonic()
-        now = prepared.ends()
+        looking = in_background(prepared.ends)
+        if not is_done(looking, ending.is_set):
+            break
+        now = looking.result()
+        if prepared.watch is not None:
+            prepared.watch.looked(now[1])
         if now != before:
             _run_to_end(prepared, ending, stopping)
             before = now
@@ -179,15 +205,19 @@ def _run_at_intervals(
 def _wait(
     query: StreamingQuery, ending: EndRequest, stopping: threading.Event, watch: QueryWatch | None
 ) -> None:
-    while not query.awaitTermination(1):
-        if ending.is_set():
-            stopping.set()
-            query.stop()
-            break
+    try:
+        while not query.awaitTermination(1):
+            if ending.is_set():
+                stopping.set()
+                query.stop()
+                return
+            if watch is not None:
+                watch.look(query)
         if watch is not None:
-            watch.look(query)
-    if watch is not None:
-        watch.end(query)
+            watch.finish(query, ending.is_set)
+    finally:
+        if watch is not None:
+            watch.end(query)
 
 
 def report(number: int, counts: Mapping[str, int]) -> None:

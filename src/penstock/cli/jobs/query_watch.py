@@ -2,56 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
+from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
 from penstock.progress import LINE_EVERY_S
 from penstock.stored.tasks.writing_task import WritingResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.cluster.offset_requests import Answers
     from penstock.cluster.ranges import Partition
     from penstock.spark.streams.stream_figures import StreamFigures
 
 _NEVER: Final = float("-inf")
+_NO_TOPIC: Final = 3
+"""Kafka's error code of a topic that was deleted."""
 
 
 class QueryWatch:
-    """Adds up what a query does, and publishes it, with how far the query is behind."""
+    """Adds up what queries do, and publishes it, with how far the stream is behind.
+
+    The cluster is contacted in another thread: it may not answer for many seconds.
+    """
 
     def __init__(
         self,
         figures: StreamFigures,
         publish: Callable[[], None],
-        ends: Callable[[], Mapping[Partition, int]],
+        ends: Callable[[Sequence[Partition]], Answers],
         topic: str,
+        positions: Mapping[Partition, int],
         *,
         clock: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], Answers]], Future[Answers]] = in_background,
     ) -> None:
         """Start.
 
         Args:
             figures: The total.
             publish: Publishes the figures.
-            ends: Returns where the topics end now.
+            ends: Returns where the logs of partitions end now; it may raise an UnavailableError.
             topic: The topic of the records; empty if there are several.
+            positions: Where the stream begins.
             clock: Returns seconds that never go back.
+            start: Starts a function, usually in a thread.
         """
         self._figures = figures
         self._publish = publish
         self._ends = ends
         self._topic = topic
+        self._positions = positions
         self._clock = clock
+        self._start = start
+        self._found: dict[Partition, int] = {}
+        self._looking: Future[Answers] | None = None
         self._batch: int | None = None
         self._reached = -1
         self._next_look = _NEVER
@@ -72,32 +90,84 @@ class QueryWatch:
         self._batch = number
 
     def look(self, query: StreamingQuery) -> None:
-        """Look how far a query is behind, unless it has just looked."""
-        now = self._clock()
-        if now < self._next_look:
-            return
-        self._next_look = now + PUBLISHED_EVERY_S
-        self._look(query)
-        if now >= self._next_line:
+        """Look how far a query is behind, unless it has just looked; this does not wait."""
+        is_due = self._clock() >= self._next_look
+        if is_due:
+            self._next_look = self._clock() + PUBLISHED_EVERY_S
+            self._request(query)
+        is_answered = self._take_answers()
+        if is_due or is_answered:
+            self._try_to_publish()
+        if is_answered and self._clock() >= self._next_line:
             self._print()
 
+    def looked(self, answers: Answers) -> None:
+        """Publish where logs end, between two queries."""
+        self._use(answers)
+        self._try_to_publish()
+
+    def finish(self, query: StreamingQuery, is_ending: Callable[[], bool]) -> None:
+        """Look once more at a query that has ended by itself, unless the process has to end."""
+        self._take_answers()
+        self._request(query)
+        deadline = self._clock() + PUBLISHED_EVERY_S
+        if self._looking is not None:
+            is_done(self._looking, lambda: is_ending() or self._clock() >= deadline)
+
     def end(self, query: StreamingQuery) -> None:
-        """Look at a query that has ended."""
-        self._look(query)
+        """Publish the figures of a query that has ended, perhaps by an error."""
+        with contextlib.suppress(Exception):  # the JVM may have ended, too
+            self._take_positions(query)
+            self._take_answers()
+        figures = self._figures
+        figures.look(self._behind(), figures.unavailable, figures.looked_at)
+        self._try_to_publish()
         self._print()
 
-    def _look(self, query: StreamingQuery) -> None:
-        try:
-            self._reached, positions = _progress(query)
-            behind = {
-                partition: max(end - positions[partition], 0)
-                for partition, end in self._ends().items()
-                if partition in positions
-            }
-        except UnavailableError:
-            pass  # a query that cannot read ends by itself
-        else:
-            self._figures.look(behind, 0, time.time())
+    def _request(self, query: StreamingQuery) -> None:
+        """Take the positions of a query, and request where the logs end, unless it waits."""
+        self._take_positions(query)
+        if self._looking is None and self._positions:
+            self._looking = self._start(partial(self._ends, tuple(self._positions)))
+
+    def _take_positions(self, query: StreamingQuery) -> None:
+        """Keep the last positions before a query has any."""
+        reached, positions = _progress(query)
+        self._reached = max(reached, self._reached)
+        self._positions = positions or self._positions
+
+    def _take_answers(self) -> bool:
+        """Use what the cluster answered; return whether the request is done."""
+        if self._looking is None or not self._looking.done():
+            return False
+        looking, self._looking = self._looking, None
+        with contextlib.suppress(UnavailableError):  # a query that cannot read ends by itself
+            self._use(looking.result())
+        return True
+
+    def _use(self, answers: Answers) -> None:
+        refused = 0
+        is_answered = False
+        for partition, answer in answers.items():
+            if isinstance(answer, int):
+                self._found[partition] = answer
+            elif answer.code == _NO_TOPIC:
+                self._found.pop(partition, None)
+            else:  # its last end stays
+                refused += 1
+            # Codes below 0 are librdkafka's own: no broker has answered.
+            is_answered = is_answered or isinstance(answer, int) or answer.code >= 0
+        at = time.time() if is_answered else self._figures.looked_at
+        self._figures.look(self._behind(), refused, at)
+
+    def _behind(self) -> Mapping[Partition, int]:
+        return {
+            partition: max(end - self._positions[partition], 0)
+            for partition, end in self._found.items()
+            if partition in self._positions
+        }
+
+    def _try_to_publish(self) -> None:
         try:
             self._publish()
         except OSError as error:

@@ -26,10 +26,12 @@ def task_slots(spark: SparkSession) -> int:
     Args:
         spark: A session, classic or of Spark Connect.
     """
-    waiting = _WAITING if spark.conf.get(_DYNAMIC, "false") == "true" else 1
-    if not is_remote(spark):
-        return spark.sparkContext.defaultParallelism * waiting
-    found: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
+    is_dynamic = str(spark.conf.get(_DYNAMIC, "false")).lower() == "true"
+    waiting = _WAITING if is_dynamic else 1
+    if is_remote(spark):
+        found: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
+    else:
+        found = spark.sparkContext.defaultParallelism  # 0 is a value of spark.default.parallelism
     return max(int(found), 1) * waiting
 
 
