@@ -288,7 +288,12 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
          "the policies cannot be loaded on the executors: no such registry"),
         (("An error occurred while calling o9.append.\n: org.apache.iceberg.exceptions."
           "CommitFailedException: Base metadata location 's3://secret' is not same"), 3,
-         "Iceberg refuses what is written to a table: CommitFailedException"),
+         "Iceberg failed: CommitFailedException"),
+        (("org.apache.iceberg.exceptions.CommitStateUnknownException: Cannot determine whether the "
+          "commit was successful or not"), 3,
+         "records may be committed to an Iceberg table, or not; start again"),
+        ("Traceback\npenstock.spark.execution.failures.SparkError: table:t: unset spark.wap.id", 3,
+         "a table cannot be written: table:t: unset spark.wap.id"),
         (f"[USER_RAISED_EXCEPTION] t-0: the record at offset 5{NOT_REPRESENTED}", 3,
          ("a record cannot be written to a folder or table; from topics to topics, it can: t-0: the "
          "record at offset 5 has a timestamp that Spark cannot represent")),

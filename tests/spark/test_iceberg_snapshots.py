@@ -10,9 +10,10 @@ def written(number, parent, snapshot_id, attempt="first", writer="stream"):
     return Snapshot(snapshot_id, parent, "append", writer, number, attempt)
 
 
-def test_a_table_without_snapshots_is_complete():
+def test_a_table_without_snapshots():
     found = ancestors(None, [])
-    assert found == ((), True)
+    assert found == ((),)
+    assert found.newest is None
     assert found.last_number("stream") is None
     assert found.of(TableCommit("stream", 0, "first")) is None
 
@@ -27,7 +28,7 @@ def test_the_ancestors_of_the_current_snapshot_are_newest_first():
     ]
     snapshots = ancestors(5, found)
     assert [snapshot.id for snapshot in snapshots.newest_first] == [5, 7, 9]
-    assert snapshots.is_complete
+    assert snapshots.newest == 5
     assert snapshots.ids == {5, 7, 9}
     assert snapshots.of(TableCommit("stream", 2, "rolled back")) is None
 
@@ -35,7 +36,6 @@ def test_the_ancestors_of_the_current_snapshot_are_newest_first():
 def test_snapshots_before_an_expired_snapshot_are_not_found():
     snapshots = ancestors(3, [written(0, None, 1), written(2, 2, 3)])
     assert [snapshot.id for snapshot in snapshots.newest_first] == [3]
-    assert not snapshots.is_complete
 
 
 def test_the_snapshot_of_a_commit_has_its_writer_number_and_attempt():
@@ -80,3 +80,23 @@ def test_snapshots_that_only_remove_or_rewrite_records_are_no_writes():
     assert [snapshot.id for snapshot in snapshots.written_since(set())] == [5, 3, 1]
     assert [snapshot.id for snapshot in snapshots.written_since({1, 2}, before=5)] == [3]
     assert not list(snapshots.written_since({5}))
+
+
+def test_the_ids_until_a_snapshot():
+    snapshots = ancestors(3, [written(0, None, 1), written(1, 1, 2), written(2, 2, 3)])
+    assert snapshots.ids_until(2) == {1, 2}
+    assert snapshots.ids_until(9) == {1, 2, 3}
+
+
+def test_a_micro_batch_of_two_snapshots():
+    found = [
+        written(0, None, 1),
+        written(0, 1, 2, writer="another"),
+        written(1, 2, 3),
+        written(0, 3, 4, "second"),
+    ]
+    snapshots = ancestors(4, found)
+    assert snapshots.first_twice("stream") == (found[3], found[0])
+    assert snapshots.first_twice("stream", {1}) is None
+    assert snapshots.first_twice("another") is None
+    assert snapshots.writers == ["another", "stream"]

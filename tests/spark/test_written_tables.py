@@ -1,5 +1,7 @@
 """Tables that cannot be written, in a session without their formats; `make spark-tables` writes real tables."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.cluster.ranges import OffsetRange
@@ -63,6 +65,13 @@ def test_a_missing_table_is_created_in_the_format_of_its_catalog(spark, iceberg_
         assert problem(spark, name, error).endswith("USING iceberg")
     for name in ("orders", "db.orders", "spark_catalog.db.orders"):
         assert problem(spark, name, error).endswith("USING delta")
+    session = SimpleNamespace(
+        conf=spark.conf, version=spark.version,
+        catalog=SimpleNamespace(currentCatalog=lambda: iceberg_catalog),
+    )  # fmt: skip
+    for name in ("orders", "db.orders"):
+        assert problem(session, name, error).endswith("USING iceberg")
+    assert problem(session, "spark_catalog.db.orders", error).endswith("USING delta")
 
 
 @pytest.mark.parametrize(

@@ -533,7 +533,66 @@ def two_processes_of_a_stream() -> None:
     is_refused(second, 1)
     IcebergTable._current = current
     is_refused(first, 2)
+    (warning,) = WrittenTables(spark, {"accepted": clean, "rejected": dead}).warnings
+    assert warning.startswith(f"table:{clean} may have records twice: snapshots "), warning
+    assert warning.endswith(" are penstock-twice-accepted micro-batch 1"), warning
     shown("two processes of a stream")
+
+
+def a_job_between_a_commit_and_its_reading() -> None:
+    """Another job commits later records to an Iceberg table before the own commit is read again."""
+    if IS_DELTA:
+        return
+    clean, dead = table("between"), table("between_dead")
+    first, second = (WrittenTables(spark, {"accepted": clean, "rejected": dead}) for _ in range(2))
+    current, reads = IcebergTable._current, []
+
+    def write(tables: WrittenTables, query: str, number: int, offset: int) -> None:
+        rows = rows_of("between", offset, 10)
+        tables.write(rows, JudgedBatch(rows, query, number, f"{query}{number}", "checkpoint"))
+
+    def late(table: IcebergTable):
+        if table is first._targets["accepted"].table:
+            reads.append(table)
+            if len(reads) == 2:
+                write(second, "second", 0, 20)
+        return current(table)
+
+    write(first, "first", 0, 0)
+    IcebergTable._current = late
+    write(first, "first", 1, 10)
+    IcebergTable._current = current
+    try:
+        write(first, "first", 2, 20)
+    except SparkError as error:
+        assert "between-0 at offset 20 twice, because another job" in str(error), error
+    else:
+        raise AssertionError("two jobs wrote the same records")
+    shown("a job between a commit and its reading")
+
+
+def a_replaced_table() -> None:
+    """A stream that ended before its own commit; its Iceberg table was replaced by a copy."""
+    if IS_DELTA:
+        return
+    spark.sql("USE lake.tables")
+    clean, dead = table("replaced"), "replaced_dead"
+    spark.sql(create_statement(dead, FORMAT.using))
+
+    def write(number: int) -> None:
+        rows = rows_of("replaced", 10 * number, 10)
+        tables = WrittenTables(spark, {"accepted": clean, "rejected": dead})
+        tables.write(rows, JudgedBatch(rows, "replaced", number, f"attempt{number}", "checkpoint"))
+
+    write(0)
+    write(1)
+    spark.sql(f"CREATE OR REPLACE TABLE {clean} USING iceberg AS SELECT * FROM {clean}")
+    write(1)
+    assert has(clean) == [20]
+    write(2)
+    assert has(clean) == [30]
+    spark.sql("USE spark_catalog.default")
+    shown("a replaced table", *has(clean))
 
 
 def errors() -> None:
@@ -565,6 +624,19 @@ def errors() -> None:
     run(split(topic, accepted=f"table:{days}", rejected=good))
     filled = "day IS NOT NULL" if IS_DELTA else "more IS NULL"
     assert spark.table(days).where(filled).count() == 45
+    if not IS_DELTA:
+        spark.sql(f"ALTER TABLE {days} SET TBLPROPERTIES ('write.wap.enabled'='true')")
+        spark.conf.set("spark.wap.branch", "stage")
+        is_refused(f"table:{days}", "would not commit to its branch main: unset spark.wap.branch")
+        spark.conf.unset("spark.wap.branch")
+        dot, full = "lake.tables.`a.dot`", "lake.tables.not_null"
+        spark.sql(create_statement(dot, FORMAT.using))
+        is_refused(f"table:{dot}", "has a dot in back quotes")
+        not_null = create_statement(full, FORMAT.using).replace(
+            ") USING", ", more INT NOT NULL) USING"
+        )
+        spark.sql(not_null)
+        is_refused(f"table:{full}", "the column more is NOT NULL")
     if IS_DELTA:
         single = "one_table"
     spark.sql(create_statement(single, FORMAT.using))
@@ -586,6 +658,8 @@ for step in (
     streams,
     two_jobs_to_a_table,
     two_processes_of_a_stream,
+    a_job_between_a_commit_and_its_reading,
+    a_replaced_table,
     commits_without_names,
     other_commits,
     expired_snapshots,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import CommandJob
+from penstock.cli.jobs.job import CommandJob, warn
 from penstock.configuration import ConfigurationError
 from penstock.configuration.arguments import bootstrap_servers
 from penstock.errors import UnavailableError
@@ -294,7 +294,10 @@ class SparkJob(CommandJob):
             if location.is_topic
         }
         access = self.there.access
-        return Sinks(self.spark, locations, access, targets, appended=appended, letters=letters)
+        sinks = Sinks(self.spark, locations, access, targets, appended=appended, letters=letters)
+        for text in sinks.warnings:
+            warn(text)
+        return sinks
 
     def jvm_failure(self, error: Exception) -> str | None:
         """Return why Spark's JVM ended by itself, if an error results from that."""

@@ -80,6 +80,10 @@ _FAILURES: Final = (
         "records were not written",
     ),
     (
+        re.compile(r"\bfailures\.SparkError: (.*)"),
+        "a table cannot be written",
+    ),
+    (
         re.compile(r"SharedTargetError: (.*)"),
         "two jobs write to one target",
     ),
@@ -127,8 +131,12 @@ _FAILURES: Final = (
         "Delta refuses what is written to a table",
     ),
     (
+        re.compile(r"org\.apache\.iceberg\.exceptions\.CommitStateUnknown"),
+        "records may be committed to an Iceberg table, or not; start again",
+    ),
+    (
         re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)"),
-        "Iceberg refuses what is written to a table",
+        "Iceberg failed",
     ),
     (
         # Data exceptions of SQL. Only their names: their texts show the value.

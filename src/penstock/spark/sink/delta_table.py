@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.spark.sink.table_commits import TableCommits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.sink.table_commit import TableCommit
@@ -31,6 +33,10 @@ class DeltaTable:
         self._spark = spark
         self._name = name
         self._commits = TableCommits(spark, name)
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: Delta has each micro-batch once."""
+        return ()
 
     def identity(self) -> tuple[str, str]:
         """Return the id that Delta assigned to the table, and its location."""

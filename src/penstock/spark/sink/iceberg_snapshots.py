@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from penstock.spark.sink.table_commit import TableCommit
@@ -55,17 +55,30 @@ class Snapshots(NamedTuple):
     """The current snapshot of a table, and those before it.
 
     Attributes:
-        newest_first: The snapshots.
-        is_complete: Whether these are all since the table was created: none of them has expired.
+        newest_first: The snapshots, up to the first that has not expired.
     """
 
     newest_first: tuple[Snapshot, ...]
-    is_complete: bool
+
+    @property
+    def newest(self) -> int | None:
+        """The id of the current one; None if there is none."""
+        return self.newest_first[0].id if self.newest_first else None
 
     @property
     def ids(self) -> AbstractSet[int]:
         """Their ids."""
         return {snapshot.id for snapshot in self.newest_first}
+
+    @property
+    def writers(self) -> Sequence[str]:
+        """The writers that they name, sorted."""
+        return sorted({found.writer for found in self.newest_first if found.writer is not None})
+
+    def ids_until(self, last: int) -> AbstractSet[int]:
+        """Return the id of a snapshot, and those before it."""
+        ids = [snapshot.id for snapshot in self.newest_first]
+        return set(ids[ids.index(last) :] if last in ids else ids)
 
     def of(self, commit: TableCommit) -> Snapshot | None:
         """Return the snapshot of a commit; None if there is none."""
@@ -79,6 +92,24 @@ class Snapshots(NamedTuple):
             if snapshot.writer == writer and snapshot.number is not None
         )
         return max(numbers, default=None)
+
+    def first_twice(
+        self, writer: str, seen: AbstractSet[int] = frozenset()
+    ) -> tuple[Snapshot, Snapshot] | None:
+        """Return two snapshots of one micro-batch, the later first; None if there are none.
+
+        Args:
+            writer: The writer.
+            seen: The ids of the snapshots to end at.
+        """
+        later: dict[int, Snapshot] = {}
+        for snapshot in self.written_since(seen):
+            if snapshot.writer != writer or snapshot.number is None:
+                continue
+            if snapshot.number in later:
+                return later[snapshot.number], snapshot
+            later[snapshot.number] = snapshot
+        return None
 
     def written_since(
         self, seen: AbstractSet[int], *, before: int | None = None
@@ -112,4 +143,4 @@ def ancestors(current: int | None, found: Iterable[Snapshot]) -> Snapshots:
     while current is not None and current in by_id:
         newest_first.append(by_id[current])
         current = by_id[current].parent
-    return Snapshots(tuple(newest_first), is_complete=current is None)
+    return Snapshots(tuple(newest_first))

@@ -3,7 +3,8 @@
 Before a micro-batch is appended, it is looked for among the ancestors of the table's current
 snapshot: the summary of a snapshot names the writer, the micro-batch and the attempt. The snapshot
 and the records are committed together, so a stream that ends after the commit finds it at its next
-start. If the snapshots of that time have expired, the records themselves are looked for.
+start. A stream without a snapshot looks for the records themselves: its snapshots can have expired,
+and `CREATE OR REPLACE TABLE` removes them.
 
 Nothing in Iceberg compares properties while it commits. If two processes write the same micro-batch
 at the same time, the later one finds the other snapshot after its own commit.
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
+from penstock.spark.sink.iceberg_problems import branch_problem, check_columns, full_name
 from penstock.spark.sink.iceberg_snapshots import ATTEMPT, NUMBER, WRITER, Snapshot, ancestors
 from penstock.spark.sink.shared_targets import SharedTargetError
 from penstock.spark.sink.table_problems import OldCheckpointError
@@ -21,6 +24,8 @@ from penstock.spark.sink.table_records import TableRecords
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.sink.iceberg_snapshots import Snapshots
@@ -35,14 +40,35 @@ class IcebergTable:
     """A table; see `penstock.spark.sink.written_tables.WrittenTable`."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        """Read the snapshots of the table."""
+        """Read the snapshots of the table.
+
+        Raises:
+            ConfigurationError: The table cannot be written.
+        """
         self._spark = spark
-        self._name = name
-        self._records = TableRecords(spark, name)
+        self._name = full_name(spark, name)
+        check_columns(spark, self._name)
+        branch = branch_problem(spark, self._name)
+        if branch is not None:
+            raise ConfigurationError(branch)
+        self._records = TableRecords(spark, self._name)
         self._snapshots = self._current()
-        self._begun = self._snapshots.ids
-        self._seen = set(self._begun)
+        self._first = self._snapshots.newest
+        self._begun = self._seen = self._snapshots.ids
         self._other: str | None = None
+
+    def warnings(self) -> Sequence[str]:
+        """Return which micro-batches the table had twice when the command began.
+
+        A process that ended between its commit and its check could not report that.
+        """
+        twice = (self._snapshots.first_twice(writer) for writer in self._snapshots.writers)
+        return [
+            f"{TABLE}{self._name} may have records twice: snapshots {found[0].id} and "
+            f"{found[1].id} are {found[0].writer} micro-batch {found[0].number}"
+            for found in twice
+            if found is not None
+        ]
 
     def identity(self) -> tuple[str, str]:
         """Return the location of the table, twice: only Java knows its id."""
@@ -56,9 +82,12 @@ class IcebergTable:
         Raises:
             OldCheckpointError: The table has some of the records, and it cannot be found out
                 whether it has the micro-batch.
-            SharedTargetError: Another process has written the same micro-batch.
-            SparkError: The records were committed to another branch.
+            SharedTargetError: Another process has written the same records.
+            SparkError: The records would be, or were, committed to another branch.
         """
+        branch = branch_problem(self._spark, self._name)
+        if branch is not None:
+            raise SparkError(branch)
         self._snapshots = self._current()
         found = self._snapshots.of(commit)
         if found is not None and commit.number is not None:
@@ -71,27 +100,34 @@ class IcebergTable:
             writer = writer.option(_PROPERTY + ATTEMPT, commit.attempt)
         writer.append()
         self._snapshots = self._current()
+        self._check_once(commit.writer)
         found = self._snapshots.of(commit)
-        if found is None:
+        if found is not None:
+            return found.id
+        if not self._records.has_all(rows):
             raise SparkError(
                 f"{TABLE}{self._name}: Iceberg committed the records, but not to the branch main; "
                 "unset spark.wap.id and spark.wap.branch"
             )
-        self._check_once(commit.writer)
-        return found.id
+        return None  # its snapshot has expired
 
     def is_new(self, version: int) -> bool:
         """Return whether a snapshot was made since the command began."""
         return version not in self._begun
 
     def other(self, commit: TableCommit, version: int) -> str | None:
-        """Return another job's snapshot since the command began and before a snapshot."""
-        for snapshot in self._snapshots.written_since(self._seen, before=version):
-            if snapshot.writer != commit.writer:
-                self._other = str(snapshot)
-                break
-        self._seen |= self._snapshots.ids
-        return self._other
+        """Return another job's snapshot since the command began and before a snapshot.
+
+        A job may have written records of later micro-batches, so it is returned each time. A
+        program that names no writer, and mostly maintains the table, is returned once.
+        """
+        found = self._snapshots.written_since(self._seen, before=version)
+        others = [snapshot for snapshot in found if snapshot.writer != commit.writer]
+        jobs = [snapshot for snapshot in others if snapshot.writer is not None]
+        self._seen = self._snapshots.ids_until(version)
+        if jobs:
+            self._other = str(jobs[0])
+        return self._other or next(map(str, others), None)
 
     def _is_left_out(self, rows: DataFrame, commit: TableCommit) -> bool:
         """Return whether the table may have a micro-batch without a snapshot that says so.
@@ -103,8 +139,15 @@ class IcebergTable:
         last = self._snapshots.last_number(commit.writer)
         if last is not None:
             return last >= commit.number
-        if self._snapshots.is_complete or not self._records.has_any(rows):
+        if not self._records.has_any(rows):
             return False
+        other = next(self._snapshots.written_since(self._begun), None)
+        if other is not None and not self._had_any(rows):
+            raise SharedTargetError(
+                f"{TABLE}{self._name} has records of micro-batch {commit.number} of this stream, "
+                f"because another job writes the records of this topic to it ({other}). Let one of "
+                "the two jobs run; each stream of a topic needs separate tables"
+            )
         if not self._records.has_all(rows):
             raise OldCheckpointError(
                 f"{TABLE}{self._name} has some of the records of micro-batch {commit.number}, and "
@@ -113,19 +156,20 @@ class IcebergTable:
             )
         return True
 
+    def _had_any(self, rows: DataFrame) -> bool:
+        """Return whether the table had any of some records when the command began."""
+        return self._first is not None and self._records.has_any(rows, self._first)
+
     def _check_once(self, writer: str) -> None:
         """Check that no other process has written a micro-batch of this process."""
-        seen: dict[int, int] = {}
-        for snapshot in self._snapshots.written_since(self._begun):
-            if snapshot.writer != writer or snapshot.number is None:
-                continue
-            other = seen.setdefault(snapshot.number, snapshot.id)
-            if other != snapshot.id:
-                raise SharedTargetError(
-                    f"{TABLE}{self._name} has micro-batch {snapshot.number} of this stream twice "
-                    f"(snapshots {snapshot.id} and {other}), because two processes run the "
-                    "stream. Let one of them run, and remove the records of one snapshot"
-                )
+        twice = self._snapshots.first_twice(writer, self._begun)
+        if twice is not None:
+            later, earlier = twice
+            raise SharedTargetError(
+                f"{TABLE}{self._name} has micro-batch {later.number} of this stream twice "
+                f"(snapshots {earlier.id} and {later.id}), because two processes run the "
+                "stream. Let one of them run, and remove the records of one snapshot"
+            )
 
     def _current(self) -> Snapshots:
         """Read the current snapshot, and those before it."""

@@ -78,6 +78,11 @@ class Sinks:
         )
 
     @property
+    def warnings(self) -> Sequence[str]:
+        """What may be wrong with tables since earlier commands."""
+        return self._tables.warnings
+
+    @property
     def has_tables(self) -> bool:
         """Whether there is a table among them, which needs a frame that does not change."""
         return bool(self._tables)

@@ -17,7 +17,6 @@ _CONDITION: Final = re.compile(r"\[([A-Z_.]+)\]\s*")
 _BY_PY4J: Final = re.compile(r"An error occurred while calling \S+\n: ")
 """The text before Java's if PySpark has no class for an exception."""
 _CATALOG: Final = "spark.sql.catalog.spark_catalog"
-_DEFAULT_CATALOG: Final = "spark.sql.defaultCatalog"
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _CATALOG_MISSING: Final = re.compile(r"Cannot find catalog plugin class .*iceberg", re.IGNORECASE)
@@ -107,8 +106,10 @@ def _lacks_delta(spark: SparkSession, name: str, text: str) -> bool:
 def _format(spark: SparkSession, name: str) -> str:
     """Return the format of new tables in the catalog of a table."""
     first, separator, _ = name.partition(".")
-    catalog = first.strip("`") if separator else spark.conf.get(_DEFAULT_CATALOG, None)
-    kind = spark.conf.get(f"spark.sql.catalog.{catalog}", None) or spark.conf.get(_CATALOG, "")
+    setting = f"spark.sql.catalog.{first.strip('`')}"
+    kind = spark.conf.get(setting, None)
+    if not separator or (kind is None and setting != _CATALOG):  # no catalog, but a schema
+        kind = spark.conf.get(f"spark.sql.catalog.{spark.catalog.currentCatalog()}", None)
     return "iceberg" if "iceberg" in (kind or "").lower() else "delta"
 
 

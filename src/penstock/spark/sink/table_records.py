@@ -53,9 +53,14 @@ class TableRecords:
             return True
         return not rows.select(*_PLACE).join(there, on=list(_PLACE), how="left_anti").take(1)
 
-    def has_any(self, rows: DataFrame) -> bool:
-        """Return whether the table has any of some records."""
-        there = self._among(rows)
+    def has_any(self, rows: DataFrame, version: int | None = None) -> bool:
+        """Return whether the table has any of some records.
+
+        Args:
+            rows: The records.
+            version: A version or snapshot of the table; None for the latest.
+        """
+        there = self._among(rows, version)
         if there is None:
             return False
         return bool(rows.select(*_PLACE).join(there, on=list(_PLACE), how="left_semi").take(1))

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.execution.failures import first_line
 from penstock.spark.sink.delta_table import DeltaTable
 from penstock.spark.sink.iceberg_table import IcebergTable
 from penstock.spark.sink.shared_targets import SharedTargetError
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 class WrittenTable(Protocol):
     """A table of a format that has each micro-batch once; its versions are numbers."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what may be wrong with the table since earlier commands."""
 
     def identity(self) -> tuple[str, str]:
         """Return what no two tables have in common, and the location."""
@@ -104,6 +108,11 @@ class WrittenTables:
         """Return how many there are."""
         return len(self._targets)
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What may be wrong with them since earlier commands."""
+        return [text for target in self._targets.values() for text in target.table.warnings()]
+
     def check_new(self, ranges: Sequence[OffsetRange]) -> None:
         """Check that no table has what would be written to it.
 
@@ -172,8 +181,8 @@ class WrittenTables:
             raise ConfigurationError(f"{TABLE}{name}: {wrong}")
         try:
             return format_of(self._spark, name)
-        except PySparkException as error:
-            text = problem(self._spark, name, error)
+        except (PySparkException, Py4JJavaError) as error:
+            text = first_line(str(error))
             raise ConfigurationError(f"{TABLE}{name}: its history cannot be read: {text}") from None
 
     def _check_different(self) -> None:
