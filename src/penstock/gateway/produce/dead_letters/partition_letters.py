@@ -153,7 +153,7 @@ class LetterBatch:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it goes in a request of its own, because it may be what breaks requests."""
+        """Whether it goes in a separate request: it may be the cause of the errors."""
         return self.breaks >= _SUSPECT_AFTER
 
     @property
@@ -239,7 +239,7 @@ class PartitionLetters:
 
     @property
     def goes_alone(self) -> bool:
-        """Whether the next batch goes in a request of its own."""
+        """Whether the next batch goes in a separate request."""
         return self.batch is not None and self.batch.is_suspect
 
     @property

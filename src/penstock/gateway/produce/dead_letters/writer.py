@@ -177,7 +177,8 @@ class DeadLetterWriter:
         letters.waiters.remove(waiter)
         self._report(letters.to, letters.why)
         _notify(waiter, letters.why)
-        self._late.add(letters)
+        if letters.outlive_waiters:
+            self._late.add(letters)
         for oldest in self._late.surplus():
             self._doubles.warn(_TOO_MANY)
             self._end(oldest, _TOO_MANY)
@@ -393,7 +394,7 @@ class DeadLetterWriter:
                 numbers.begin(producer)
 
     def _begin_batches(self, taken: Mapping[Place, LetterBatch]) -> None:
-        """Leave out what is over; with numbers, a broker may have the others from now on."""
+        """Leave out letters that are over; a broker may have the others from now on."""
         until = self._clock() + RETRIED_S
         for place, batch in taken.items():
             batch.leave_out()
