@@ -244,7 +244,7 @@ class PartitionLetters:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether letters wait for others, of which one breaks requests."""
+        """Whether letters wait because of a batch that breaks its requests."""
         batch = self.batch
         return (
             batch is not None and batch.is_blamed and (bool(self.waiting) or len(batch.letters) > 1)

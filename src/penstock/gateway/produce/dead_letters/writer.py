@@ -476,7 +476,7 @@ class DeadLetterWriter:
     ) -> None:
         """Let the letters behind a batch that breaks its requests be sent.
 
-        If it has several letters, each of them is sent alone: one of them may be the cause.
+        If it has several letters, each is sent alone: any of them may be the cause.
         """
         if len(batch.letters) == 1:
             self._abandon(place, partition, why)
