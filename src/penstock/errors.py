@@ -21,6 +21,7 @@
     │       ├── AuditTopicError          gateway: the topic of the audit trail
     │       ├── ClientError              client: what reads and writes raw batches
     │       │   ├── BrokerUnreachableError
+    │       │   │   └── ConnectionLostError
     │       │   ├── LoginError
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError

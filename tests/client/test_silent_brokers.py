@@ -218,7 +218,7 @@ async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkey
         respond()
         await asyncio.to_thread(pending.wait)
         connection._brokers.learn({NODE: silent.address, NODE + 1: other.address})
-        found = connection._start(connection._brokers.exchange_with_any(SMALL))
+        found = connection.begin_with_any(SMALL)
         number, _ = await silent.next_request()
         assert number == 1
         _, respond = await other.next_request()

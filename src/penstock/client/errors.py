@@ -31,6 +31,10 @@ class BrokerUnreachableError(ClientError):
     retriable = True
 
 
+class ConnectionLostError(BrokerUnreachableError):
+    """A broker, or the network, has ended a connection on which a request was pending."""
+
+
 class LoginError(ClientError):
     """TLS or SASL was refused by either side. The message holds no secret."""
 

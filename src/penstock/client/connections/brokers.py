@@ -30,6 +30,7 @@ from penstock.client.connections.broker_connection import BrokerConnection
 from penstock.client.errors import (
     BrokerUnreachableError,
     ClientError,
+    ConnectionLostError,
     LoginError,
     UnsupportedVersionError,
 )
@@ -123,7 +124,7 @@ class Brokers:
         except (IncompatibleBrokerVersion, NotImplementedError) as error:
             raise UnsupportedVersionError(f"{_place(connection)}: {error}") from None
         except (KafkaError, OSError) as error:
-            raise BrokerUnreachableError(
+            raise ConnectionLostError(
                 f"the connection to {_place(connection)} was lost ({type(error).__name__})"
             ) from None
 

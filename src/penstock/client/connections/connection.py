@@ -186,6 +186,14 @@ class Connection:
         exchange = self._brokers.exchange_with_any(raw_request(request))
         return read_entity(self._start(exchange).result(), response)
 
+    def begin_with_any(self, request: RawRequest) -> Future[RawResponse]:
+        """Send a request to any broker, and do not wait for the response.
+
+        Returns:
+            The response, or the error that `send_to_any` raises.
+        """
+        return self._start(self._brokers.exchange_with_any(request))
+
     def send_to_coordinator(
         self,
         key: str,

@@ -18,6 +18,8 @@ from penstock.client.errors import BrokerUnreachableError
 from penstock.client.protocol.produce import ProduceResult
 from penstock.client.protocol.raw_requests import RawResponse
 from penstock.error_codes import INVALID_RECORD
+from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+from penstock.policy import Record
 from penstock.records.header import read_producer
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.errors import (
@@ -27,9 +29,11 @@ from penstock.wire.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from penstock.wire.names import NO_ID
+from tests.records.encoding import encode_batch
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 REMEMBERED = 5
+TO = DeadLetterTopic("orders.dead", "orders", 0, 3)
 
 
 class PartitionLog:
@@ -90,13 +94,16 @@ class LetterLog:
 
     Attributes:
         faults: For each Produce request from now on: None, "lost" (before it is appended), "unsaid"
-            (after it), "unknown" (-1, after it), or an error code: a positive number instead of appending, a negative number
-            after appending.
+            (after it), "unknown" (-1, after it), or an error code: a positive number instead of
+            appending, a negative number after appending.
+        breaks: The error of requests with a value, instead of appending: by the value. It is raised
+            or, if it is a number, the response to the partition.
         refused: The error code of requests for producer ids; 0 for none.
     """
 
     def __init__(self, *faults):
         self.faults = list(faults)
+        self.breaks = {}
         self.partitions = {0: PartitionLog(), 1: PartitionLog()}
         self.leaders = {0: PartitionLeader(1, 0), 1: PartitionLeader(2, 0)}
         self.refused = 0
@@ -115,19 +122,28 @@ class LetterLog:
         (found := Future()).set_result({topic: TopicLeaders(topic, 0, NO_ID, self.leaders)})
         return found
 
+    def begin_with_any(self, request):
+        assert request.api_key == INIT_PRODUCER_ID
+        self.producers += 1
+        (response := Future()).set_result(producer_id_response(1000 + self.producers, self.refused))
+        return response
+
     async def exchange(self, node, request, *, channel):
-        if request.api_key == INIT_PRODUCER_ID:
-            self.producers += 1
-            return producer_id_response(1000 + self.producers, self.refused)
         self.requests += 1
         fault = self.faults.pop(0) if self.faults else None
         if fault == "lost":
             raise BrokerUnreachableError("lost")
         codes = {}
+        broken = next((how for value, how in self.breaks.items() if value in request.body), None)
+        if isinstance(broken, Exception):
+            raise broken
         sent, _ = entity_reader(load_request_schema(PRODUCE, request.version))(request.body, 0)
         for topic in sent.topic_data:
             for partition in topic.partition_data:
                 code = fault if isinstance(fault, int) and fault > 0 else 0
+                for value, how in self.breaks.items():
+                    if value in bytes(partition.records):
+                        code = how
                 if not code:
                     log = self.partitions[partition.index]
                     assert self.leaders[partition.index].node == node
@@ -155,3 +171,20 @@ def producer_id_response(producer_id=1000, code=0):
     buffer = io.BytesIO()
     entity_writer(InitProducerIdResponse)(buffer, response)
     return RawResponse(bytes(5) + buffer.getvalue())
+
+
+def letter(*values):
+    return encode_batch([Record(1, None, value, ()) for value in values])
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def store(writer, letters, key=None, to=TO):
+    """Store letters; return what their client gets."""
+    result = asyncio.get_running_loop().create_future()
+    writer.store(to, letters, result.set_result, key)
+    return await asyncio.wait_for(result, 5)

@@ -1,16 +1,22 @@
-"""Dead letters that are stored after the producer's state has changed."""
+"""Dead letters whose client has got an error, while a broker may have them."""
 
 import json
 from uuid import uuid4
 
+from penstock.gateway.produce.dead_letters import late_letters
+from penstock.gateway.produce.dead_letters.late_letters import LateLetters
+from penstock.gateway.produce.dead_letters.partition_letters import WaitingLetters
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.letters import Quarantined
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.policy import Record
+from tests.records.encoding import encode_batch
 
 KEY = ProducerKey("orders", 0, 7, "")
 ARRIVAL = Arrival("orders", 0, 7)
+BATCH = encode_batch([Record(1, None, b"a", ())])
 
 
 def test_late_letters_do_not_change_the_state_of_a_topic_that_was_created_again():
@@ -40,3 +46,17 @@ def test_late_letters_do_not_change_the_state_of_a_topic_that_was_created_again(
     last = json.loads(written[-1])
     assert last["topic_id"] == str(created)
     assert last["batches"]
+
+
+def test_the_oldest_letters_go_first_if_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(late_letters, "LATE_MAX_BYTES", 2 * len(BATCH))
+    late = LateLetters()
+    first, second, third = (WaitingLetters(None, BATCH, 10.0) for _ in range(3))
+    for letters in (first, second, first):
+        late.add(letters)
+    assert (list(late.surplus()), late.size) == ([], 2 * len(BATCH))
+    late.add(third)
+    assert list(late.surplus()) == [second]
+    for letters in (first, third, third):
+        late.discard(letters)
+    assert late.size == 0

@@ -2,16 +2,22 @@
 
 import pytest
 
-from penstock.client.errors import BrokerUnreachableError, LoginError, response_error
+from penstock.client.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    LoginError,
+    response_error,
+)
 from penstock.client.protocol.produce import ProduceResult
 from penstock.gateway.produce.dead_letters.letter_failures import (
     LetterRefusedError,
     LettersTooLargeError,
+    breaks_request,
     failure_of,
     has_other_sequence,
     leaves_open,
 )
-from penstock.wire.errors import WireError
+from penstock.wire.errors import UNKNOWN_SERVER_ERROR, WireError
 
 PLACE = ("orders.dead", 1)
 
@@ -57,3 +63,17 @@ def test_without_a_response_it_is_open_whether_a_batch_is_stored():
     assert not leaves_open(LoginError("x"))
     assert not leaves_open(ZeroDivisionError())
     assert not has_other_sequence(response_error(6, "x"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "breaks"),
+    [
+        (response_error(UNKNOWN_SERVER_ERROR, "t"), True),
+        (ConnectionLostError("lost"), True),
+        (BrokerUnreachableError("refused"), False),
+        (response_error(6, "t"), False),
+        (TimeoutError(), False),
+    ],
+)
+def test_a_broker_that_could_not_handle_a_request_is_recognized(failure, breaks):
+    assert breaks_request(failure) is breaks

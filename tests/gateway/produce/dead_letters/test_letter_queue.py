@@ -21,7 +21,7 @@ class Letters:
     def append(self, place, batches=1):
         made = WaitingLetters(None, BATCH * batches, 10.0)
         partition = self.partitions.setdefault(place, PartitionLetters())
-        partition.waiting.append(made)
+        partition.add(made)
         self.queue.add(place, partition)
         return made
 
@@ -82,7 +82,8 @@ def test_letters_of_several_batches_are_not_joined():
 def test_letters_that_are_over_are_not_joined():
     waiting = Letters(A, A, A, B)
     a, over, a2, first = waiting.made
-    over.is_over = first.is_over = True
+    for letters, place in ((over, A), (first, B)):
+        waiting.partitions[place].remove(letters)
     assert waiting.take() == {A: [a, a2]}
     waiting.release(A)
     assert waiting.take() == {}

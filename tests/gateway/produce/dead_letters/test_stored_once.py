@@ -3,55 +3,17 @@
 import asyncio
 import random
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from penstock.client.connections.metadata import PartitionLeader
-from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
-from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
-from penstock.policy import Record
-from tests.gateway.produce.dead_letters.letter_log import LetterLog
-from tests.records.encoding import encode_batch
+from tests.gateway.produce.dead_letters.letter_log import TO, letter, store, until
 
-TO = DeadLetterTopic("orders.dead", "orders", 0, 3)
 NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW, AFTER_APPEND, DENIED, REFUSED = 6, 7, 10, 19, 20, 29, 87
 UNKNOWN = "unknown"
-
-
-@pytest.fixture
-def writer(monkeypatch):
-    """Returns a writer, and the log that it writes to."""
-    monkeypatch.setattr(dead_letter_writer, "read_response", lambda answers: answers)
-    monkeypatch.setattr(partition_letters, "_PAUSE_S", 0.001)
-    monkeypatch.setattr(partition_letters, "_PAUSE_MAX_S", 0.001)
-
-    def make(*faults):
-        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
-        made._connection = LetterLog(*faults)
-        return made, made._connection
-
-    return make
-
-
-def letter(*values):
-    return encode_batch([Record(1, None, value, ()) for value in values])
-
-
-async def until(condition):
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
-async def store(writer, letters, key=None, to=TO):
-    result = asyncio.get_running_loop().create_future()
-    writer.store(to, letters, result.set_result, key)
-    return await asyncio.wait_for(result, 30)
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,12 @@ class Connection:
     def refresh(self, topic):
         self.refreshed += 1
 
+    def begin_with_any(self, request):
+        assert request.api_key == INIT_PRODUCER_ID
+        (response := Future()).set_result(producer_id_response(code=self.refused))
+        return response
+
     async def exchange(self, node, request, *, channel):
-        if request.api_key == INIT_PRODUCER_ID:
-            return producer_id_response(code=self.refused)
         self.sent.append((node, request.body))
         answer = self.answers.pop(0) if self.answers else 0
         if isinstance(answer, Exception):

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from penstock.client.errors import ClientError, ResponseError, describe, response_error
+from penstock.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    ResponseError,
+    describe,
+    response_error,
+)
 from penstock.error_codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -95,6 +101,13 @@ def has_other_sequence(failure: Exception) -> bool:
     The broker has lost batches of the partition (an unclean leader election), or never had them.
     """
     return isinstance(failure, ResponseError) and failure.code in _OTHER_SEQUENCE
+
+
+def breaks_request(failure: Exception) -> bool:
+    """Whether a broker could not handle a request: perhaps it never can."""
+    if isinstance(failure, ResponseError):
+        return failure.code == UNKNOWN_SERVER_ERROR
+    return isinstance(failure, ConnectionLostError)
 
 
 def leaves_open(failure: Exception) -> bool:

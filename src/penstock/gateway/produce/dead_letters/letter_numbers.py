@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 
-from penstock.client.errors import ResponseError, UnsupportedVersionError
+from penstock.client.errors import ClientError, LoginError
 from penstock.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
 from penstock.client.protocol.raw_requests import raw_request, read_entity
 from penstock.records.header import record_count, with_sequence
@@ -84,13 +84,15 @@ class LetterProducers:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._requesting = asyncio.Lock()
+        self._requesting: asyncio.Future[None] | None = None
         self._producer: ProducerIdAndEpoch | None = None
         self._refused_until = -math.inf
         self._has_warned = False
 
     async def get(self, exchange: Exchange) -> ProducerIdAndEpoch | None:
         """Return the producer, or None if the cluster refuses one.
+
+        All that need one share a request.
 
         Args:
             exchange: To any broker.
@@ -99,27 +101,35 @@ class LetterProducers:
             ClientError: There is no response now.
             WireError: The response cannot be read.
         """
-        async with self._requesting:
-            if self._producer is None and self._clock() >= self._refused_until:
-                try:
-                    self._producer = await _request(exchange)
-                except (ResponseError, UnsupportedVersionError) as error:
-                    if error.retriable:
-                        raise
-                    self._on_refused(str(error))
-            return self._producer
+        if self._producer is None and self._clock() >= self._refused_until:
+            if self._requesting is None:
+                self._requesting = asyncio.ensure_future(self._request(exchange))
+                self._requesting.add_done_callback(self._end_request)
+            # It continues for the others when a batch has waited for too long.
+            await asyncio.shield(self._requesting)
+        return self._producer
 
     def forget(self) -> None:
         """Request a new producer id for the next partition that needs it."""
         self._producer = None
+
+    async def _request(self, exchange: Exchange) -> None:
+        try:
+            response = await exchange(raw_request(PRODUCER_ID_REQUEST))
+            self._producer = producer_of(read_entity(response, InitProducerIdResponse))
+            self._has_warned = False
+        except ClientError as error:
+            if error.retriable or isinstance(error, LoginError):
+                raise
+            self._on_refused(str(error))
+
+    def _end_request(self, done: asyncio.Future[None]) -> None:
+        self._requesting = None
+        if not done.cancelled():
+            done.exception()  # it may be that nothing waits for it any more
 
     def _on_refused(self, reason: str) -> None:
         self._refused_until = self._clock() + _AGAIN_AFTER_S
         if not self._has_warned:
             self._has_warned = True
             log.warning("dead letters may be stored twice", reason=reason)
-
-
-async def _request(exchange: Exchange) -> ProducerIdAndEpoch:
-    response = await exchange(raw_request(PRODUCER_ID_REQUEST))
-    return producer_of(read_entity(response, InitProducerIdResponse))

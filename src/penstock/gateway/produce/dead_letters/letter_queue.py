@@ -56,10 +56,10 @@ class LetterQueue:
         room = REQUEST_BYTES
         for place, partition in list(self._waiting.items()):
             if partition.is_ready():
-                if taken and partition.next_size > room:
+                if taken and (partition.next_size > room or partition.goes_alone):
                     break
                 taken[place] = batch = partition.take(min(room, JOINED_BYTES))
-                room -= batch.size
+                room -= REQUEST_BYTES if batch.is_suspect else batch.size
             del self._waiting[place]
         return taken
 

@@ -6,7 +6,7 @@ it, the same bytes are sent again, and nothing else: the broker recognizes their
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
+_SUSPECT_AFTER: Final = 3
+_BLAMED_AFTER: Final = 6
+"""With the pauses between them, these attempts take a second and a half."""
 TOOK_TOO_LONG: Final = "it took too long"
 
 
@@ -55,14 +58,17 @@ class WaitingLetters:
         waiters: The requests that wait for them: more than one if the client retries early, none
             after their time is over.
         batches: Those that are left.
-        is_begun: Whether a broker may have some of them.
+        is_begun: Whether a broker may have some of them, with numbers.
+        is_partly_stored: Whether a broker has some of them.
         deadline: When they have failed.
         is_over: Whether they are stored or have failed.
+        partition: Where they wait; None if they are in no partition, or in its batch.
         why: Why they are not stored yet.
     """
 
-    __slots__ = ("_pause_s", "batches", "deadline", "go_alone", "is_begun", "is_over", "key",
-                 "size", "to", "waiters", "why")  # fmt: skip
+    __slots__ = ("_pause_s", "batches", "deadline", "go_alone", "is_begun", "is_over",
+                 "is_partly_stored", "key", "partition", "size", "to", "waiters",
+                 "why")  # fmt: skip
 
     def __init__(
         self, to: DeadLetterTopic, letters: bytes, deadline: float, key: Hashable = None
@@ -74,7 +80,9 @@ class WaitingLetters:
         self.waiters: list[Waiter] = []
         self.deadline = deadline
         self.is_begun = False
+        self.is_partly_stored = False
         self.is_over = False
+        self.partition: PartitionLetters | None = None
         self.go_alone = False
         self.why = TOOK_TOO_LONG
         self._pause_s = _PAUSE_S
@@ -92,6 +100,7 @@ class WaitingLetters:
     def is_stored(self) -> bool:
         """Take out the first batch, which is stored; return whether it was the last."""
         self.batches.popleft()
+        self.is_partly_stored = True
         self._pause_s = _PAUSE_S
         return not self.batches
 
@@ -110,17 +119,22 @@ class LetterBatch:
         data: Its bytes without numbers; None as long as they are not written.
         parts: The bytes that are sent.
         is_numbered: Whether these have sequence numbers.
+        is_sent: Whether a broker may have it, or get it.
         may_be_stored: Whether a broker may have it from an earlier attempt.
+        breaks: How often the broker could not handle its request: an unknown error, or the end of
+            the connection.
     """
 
-    __slots__ = ("data", "is_numbered", "letters", "may_be_stored", "parts")
+    __slots__ = ("breaks", "data", "is_numbered", "is_sent", "letters", "may_be_stored", "parts")
 
     def __init__(self, letters: Sequence[WaitingLetters]) -> None:
         self.letters = letters
         self.data: Buffer | None = None
         self.parts: Sequence[Buffer] = ()
         self.is_numbered = False
+        self.is_sent = False
         self.may_be_stored = False
+        self.breaks = 0
 
     @property
     def size(self) -> int:
@@ -137,22 +151,43 @@ class LetterBatch:
         """Whether nothing waits for it, and no retry would find its letters."""
         return all(letters.is_over for letters in self.letters)
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it goes in a separate request: it may be the cause of the errors."""
+        return self.breaks >= _SUSPECT_AFTER
+
+    @property
+    def is_blamed(self) -> bool:
+        """Whether it is given up where others wait behind it."""
+        return self.breaks >= _BLAMED_AFTER
+
+    def leave_out(self) -> None:
+        """Leave out letters that are over, unless the bytes are written or all are over."""
+        if self.data is None and not self.is_over:
+            self.letters = [letters for letters in self.letters if not letters.is_over]
+
     def begin(self, until: float) -> None:
-        """Record that a broker may have the letters from now on.
+        """Record that a broker may have the letters from now on, with numbers.
 
         Args:
             until: When letters have failed that outlive the requests that wait for them.
         """
         for letters in self.letters:
-            letters.is_begun = True
-            if letters.outlive_waiters:
-                letters.deadline = until
+            if not letters.is_begun:
+                letters.is_begun = True
+                if letters.outlive_waiters:
+                    letters.deadline = until
 
     def be_numbered(self, numbers: LetterNumbers) -> None:
         """Take the next numbers of the partition."""
         assert self.data is not None
         self.parts = numbers.number(self.data)
         self.is_numbered = True
+
+    def lose_numbers(self) -> None:
+        """Have it sent with new numbers, or without."""
+        self.is_numbered = False
+        self.parts = () if self.data is None else [self.data]
 
     def postpone(self, why: str) -> None:
         """Record why it is not stored yet."""
@@ -168,7 +203,7 @@ class PartitionLetters:
     """The letters of a partition.
 
     Attributes:
-        waiting: Those that are behind the batch.
+        waiting: Those that are behind the batch; none of them is over.
         batch: The batch that goes first; None if there is none yet.
         is_busy: Whether the batch is on its way, or pauses before another attempt.
         numbers: The sequence numbers.
@@ -177,21 +212,43 @@ class PartitionLetters:
     __slots__ = ("batch", "is_busy", "numbers", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[WaitingLetters] = deque()
+        self.waiting: OrderedDict[WaitingLetters, None] = OrderedDict()
         self.batch: LetterBatch | None = None
         self.is_busy = False
         self.numbers = LetterNumbers()
 
+    def add(self, letters: WaitingLetters) -> None:
+        """Let letters wait behind the others."""
+        self.waiting[letters] = None
+        letters.partition = self
+
+    def remove(self, letters: WaitingLetters) -> None:
+        """Take out letters that wait."""
+        del self.waiting[letters]
+        letters.partition = None
+
     def is_ready(self) -> bool:
-        """Return whether a batch can be sent now; leave out letters that are over."""
-        while self.waiting and self.waiting[0].is_over:
-            self.waiting.popleft()
+        """Return whether a batch can be sent now."""
         return not self.is_busy and (self.batch is not None or bool(self.waiting))
 
     @property
     def next_size(self) -> int:
         """The bytes of the next batch at least. It must be ready."""
-        return self.batch.size if self.batch is not None else len(self.waiting[0].batches[0])
+        batch = self.batch
+        return batch.size if batch is not None else len(next(iter(self.waiting)).batches[0])
+
+    @property
+    def goes_alone(self) -> bool:
+        """Whether the next batch goes in a separate request."""
+        return self.batch is not None and self.batch.is_suspect
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether letters wait because of a batch that breaks its requests."""
+        batch = self.batch
+        return (
+            batch is not None and batch.is_blamed and (bool(self.waiting) or len(batch.letters) > 1)
+        )
 
     def take(self, room: int) -> LetterBatch:
         """Return the batch that is sent now. It must be ready.
@@ -201,7 +258,7 @@ class PartitionLetters:
         """
         self.is_busy = True
         if self.batch is None:
-            self.batch = LetterBatch(_first(self.waiting, room))
+            self.batch = LetterBatch(self._first(room))
         return self.batch
 
     def end(self) -> None:
@@ -212,7 +269,10 @@ class PartitionLetters:
     def undo(self) -> None:
         """Let the letters of the batch wait again: it was not sent."""
         if self.batch is not None:
-            self.waiting.extendleft(reversed(self.batch.letters))
+            for letters in reversed(self.batch.letters):
+                if not letters.is_over:
+                    self.add(letters)
+                    self.waiting.move_to_end(letters, last=False)
         self.end()
 
     def separate(self) -> None:
@@ -229,28 +289,23 @@ class PartitionLetters:
         """Take all letters out."""
         self.undo()
         found = list(self.waiting)
-        self.waiting.clear()
+        for letters in found:
+            self.remove(letters)
         return found
 
-
-def _first(waiting: deque[WaitingLetters], room: int) -> list[WaitingLetters]:
-    """Take the first letters out, and those behind them that can be joined with them.
-
-    Args:
-        waiting: The letters of a partition; the first are not over.
-        room: The most bytes of joined letters.
-    """
-    group = [waiting.popleft()]
-    room -= len(group[0].batches[0])
-    while group[0].can_be_joined and waiting:
-        following = waiting[0]
-        if not following.is_over:
-            room -= len(following.batches[0])
-            if room < 0 or not following.can_be_joined:
+    def _first(self, room: int) -> list[WaitingLetters]:
+        """Take the first letters out, and those behind them that can be joined with them."""
+        group: list[WaitingLetters] = []
+        for letters in self.waiting:
+            room -= len(letters.batches[0])
+            if group and (room < 0 or not letters.can_be_joined):
                 break
-            group.append(following)
-        waiting.popleft()
-    return group
+            group.append(letters)
+            if not letters.can_be_joined:
+                break
+        for letters in group:
+            self.remove(letters)
+        return group
 
 
 def _batches(letters: bytes) -> Iterator[memoryview]:

@@ -9,7 +9,8 @@ wait for the next request (`letter_queue`), in which those of a partition are on
 The gateway is an idempotent producer. While it is not known whether a broker has a batch, it is
 sent again with the same numbers (`partition_letters`), also after its client has got an error. If
 the client then retries its own batch, the same letters are waited for. If the cluster refuses a
-producer id, letters may be stored twice, with the same ids.
+producer id, letters may be stored twice, with the same ids. A batch that breaks its requests is
+given up if other letters wait behind it.
 
 A dead letter topic that a user created may accept only smaller batches than those of letters: then
 they are written in several batches. If it does not accept a letter at all, a retry fails, too: the
@@ -31,11 +32,14 @@ from penstock.client.errors import ClientError, ResponseError, describe
 from penstock.client.protocol.produce import answer_of, read_response, write_request
 from penstock.configuration import ConfigurationError
 from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
+from penstock.gateway.produce.dead_letters.double_letters import DoubleLetters
+from penstock.gateway.produce.dead_letters.late_letters import LateLetters
 from penstock.gateway.produce.dead_letters.letter_batches import halve_letters, join_letters
 from penstock.gateway.produce.dead_letters.letter_failures import (
     LetterRefusedError,
     LettersRefused,
     LettersTooLargeError,
+    breaks_request,
     failure_of,
     has_other_sequence,
     leaves_open,
@@ -61,7 +65,7 @@ if TYPE_CHECKING:
 
     from penstock.client.protocol.produce import ProduceResult
     from penstock.client.protocol.raw_requests import RawRequest, RawResponse
-    from penstock.gateway.produce.dead_letters.letter_numbers import Exchange
+    from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
     from penstock.gateway.produce.dead_letters.letter_queue import Place
     from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
 
@@ -80,6 +84,7 @@ _OF_TIME_LEFT: Final = 0.8
 partitions must be retried, and that the others are stored."""
 _LOG_EVERY_S: Final = 60.0
 _ERROR: Final = "there was an error"
+_TOO_MANY: Final = "too many dead letters wait"
 
 
 class DeadLetterWriter:
@@ -118,6 +123,8 @@ class DeadLetterWriter:
         self._stored_late: TTLCache[Hashable, None] = TTLCache(
             _FOUND_LATER_MAX, RETRIED_S, timer=clock
         )
+        self._late = LateLetters()
+        self._doubles = DoubleLetters(clock)
         self._failed = 0
         self._logged_at = -_LOG_EVERY_S
         self.waiting_bytes = 0
@@ -133,15 +140,17 @@ class DeadLetterWriter:
             key: Equal for the letters of a batch that its client sends again; None if that cannot
                 be recognized.
         """
-        key = None if key is None else (to, key)
+        # Another number of replicas does not make another topic.
+        key = None if key is None else (to._replace(replicas=0), key)
         if key in self._stored_late:
             done(None)
             return
         waiting = self._unstored.get(key)
         if waiting is None:
-            if self.waiting_bytes and self.waiting_bytes + len(letters) > WAITING_MAX_BYTES:
-                self._report(to, why := "too many dead letters wait")
-                done(why)
+            others = self.waiting_bytes - self._late.size
+            if others and others + len(letters) > WAITING_MAX_BYTES:
+                self._report(to, _TOO_MANY)
+                done(_TOO_MANY)
                 return
             waiting = WaitingLetters(to, letters, self._clock() + DEADLINE_S, key)
             self.waiting_bytes += waiting.size
@@ -168,6 +177,11 @@ class DeadLetterWriter:
         letters.waiters.remove(waiter)
         self._report(letters.to, letters.why)
         _notify(waiter, letters.why)
+        if letters.outlive_waiters:
+            self._late.add(letters)
+        for oldest in self._late.surplus():
+            self._doubles.warn(_TOO_MANY)
+            self._end(oldest, _TOO_MANY)
 
     def _begin(self, letters: WaitingLetters) -> None:
         """Send the first batch of letters, once its leader is known."""
@@ -186,7 +200,7 @@ class DeadLetterWriter:
         partition = self._partitions.get(place)
         if partition is None:
             partition = self._partitions[place] = PartitionLetters()
-        partition.waiting.append(letters)
+        partition.add(letters)
         self._offer(place, partition)
 
     async def _begin_later(self, letters: WaitingLetters, pause_s: float = 0.0) -> None:
@@ -247,7 +261,7 @@ class DeadLetterWriter:
                 if self._node(place) is None:
                     await self._topics.leaders(self._connected(), batch.letters[0].to)
                 if self._has_lost(place):
-                    self._renumber(partition, batch)
+                    self._renumber(partition, batch, "the topic has fewer partitions")
                     for letters in partition.withdraw():
                         self._begin(letters)
                     return
@@ -267,15 +281,17 @@ class DeadLetterWriter:
         """Send a batch no more, though a broker may have it."""
         batch = partition.batch
         assert batch is not None
-        self._renumber(partition, batch)
+        self._renumber(partition, batch, why)
         partition.end()
         for letters in batch.letters:
             self._end(letters, why)
         self._offer(place, partition)
 
-    def _renumber(self, partition: PartitionLetters, batch: LetterBatch) -> None:
+    def _renumber(self, partition: PartitionLetters, batch: LetterBatch, why: str) -> None:
         """Have the batch, or those after it, sent with new numbers."""
-        batch.is_numbered = False
+        if batch.may_be_stored:
+            self._doubles.warn(why)
+        batch.lose_numbers()
         if not partition.numbers.renew():
             self._producers.forget()
 
@@ -338,41 +354,65 @@ class DeadLetterWriter:
         """Send batches to the leader of their partitions; return why they are not stored."""
         if not taken:
             return {}
-
-        async def exchange(request: RawRequest) -> RawResponse:
-            return await self._connected().exchange(node, request, channel=channel)
-
         now = self._clock()
-        for batch in taken.values():
-            if batch.data is None:
-                batch.begin(now + RETRIED_S)
         # The others have less time left, and are given up before.
         deadline = min(max(batch.deadline for batch in taken.values()), now + DEADLINE_S)
         try:
             async with asyncio.timeout(deadline - now):
-                await _join(taken.values())
-                await self._number(taken, exchange)
+                await self._begin_numbers(taken)
+                # Meanwhile, some may have been given up.
+                live = {place: batch for place, batch in taken.items() if not batch.is_over}
+                failures: dict[Place, Exception | None]
+                failures = {place: TimeoutError() for place in taken if place not in live}
+                if not live:
+                    return failures
+                self._begin_batches(live)
+                await _join(live.values())
+                self._number(live)
                 left = deadline - self._clock()
-                batches = {place: batch.parts for place, batch in taken.items()}
-                response = await exchange(write_request(None, left * _OF_TIME_LEFT, batches))
+                batches = {place: batch.parts for place, batch in live.items()}
+                request = write_request(None, left * _OF_TIME_LEFT, batches)
+                for batch in live.values():
+                    batch.is_sent = True
+                response = await self._connected().exchange(node, request, channel=channel)
             answers = read_response(response)
-            return {place: self._failure(place, batch, answers) for place, batch in taken.items()}
+            return failures | {
+                place: self._failure(place, batch, answers) for place, batch in live.items()
+            }
         except Exception as error:
             if self._connection is not None:
                 for topic, _ in taken:
                     self._connection.refresh(topic)
             return dict.fromkeys(taken, error)
 
-    async def _number(self, taken: Mapping[Place, LetterBatch], exchange: Exchange) -> None:
+    async def _begin_numbers(self, taken: Mapping[Place, LetterBatch]) -> None:
+        """Begin the numbers of partitions that have none, unless the cluster refuses them."""
+        new = [numbers for place in taken if not (numbers := self._numbers(place)).have_begun]
+        producer = await self._producers.get(self._exchange_with_any) if new else None
+        if producer is not None:
+            for numbers in new:
+                numbers.begin(producer)
+
+    def _begin_batches(self, taken: Mapping[Place, LetterBatch]) -> None:
+        """Leave out letters that are over; a broker may have the others from now on."""
+        until = self._clock() + RETRIED_S
+        for place, batch in taken.items():
+            batch.leave_out()
+            if self._numbers(place).have_begun:
+                batch.begin(until)
+
+    def _number(self, taken: Mapping[Place, LetterBatch]) -> None:
         """Give batches the next numbers of their partitions, unless they have numbers."""
         for place, batch in taken.items():
-            numbers = self._partitions[place].numbers
-            if not batch.is_numbered and not numbers.have_begun:
-                producer = await self._producers.get(exchange)
-                if producer is not None:
-                    numbers.begin(producer)
+            numbers = self._numbers(place)
             if not batch.is_numbered and numbers.have_begun:
                 batch.be_numbered(numbers)
+
+    def _numbers(self, place: Place) -> LetterNumbers:
+        return self._partitions[place].numbers
+
+    async def _exchange_with_any(self, request: RawRequest) -> RawResponse:
+        return await asyncio.wrap_future(self._connected().begin_with_any(request))
 
     def _failure(
         self, place: Place, batch: LetterBatch, answers: Mapping[Place, ProduceResult]
@@ -399,6 +439,9 @@ class DeadLetterWriter:
             if batch.is_numbered:
                 partition.numbers.is_stored(batch.parts)
         elif batch.is_numbered and self._is_sent_again(partition, batch, failure):
+            if partition.is_held_up:
+                self._give_way(place, partition, batch, str(failure))
+                return
             self._run(self._send_again(place, partition, batch, batch.pause_s()))
             return
         elif len(batch.letters) > 1 and isinstance(failure, LetterRefusedError):
@@ -406,7 +449,7 @@ class DeadLetterWriter:
             return
         partition.end()
         for letters in batch.letters:
-            self._go_on(letters, failure)
+            self._go_on(letters, failure, is_sent=batch.is_sent)
 
     def _is_sent_again(
         self, partition: PartitionLetters, batch: LetterBatch, failure: Exception
@@ -416,20 +459,32 @@ class DeadLetterWriter:
         If not, another batch gets its numbers only if no broker can have it.
         """
         if has_other_sequence(failure):
-            if batch.may_be_stored:
-                log.warning("dead letters may be stored twice", reason=str(failure))
-            self._renumber(partition, batch)
+            self._renumber(partition, batch, str(failure))
         elif leaves_open(failure):
             batch.may_be_stored = True
+            batch.breaks += breaks_request(failure)
         elif isinstance(failure, LetterRefusedError) or not batch.may_be_stored:
             if batch.may_be_stored or not isinstance(failure, ClientError):
-                self._renumber(partition, batch)
+                self._renumber(partition, batch, str(failure))
             return False
         if not isinstance(failure, TimeoutError):
             batch.postpone(str(failure))
         return True
 
-    def _go_on(self, letters: WaitingLetters, failure: Exception | None) -> None:
+    def _give_way(
+        self, place: Place, partition: PartitionLetters, batch: LetterBatch, why: str
+    ) -> None:
+        """Let the letters behind a batch that breaks its requests be sent.
+
+        If it has several letters, each is sent alone: any of them may be the cause.
+        """
+        if len(batch.letters) == 1:
+            self._abandon(place, partition, why)
+        else:
+            self._renumber(partition, batch, why)
+            partition.separate()
+
+    def _go_on(self, letters: WaitingLetters, failure: Exception | None, *, is_sent: bool) -> None:
         """Continue with letters whose first batch is stored, or not."""
         if letters.is_over:
             return
@@ -442,7 +497,12 @@ class DeadLetterWriter:
             self._run(self._halve(letters))
         elif isinstance(failure, LetterRefusedError):
             self._end(letters, LettersRefused(failure))
-        elif isinstance(failure, (ClientError, WireError, TimeoutError)):
+        elif isinstance(failure, TimeoutError):
+            if is_sent or self._clock() >= letters.deadline:
+                self._end(letters, letters.why)
+            else:
+                self._run(self._begin_later(letters, letters.pause_s()))
+        elif isinstance(failure, (ClientError, WireError)):
             why, pause_s = self._after_error(letters, failure)
             if why is not None:
                 self._end(letters, why)
@@ -452,16 +512,14 @@ class DeadLetterWriter:
             self._end(letters, _unexpected(failure))
 
     def _after_error(
-        self, letters: WaitingLetters, error: ClientError | WireError | TimeoutError
+        self, letters: WaitingLetters, error: ClientError | WireError
     ) -> tuple[str | None, float]:
         """Return why letters have failed; or None, and how long to wait before another attempt."""
-        if isinstance(error, TimeoutError):
-            is_retried = letters.outlive_waiters
-        elif isinstance(error, ResponseError) and error.code == REQUEST_TIMED_OUT:
+        letters.why = str(error)
+        is_retried = getattr(error, "retriable", False) and self._clock() < letters.deadline
+        if isinstance(error, ResponseError) and error.code == REQUEST_TIMED_OUT:
             # The leader has them, and would have them again with each attempt.
-            is_retried, letters.why = False, str(error)
-        else:
-            is_retried, letters.why = getattr(error, "retriable", False), str(error)
+            is_retried = False
         return (None, letters.pause_s()) if is_retried else (letters.why, 0.0)
 
     async def _halve(self, letters: WaitingLetters) -> None:
@@ -479,12 +537,17 @@ class DeadLetterWriter:
             return
         letters.is_over = True
         self.waiting_bytes -= letters.size
+        self._late.discard(letters)
+        if letters.partition is not None:
+            letters.partition.remove(letters)
         if letters.key is not None:
             del self._unstored[letters.key]
             if failure is None and not letters.waiters:
                 self._stored_late[letters.key] = None
         if failure is not None:
             self._report(letters.to, failure)
+            if letters.is_partly_stored and not isinstance(failure, LettersRefused):
+                self._doubles.warn(failure)
         waiters, letters.waiters = letters.waiters, []
         for waiter in waiters:
             if waiter.timer is not None:
