@@ -73,6 +73,8 @@
     ├── SchemaError                      policies: a JSON Schema cannot be used
     ├── UnfitError                       policies: the flaw of an Avro payload
     └── UnreadableError                  policies: what a rule reads is of another format
+    ConnectionError
+    └── HandshakeError                   gateway: a handshake of TLS fails
     LookupError
     └── UnknownSchemaError               policies: a schema registry has no such schema
     ValueError

@@ -320,8 +320,10 @@ def test_a_request_that_grew_too_large_is_stored_in_parts(gateway, topic, stored
 
 
 def librdkafka(running, **settings) -> Producer:
+    timeout_ms = int(FLUSH_S * 1000)
     return Producer({"bootstrap.servers": running.address, "log_level": 0, "linger.ms": 5,
-                     "message.timeout.ms": int(FLUSH_S * 1000), **settings})  # fmt: skip
+                     "message.timeout.ms": timeout_ms, "transaction.timeout.ms": timeout_ms,
+                     **settings})  # fmt: skip
 
 
 def reported(failures: list):
