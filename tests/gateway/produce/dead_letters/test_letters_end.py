@@ -194,8 +194,8 @@ async def test_letters_joined_with_one_that_breaks_requests_are_sent_alone(write
     await asyncio.sleep(0)
     log.pending.set_result(None)
     assert await first is None
-    one, poison, two = await asyncio.gather(*behind)
-    assert (one, two) == (None, None)
+    before, poison, after = await asyncio.gather(*behind)
+    assert (before, after) == (None, None)
     assert "UNKNOWN_SERVER_ERROR" in poison
     assert log.partitions[0].values == [b"0", b"1", b"2"]
 
