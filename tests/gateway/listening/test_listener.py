@@ -167,6 +167,10 @@ def with_native(request):
     return add
 
 
+NATIVE_ONLY = pytest.mark.parametrize("with_native", ["native"], indirect=True)
+"""For tests of what the TLS of event loops does in another way."""
+
+
 @pytest.fixture
 def certified(tmp_path, with_native):
     """A listener's TLS, and that of its clients."""
@@ -408,20 +412,21 @@ def test_a_handshake_that_fails_is_logged_and_closed(run, certified, sent):
     assert "TLS" in line["reason"] or not sent
 
 
+def refuse_certificate(port):
+    with (
+        socket.create_connection(("127.0.0.1", port), 60) as raw,
+        contextlib.suppress(ssl.SSLError),
+    ):
+        ssl.create_default_context().wrap_socket(raw, server_hostname="localhost")
+
+
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_a_client_that_refuses_the_certificate_is_logged(run, certified):
     server, _ = certified
 
-    def refuse(port):
-        with (
-            socket.create_connection(("127.0.0.1", port), 60) as raw,
-            contextlib.suppress(ssl.SSLError),
-        ):
-            ssl.create_default_context().wrap_socket(raw, server_hostname="localhost")
-
     async def main():
         listener, limits, port = listening(Echo, server)
-        await asyncio.to_thread(refuse, port)
+        await asyncio.to_thread(refuse_certificate, port)
         async with asyncio.timeout(60):
             while limits.count:
                 await asyncio.sleep(0.01)
@@ -479,12 +484,11 @@ class Talkative(asyncio.Protocol):
         self._closed()
 
 
+@NATIVE_ONLY
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_pipelining_client_gets_all_responses_of_a_gateway_that_closes(run, version, certified):
     server, client = certified
-    if not isinstance(server, NativeTls):
-        pytest.skip("the TLS of event loops may cut it")
     client.minimum_version = client.maximum_version = version
 
     def use_it(port):
@@ -510,11 +514,10 @@ def test_a_pipelining_client_gets_all_responses_of_a_gateway_that_closes(run, ve
     run(main())
 
 
+@NATIVE_ONLY
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_a_connection_that_times_out_is_not_a_handshake_that_does(run, certified, monkeypatch):
     server, _ = certified
-    if not isinstance(server, NativeTls):
-        pytest.skip("an event loop has it")
 
     async def times_out(_):
         raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
@@ -536,14 +539,6 @@ def test_a_connection_that_times_out_is_not_a_handshake_that_does(run, certified
     assert "Connection timed out" in line["reason"]
 
 
-def refuse_certificate(port):
-    with (
-        socket.create_connection(("127.0.0.1", port), 60) as raw,
-        contextlib.suppress(ssl.SSLError, ConnectionError),
-    ):
-        ssl.create_default_context().wrap_socket(raw, server_hostname="localhost")
-
-
 def reset_after_first_message(port):
     unsent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(received, unsent, server_hostname="localhost")
@@ -555,12 +550,11 @@ def reset_after_first_message(port):
         raw.recv(100)
 
 
+@NATIVE_ONLY
 @pytest.mark.parametrize("fail", [refuse_certificate, reset_after_first_message])
 def test_a_failed_handshake_leaves_no_objects(certified, monkeypatch, fail):
     """They have the memory of a TLS connection, and the garbage collector seldom runs."""
     server, _ = certified
-    if not isinstance(server, NativeTls):
-        pytest.skip("an event loop has it")
     made = []
     init = TlsConnection.__init__
 
