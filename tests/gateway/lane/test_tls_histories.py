@@ -313,6 +313,19 @@ def test_tls_in_python_and_native_tls_are_indistinguishable(part, run, certified
     assert given > HISTORIES // 6
 
 
+@contextlib.asynccontextmanager
+async def answered(natively, context):
+    """A gateway, a client that has got a response, and its connection."""
+    async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
+        client = Client(context, random.Random(1))
+        await client.connect(gateway.address)
+        await client.send(request(1))
+        await until(lambda: client.received == answer_to(1))
+        (connection,) = gateway.connections
+        yield gateway, client, connection
+        await client.close()
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_connection_ends_before_its_keys_are_used_up(version, certified):
     """TLS 1.2 has no other keys for it; rustls would drop what it cannot encrypt."""
@@ -320,12 +333,7 @@ def test_a_connection_ends_before_its_keys_are_used_up(version, certified):
     context.maximum_version = version
 
     async def use():
-        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
-            client = Client(context, random.Random(1))
-            await client.connect(gateway.address)
-            await client.send(request(1))
-            await until(lambda: client.received == answer_to(1))
-            (connection,) = gateway.connections
+        async with answered(natively, context) as (_, client, connection):
             connection.check()
             assert connection.state is ConnectionState.OPEN
             connection._tls.tls.count_records(2**24 - 2**20)
@@ -335,7 +343,6 @@ def test_a_connection_ends_before_its_keys_are_used_up(version, certified):
                 assert client.end == "close_notify"
             else:
                 assert connection.state is ConnectionState.OPEN
-            await client.close()
 
     uvloop.run(use())
 
@@ -345,12 +352,7 @@ def test_a_part_of_a_record_counts_in_the_memory_of_clients(certified):
     _, natively, context = certified
 
     async def use():
-        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
-            client = Client(context, random.Random(1))
-            await client.connect(gateway.address)
-            await client.send(request(1))
-            await until(lambda: client.received == answer_to(1))
-            (connection,) = gateway.connections
+        async with answered(natively, context) as (_, client, connection):
             client.tls.write(b"x" * 16_000)
             await client.loop.sock_sendall(client.socket, client.out.read()[:-1])
 
@@ -359,7 +361,6 @@ def test_a_part_of_a_record_counts_in_the_memory_of_clients(certified):
                 return connection.held_bytes > 16_000
 
             await until(is_counted)
-            await client.close()
 
     uvloop.run(use())
 
@@ -368,12 +369,7 @@ def test_a_panic_of_the_library_is_counted_and_logged(certified):
     _, natively, context = certified
 
     async def use():
-        async with Gateway(natively, random.Random(1)) as gateway, asyncio.timeout(120):
-            client = Client(context, random.Random(1))
-            await client.connect(gateway.address)
-            await client.send(request(1))
-            await until(lambda: client.received == answer_to(1))
-            (connection,) = gateway.connections
+        async with answered(natively, context) as (gateway, client, connection):
             connection._tls.tls.panic()
             with structlog.testing.capture_logs() as logged:
                 gateway.lane.look_again()
@@ -383,6 +379,5 @@ def test_a_panic_of_the_library_is_counted_and_logged(certified):
             assert "record's content" not in str(logged)
             await client.send(request(2))
             await client.done()
-            await client.close()
 
     uvloop.run(use())
