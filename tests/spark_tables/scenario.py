@@ -17,11 +17,11 @@ from pyspark.sql import DataFrameWriter
 import penstock.spark.session
 from penstock import cli
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.sink.iceberg_table import IcebergTable
 from penstock.spark.sink.judged_batches import JudgedBatch
-from penstock.spark.sink.table_commits import TableCommits
-from penstock.spark.sink.table_problems import create_statement
-from penstock.spark.sink.written_tables import WrittenTables
+from penstock.spark.sink.tables.delta_commits import TableCommits
+from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.table_problems import create_statement
+from penstock.spark.sink.tables.written_tables import WrittenTables
 from tests.java import QUICK
 from tests.limits import HANGS_S
 from tests.spark_tables.formats import FORMATS

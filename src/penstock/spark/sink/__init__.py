@@ -1,1 +1,1 @@
-"""Writes with `format("penstock")`, batch and stream."""
+"""Where frames are written: topics, folders and tables."""

@@ -15,8 +15,8 @@ from penstock.spark.sink.hadoop_files import hadoop_path
 from penstock.spark.sink.judged_batches import JudgedBatch, MicroBatch
 from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
+from penstock.spark.sink.tables.written_tables import WrittenTables
 from penstock.spark.sink.topic_rows import SINK, TopicRows
-from penstock.spark.sink.written_tables import WrittenTables
 from penstock.spark.sources import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:

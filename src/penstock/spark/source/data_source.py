@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.cluster.offsets import Topic
-    from penstock.spark.sink.data_sink import BatchSink, StreamSink
+    from penstock.spark.sink.penstock_format.data_sink import BatchSink, StreamSink
     from penstock.spark.source_access import ClusterSource
 
 _HEADERS: Final = "headers"
@@ -97,17 +97,17 @@ class PenstockDataSource(DataSource):
             return UnusableReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """Return the writer of a frame; see `penstock.spark.sink.data_sink`."""
+        """Return the writer of a frame; see `sink.penstock_format.data_sink`."""
         _send_no_profile()
-        from penstock.spark.sink.data_sink import batch_sink  # noqa: PLC0415 - readers do without
+        from penstock.spark.sink.penstock_format.data_sink import batch_sink  # noqa: PLC0415 - readers do without
 
         with in_one_line():
             return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, N802
-        """Return the writer of a query's micro-batches; see `penstock.spark.sink.data_sink`."""
+        """Return the writer of a query's micro-batches; see `sink.penstock_format.data_sink`."""
         _send_no_profile()
-        from penstock.spark.sink.data_sink import stream_sink  # noqa: PLC0415
+        from penstock.spark.sink.penstock_format.data_sink import stream_sink  # noqa: PLC0415
 
         with in_one_line():
             return stream_sink(self.options, schema)

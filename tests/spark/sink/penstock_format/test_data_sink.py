@@ -13,9 +13,9 @@ from penstock.client.writing.decisions import BatchId
 from penstock.engine.modes.dead_letters import Origin, read_origin
 from penstock.policy import Header
 from penstock.spark import register
-from penstock.spark.sink.data_sink import BatchSink
+from penstock.spark.sink.penstock_format.data_sink import BatchSink
+from penstock.spark.sink.penstock_format.sink_task import AttemptResult
 from penstock.spark.sink.sink_rows import OutgoingRows
-from penstock.spark.sink.sink_task import AttemptResult
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD

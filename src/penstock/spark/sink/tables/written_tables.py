@@ -15,12 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import first_line
-from penstock.spark.sink.delta_table import DeltaTable
-from penstock.spark.sink.iceberg_table import IcebergTable
 from penstock.spark.sink.shared_targets import SharedTargetError
-from penstock.spark.sink.table_commit import TableCommit
-from penstock.spark.sink.table_problems import OldCheckpointError, problem, wrong_columns
-from penstock.spark.sink.table_records import TableRecords
+from penstock.spark.sink.tables.delta_table import DeltaTable
+from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.table_commit import TableCommit
+from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
+from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.sources import COLUMNS
 from penstock.stored.locations import TABLE

@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.sink.iceberg_problems import branch_problem, check_columns, full_name
-from penstock.spark.sink.iceberg_snapshots import ATTEMPT, NUMBER, WRITER, Snapshot, ancestors
 from penstock.spark.sink.shared_targets import SharedTargetError
-from penstock.spark.sink.table_problems import OldCheckpointError
-from penstock.spark.sink.table_records import TableRecords
+from penstock.spark.sink.tables.iceberg_problems import branch_problem, check_columns, full_name
+from penstock.spark.sink.tables.iceberg_snapshots import (
+    ATTEMPT,
+    NUMBER,
+    WRITER,
+    Snapshot,
+    ancestors,
+)
+from penstock.spark.sink.tables.table_problems import OldCheckpointError
+from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
@@ -28,8 +34,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.sink.iceberg_snapshots import Snapshots
-    from penstock.spark.sink.table_commit import TableCommit
+    from penstock.spark.sink.tables.iceberg_snapshots import Snapshots
+    from penstock.spark.sink.tables.table_commit import TableCommit
 
 _PROPERTY: Final = "snapshot-property."
 """What the options begin with that become properties of a snapshot."""
@@ -37,7 +43,7 @@ _MAIN: Final = "main"
 
 
 class IcebergTable:
-    """A table; see `penstock.spark.sink.written_tables.WrittenTable`."""
+    """A table; see `penstock.spark.sink.tables.written_tables.WrittenTable`."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         """Read the snapshots of the table.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.client.writing.decisions import BatchId
     from penstock.client.writing.prepared import Prepared
-    from penstock.spark.sink.sink_task import AttemptResult, SinkTask
+    from penstock.spark.sink.penstock_format.sink_task import AttemptResult, SinkTask
 
 _NAMED_MAX: Final = 3
 

@@ -12,9 +12,9 @@ from penstock.client.positions import PositionTask
 from penstock.client.writing.decisions import BatchId, TakenOverError
 from penstock.client.writing.prepared import commit_prepared
 from penstock.cluster.offsets import Cluster
-from penstock.spark.sink import sink_commit
-from penstock.spark.sink.sink_commit import LostTransactionsError
-from penstock.spark.sink.sink_task import Attempt, SinkTask
+from penstock.spark.sink.penstock_format import sink_commit
+from penstock.spark.sink.penstock_format.sink_commit import LostTransactionsError
+from penstock.spark.sink.penstock_format.sink_task import Attempt, SinkTask
 from penstock.stored.access import ClusterAccess
 from tests.integration.reading import read_topic
 

@@ -25,11 +25,11 @@ from penstock.client.writing.decisions import BatchId
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.sink import sink_commit
-from penstock.spark.sink.sink_frames import record_batches
-from penstock.spark.sink.sink_options import SinkOptions
+from penstock.spark.sink.penstock_format import sink_commit
+from penstock.spark.sink.penstock_format.sink_frames import record_batches
+from penstock.spark.sink.penstock_format.sink_options import SinkOptions
+from penstock.spark.sink.penstock_format.sink_task import Attempt, SinkTask
 from penstock.spark.sink.sink_rows import check_columns
-from penstock.spark.sink.sink_task import Attempt, SinkTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.spark.sink.sink_task import AttemptResult
+    from penstock.spark.sink.penstock_format.sink_task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"

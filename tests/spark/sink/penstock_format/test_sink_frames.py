@@ -5,7 +5,7 @@ import datetime as dt
 from pyspark.sql import types as T
 from pyspark.sql.types import Row
 
-from penstock.spark.sink.sink_frames import record_batches
+from penstock.spark.sink.penstock_format.sink_frames import record_batches
 
 HEADER = T.StructType().add("key", T.StringType()).add("value", T.BinaryType())
 COLUMNS = {

@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.spark.sink.table_commits import TableCommits
+from penstock.spark.sink.tables.delta_commits import TableCommits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.sink.table_commit import TableCommit
+    from penstock.spark.sink.tables.table_commit import TableCommit
 
 _FORMAT: Final = "delta"
 
 
 class DeltaTable:
-    """A table; see `penstock.spark.sink.written_tables.WrittenTable`."""
+    """A table; see `penstock.spark.sink.tables.written_tables.WrittenTable`."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         """Read the version of the table."""

@@ -7,11 +7,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.sink import iceberg_table
-from penstock.spark.sink.iceberg_table import IcebergTable
 from penstock.spark.sink.shared_targets import SharedTargetError
-from penstock.spark.sink.table_commit import TableCommit
-from penstock.spark.sink.table_problems import OldCheckpointError
+from penstock.spark.sink.tables import iceberg_table
+from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.table_commit import TableCommit
+from penstock.spark.sink.tables.table_problems import OldCheckpointError
 
 pytestmark = pytest.mark.unit
 

@@ -1,0 +1,1 @@
+"""Writes with `format("penstock")`, batch and stream."""
