@@ -32,12 +32,12 @@ from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.session import start_session, stop_session
-from penstock.stored.access import ClusterAccess
-from penstock.stored.audit import audit_raw
-from penstock.stored.positions import Known, claims
-from penstock.stored.sizes import measured
+from penstock.stored.jobs.audit import audit_raw
+from penstock.stored.jobs.positions import Known, claims
 from penstock.stored.tasks.writing import write_raw
 from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
+from penstock.stored.topics.access import ClusterAccess
+from penstock.stored.topics.sizes import measured
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from penstock.cluster.errors import NotDescribedError
 from penstock.cluster.offsets import Cluster
 from penstock.local import free_ports
-from penstock.stored.topics import StoredTopics
+from penstock.stored.topics.topics import StoredTopics
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
 from tests.gateways import RunningGateway, write_configuration

@@ -26,8 +26,8 @@ from penstock.policy import Header, Record, RecordValidationPolicy
 from penstock.records import stored_batch
 from penstock.spark import apply, load_plan
 from penstock.spark.source.range_frames import read_range
-from penstock.stored.access import ClusterAccess
 from penstock.stored.evaluation import Evaluator
+from penstock.stored.topics.access import ClusterAccess
 from penstock.wire.errors import REQUEST_TIMED_OUT
 from tests.integration.reading import read_topic
 from tests.parity.test_json_schema import LINE, SCHEMA, TEXTS

@@ -11,7 +11,7 @@ import pytest
 from penstock.spark.files import read_files
 from penstock.spark.json_files import records
 from penstock.spark.sources import COLUMNS
-from penstock.stored.json_lines import WrongLineError
+from penstock.stored.files.json_lines import WrongLineError
 from tests.gateways import without_waiting
 from tests.spark.conftest import BOTH, NO_BAD, POLICIES
 

@@ -213,19 +213,19 @@ def _end_before(kafka, name, count):
 @BOTH
 @pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
-    from penstock.stored import jobs
+    from penstock.stored.jobs import writing_job
 
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
-    write_raw = jobs.write_raw
+    write_raw = writing_job.write_raw
 
     def crash(runner, ranges, work, **options):
         write_raw(runner, ranges[:1], work, **options)
         raise OSError("crashed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "write_raw", crash)
+        patch.setattr(writing_job, "write_raw", crash)
         assert command(*arguments).code == 3
     assert len(read_topic(kafka.bootstrap_servers, good)) == 10
     assert "10 returned" in command(*arguments).out

@@ -22,7 +22,7 @@ import penstock.spark.session as sessions
 from penstock import cli
 from penstock.configuration import load_configuration
 from penstock.spark import register
-from penstock.stored.access import ClusterAccess
+from penstock.stored.topics.access import ClusterAccess
 
 master, (file, shown, events) = sys.argv[1], map(Path, sys.argv[2:])
 configuration = load_configuration(file)

@@ -9,9 +9,9 @@ import pytest
 
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import load_configuration
-from penstock.stored.access import ClusterAccess
-from penstock.stored.sizes import measured
 from penstock.stored.tasks.tasks import PackedTasks, Sizes, plan_tasks
+from penstock.stored.topics.access import ClusterAccess
+from penstock.stored.topics.sizes import measured
 from tests.conftest import create_topic
 from tests.spark.conftest import BOTH, NO_BAD
 from tests.stored.test_writing import values

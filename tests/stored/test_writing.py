@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, PositionTask, commit_positions, read_positions
 from penstock.cluster.offsets import Cluster
-from penstock.stored.positions import OffsetsDone, job_id
+from penstock.stored.jobs.positions import OffsetsDone, job_id
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic
 from tests.integration.reading import read_topic

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.report.counts import AuditCounts
     from penstock.report.document import About, BaselineEntry, ContractEntry, Report
     from penstock.report.history import AuditRun
-    from penstock.stored.audit import RawAudit
+    from penstock.stored.jobs.audit import RawAudit
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.retention import Coverage
 
@@ -151,7 +151,7 @@ def _read_raw(
     ranges: Sequence[OffsetRange],
     plans: _Plans,
 ) -> RawAudit:
-    from penstock.stored.audit import add_payloads, audit_raw  # noqa: PLC0415
+    from penstock.stored.jobs.audit import add_payloads, audit_raw  # noqa: PLC0415
 
     plan, other = plans
     there = running.there
@@ -172,8 +172,8 @@ def _read_raw(
 
 def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans) -> AuditCounts:
     from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
-    from penstock.stored.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
-    from penstock.stored.files import read_files  # noqa: PLC0415
+    from penstock.stored.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
+    from penstock.stored.files.files import read_files  # noqa: PLC0415
 
     read = running.runner.counter()
     with (

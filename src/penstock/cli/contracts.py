@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.jobs.spark_job import on_spark
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
-from penstock.stored.files import read_files
+from penstock.stored.files.files import read_files
 from penstock.stored.tasks.tasks import plan_tasks
 
 if TYPE_CHECKING:

@@ -134,7 +134,7 @@ def _through_frames(
 
 def _between_topics(options: argparse.Namespace, running: CommandJob, plan: RecordPlan) -> ExitCode:
     """Return dead letters of a topic to a topic."""
-    from penstock.stored.redrive import (  # noqa: PLC0415
+    from penstock.stored.jobs.redrive import (  # noqa: PLC0415
         outcomes_of,
         prepare_redrive,
         refused_by_broker,
@@ -169,7 +169,7 @@ class _Work:
     def __init__(
         self, running: SparkJob, dead_letters: RecordLocation, target: RecordLocation
     ) -> None:
-        from penstock.stored.redrive import FORMER_GROUP  # noqa: PLC0415
+        from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
 
         self._cluster = running.cluster
         self._group = f"{FORMER_GROUP}-{target.name.replace('/', '_')}"

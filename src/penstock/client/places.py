@@ -4,7 +4,7 @@ The committed offset of a group without members is removed 7 days after the last
 (`offsets.retention.minutes`), as if it had never existed. So a job that may continue at any
 time also writes each position to a compacted topic, in the same transaction.
 
-`find_starts` decides where `redrive` continues, and `penstock.stored.positions` where other
+`find_starts` decides where `redrive` continues, and `penstock.stored.jobs.positions` where other
 jobs do. For each partition, the first of these that exists:
 
 1. The committed offset. It is exact, and each task reads it once more after it has fenced all

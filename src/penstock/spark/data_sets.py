@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.policies.data_contract.data_set import Totals
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
+    from penstock.stored.topics.access import ClusterAccess
 
 _RESULT: Final = "result binary"
 _ROWS: Final = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.configuration import ConfigurationError
 from penstock.spark.json_files import read_json
 from penstock.spark.sources import COLUMNS
-from penstock.stored.files import JSON_SUFFIXES
+from penstock.stored.files.files import JSON_SUFFIXES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     JSON has no bytes: keys, values and header values are taken for base 64, which is what
     Spark writes, if those of the first lines all are; otherwise for text, stored as UTF-8.
-    Timestamps are those of `penstock.stored.record_times`.
+    Timestamps are those of `penstock.stored.files.record_times`.
 
     Raises:
         ConfigurationError: Columns are missing, or have other types.

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.spark.sources import SCHEMA, from_ms
-from penstock.stored.file_records import NO_TIME
-from penstock.stored.json_lines import SEEN, JsonLine, looks_like_base64
+from penstock.stored.files.file_records import NO_TIME
+from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,12 +11,12 @@ from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
-from penstock.stored.access import ClusterAccess
-from penstock.stored.hidden_topics import logged_topics
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
-from penstock.stored.sizes import measured
-from penstock.stored.topic_settings import own_settings
-from penstock.stored.topics import names_of
+from penstock.stored.topics.access import ClusterAccess
+from penstock.stored.topics.hidden_topics import logged_topics
+from penstock.stored.topics.sizes import measured
+from penstock.stored.topics.topic_settings import own_settings
+from penstock.stored.topics.topics import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

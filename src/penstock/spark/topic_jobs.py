@@ -18,15 +18,15 @@ from penstock.spark.data_sets import measure_frame, measure_topics
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.verdicts import check_arguments
-from penstock.stored.audit import audit_raw
 from penstock.stored.contracts import measured_contracts
-from penstock.stored.jobs import WritingJob, write_topics
-from penstock.stored.redrive import outcomes_of, prepare_redrive
+from penstock.stored.jobs.audit import audit_raw
+from penstock.stored.jobs.redrive import outcomes_of, prepare_redrive
+from penstock.stored.jobs.writing_job import WritingJob, write_topics
 from penstock.stored.subject import subject_of
 from penstock.stored.tasks.tasks import plan_tasks
 from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED
-from penstock.stored.topic_settings import own_settings
-from penstock.stored.topics import StoredTopics
+from penstock.stored.topics.topic_settings import own_settings
+from penstock.stored.topics.topics import StoredTopics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.policies.data_contract.data_set import DataSetRule, Totals
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.file_records import FileRecord
+    from penstock.stored.files.file_records import FileRecord
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
+    from penstock.stored.topics.access import ClusterAccess
 
 _DIGESTS_HELD: Final = 20_000
 """So many digests are given as one part of the sums."""

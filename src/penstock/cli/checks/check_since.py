@@ -24,7 +24,7 @@ from penstock.engine.plans.plan import INTERNAL_TOPICS, Plan
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.progress import Progress
-from penstock.stored.topic_settings import kept_settings
+from penstock.stored.topics.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import WireError
 

@@ -24,7 +24,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.loading import describe
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
 from penstock.policy import RetriableException
-from penstock.stored.topic_settings import kept_settings
+from penstock.stored.topics.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock.engine.admin_policies import AdminContext, ConfigAlteration, Topic
 from penstock.engine.plans.plan import INTERNAL_TOPICS
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.stored.topic_settings import kept_settings
+from penstock.stored.topics.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def settings_of(
         CommandError: The cluster does not answer, or they cannot be understood.
     """
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.stored.topic_settings import own_settings  # noqa: PLC0415
+    from penstock.stored.topics.topic_settings import own_settings  # noqa: PLC0415
     from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
 
     try:

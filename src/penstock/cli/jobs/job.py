@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.runner import OffsetCounter, Runner
-    from penstock.stored.topics import StoredTopics
+    from penstock.stored.topics.topics import StoredTopics
 
 
 class CommandJob(ABC):
@@ -83,7 +83,7 @@ class CommandJob(ABC):
     @cached_property
     def there(self) -> StoredTopics:
         """The cluster's topics."""
-        from penstock.stored.topics import StoredTopics  # noqa: PLC0415
+        from penstock.stored.topics.topics import StoredTopics  # noqa: PLC0415
 
         return StoredTopics(self.properties, self.file, self._places_topic)
 
@@ -96,7 +96,7 @@ class CommandJob(ABC):
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.stored.topics import names_of  # noqa: PLC0415
+        from penstock.stored.topics.topics import names_of  # noqa: PLC0415
 
         plan = self.plan_without_topics(file)
         if topics:
@@ -172,7 +172,7 @@ def warn(text: str) -> None:
 
 def _warn_of_base64(given: str) -> None:
     """Report that contents are decoded: short texts can look like base 64."""
-    from penstock.stored.files import has_base64  # noqa: PLC0415
+    from penstock.stored.files.files import has_base64  # noqa: PLC0415
 
     if has_base64(given):
         warn(

@@ -10,14 +10,14 @@ from penstock.cli.jobs.job import CommandJob
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
+from penstock.stored.jobs.runner import LocalRunner
 from penstock.stored.locations import TABLE
-from penstock.stored.runner import LocalRunner
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from penstock.stored.runner import Merge, OffsetCounter, Runner, Work
+    from penstock.stored.jobs.runner import Merge, OffsetCounter, Runner, Work
     from penstock.stored.tasks.tasks import Task
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.job import CommandJob
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.jobs import WritingJob
+    from penstock.stored.jobs.writing_job import WritingJob
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
 
@@ -100,7 +100,7 @@ def write_topics(
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
     """
-    from penstock.stored.jobs import write_topics as written  # noqa: PLC0415
+    from penstock.stored.jobs.writing_job import write_topics as written  # noqa: PLC0415
 
     counts, before, job = written(
         running.there,
@@ -135,7 +135,7 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocatio
         ConfigurationError: `--job` cannot be an id.
     """
     from penstock.client.positions import check_job  # noqa: PLC0415
-    from penstock.stored.jobs import WritingJob  # noqa: PLC0415
+    from penstock.stored.jobs.writing_job import WritingJob  # noqa: PLC0415
 
     return WritingJob(
         options.command,

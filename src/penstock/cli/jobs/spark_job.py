@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.sink.sinks import Sinks
+    from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.locations import RecordLocation
-    from penstock.stored.runner import OffsetCounter, Runner
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
@@ -152,7 +152,7 @@ class SparkJob(CommandJob):
         self._table()
         given = getattr(self._options, "input", None)
         if given and self._remote is None:
-            from penstock.stored.files import check_lines  # noqa: PLC0415
+            from penstock.stored.files.files import check_lines  # noqa: PLC0415
 
             with self.progress.phase(f"checking {given}"):
                 check_lines(given)

@@ -19,7 +19,7 @@ from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
-from penstock.stored.topic_settings import kept_settings
+from penstock.stored.topics.topic_settings import kept_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.spark.streams.stream import StreamSettings
     from penstock.spark.streams.stream_figures import StreamFigures
     from penstock.spark.streams.stream_work import StreamWork
-    from penstock.stored.jobs import WritingJob
+    from penstock.stored.jobs.writing_job import WritingJob
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Sizes
@@ -173,9 +173,9 @@ def _run(
 ) -> None:
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
     from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
-    from penstock.stored.jobs import id_of, known_job  # noqa: PLC0415
-    from penstock.stored.positions import begin_again  # noqa: PLC0415
-    from penstock.stored.topics import with_parked  # noqa: PLC0415
+    from penstock.stored.jobs.positions import begin_again  # noqa: PLC0415
+    from penstock.stored.jobs.writing_job import id_of, known_job  # noqa: PLC0415
+    from penstock.stored.topics.topics import with_parked  # noqa: PLC0415
 
     topics, there = running.sources(tuple(targets.values())), running.there
     requested = writing_job(options, targets)
@@ -221,8 +221,8 @@ def _work(
     from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.streams.stream import StreamSettings  # noqa: PLC0415
     from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
-    from penstock.stored.jobs import writing_task  # noqa: PLC0415
-    from penstock.stored.positions import Known  # noqa: PLC0415
+    from penstock.stored.jobs.positions import Known  # noqa: PLC0415
+    from penstock.stored.jobs.writing_job import writing_task  # noqa: PLC0415
     from penstock.stored.tasks.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)

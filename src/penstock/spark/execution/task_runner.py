@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.spark.execution.task_slots import is_remote, task_slots
 from penstock.stored.evaluation import task_ended
-from penstock.stored.runner import LocalCounter
+from penstock.stored.jobs.runner import LocalCounter
 from penstock.stored.tasks.tasks import PackedTasks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.stored.runner import Merge, OffsetCounter, Work
+    from penstock.stored.jobs.runner import Merge, OffsetCounter, Work
     from penstock.stored.tasks.tasks import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"

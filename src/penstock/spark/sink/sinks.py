@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import Target
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.locations import RecordLocation
+    from penstock.stored.topics.access import ClusterAccess
 
 _BATCH: Final = "batch="
 """What the folder of a micro-batch begins with."""

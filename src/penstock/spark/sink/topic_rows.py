@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.batch_jobs.targets import Target
-    from penstock.stored.access import ClusterAccess
+    from penstock.stored.topics.access import ClusterAccess
 
 SINK: Final = "sink"
 _WRITTEN: Final = "written bigint"

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.access import ClusterAccess
-    from penstock.stored.runner import OffsetCounter
+    from penstock.stored.jobs.runner import OffsetCounter
     from penstock.stored.tasks.tasks import Sizes
+    from penstock.stored.topics.access import ClusterAccess
 
 
 def read_range(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from penstock.client.reading.reader import LostOffsets, WantedRange
     from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.topics.access import ClusterAccess
 
 
 class SourceError(SparkError):

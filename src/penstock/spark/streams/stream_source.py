@@ -9,7 +9,7 @@ from penstock.client.positions import Position, commit_positions, read_positions
 from penstock.cluster.offset_requests import CHUNK
 from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.cluster.topic_names import existing
-from penstock.stored.positions import check_runs, group_of, placed
+from penstock.stored.jobs.positions import check_runs, group_of, placed
 from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:

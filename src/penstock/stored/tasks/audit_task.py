@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.task import Read
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.reader import WantedRange
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
+    from penstock.stored.topics.access import ClusterAccess
 
 
 class AuditResult(NamedTuple):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.runner import OffsetCounter, Runner
+    from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.tasks.tasks import Sizes
 
 

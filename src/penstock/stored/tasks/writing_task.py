@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
+    from penstock.stored.topics.access import ClusterAccess
 
 ACCEPTED, REJECTED, PARKED = "accepted", "rejected", "parked"
 _LOOKED_EVERY_S: Final = 1.0

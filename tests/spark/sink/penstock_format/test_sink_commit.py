@@ -15,7 +15,7 @@ from penstock.cluster.offsets import Cluster
 from penstock.spark.sink.penstock_format import sink_commit
 from penstock.spark.sink.penstock_format.sink_commit import LostTransactionsError
 from penstock.spark.sink.penstock_format.sink_task import Attempt, SinkTask
-from penstock.stored.access import ClusterAccess
+from penstock.stored.topics.access import ClusterAccess
 from tests.integration.reading import read_topic
 
 OLD, NEW = "run-1", "run-2"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
     from penstock.client.writing.decisions import Decision
-    from penstock.stored.access import ClusterAccess
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.topics.access import ClusterAccess
 
 _PARTITIONS_ADDED_MAX = 64
 """If a target has at most so many partitions, all are added to a transaction at once."""

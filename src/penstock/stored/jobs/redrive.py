@@ -19,7 +19,13 @@ from penstock.client.places import find_starts
 from penstock.client.positions import PositionTask, redrive_job
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
-from penstock.stored.jobs import WritingJob, known_in, not_shown, write_ranges, writing_task
+from penstock.stored.jobs.writing_job import (
+    WritingJob,
+    known_in,
+    not_shown,
+    write_ranges,
+    writing_task,
+)
 from penstock.stored.tasks.writing_task import ACCEPTED, PARKED, REJECTED
 
 if TYPE_CHECKING:
@@ -29,11 +35,11 @@ if TYPE_CHECKING:
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
     from penstock.report.counts import Reason
-    from penstock.stored.jobs import ShowPhase
+    from penstock.stored.jobs.runner import Runner
+    from penstock.stored.jobs.writing_job import ShowPhase
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.runner import Runner
     from penstock.stored.tasks.writing_task import WritingResult, WritingTask
-    from penstock.stored.topics import StoredTopics
+    from penstock.stored.topics.topics import StoredTopics
 
 FORMER_GROUP: Final = "penstock-redrive"
 """The prefix of the groups that kept places before there were jobs."""

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.cloudpickle import dumps, loads
 
-from penstock.stored.access import ClusterAccess
+from penstock.stored.topics.access import ClusterAccess
 from tests.certificates import Files
 
 pytestmark = pytest.mark.unit

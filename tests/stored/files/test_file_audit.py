@@ -3,8 +3,8 @@
 from penstock.engine.chain import RecordVerdicts
 from penstock.engine.verdict import refused
 from penstock.policy import Header
-from penstock.stored.file_audit import add_file_payloads, audit_files
-from penstock.stored.file_records import FileRecord
+from penstock.stored.files.file_audit import add_file_payloads, audit_files
+from penstock.stored.files.file_records import FileRecord
 
 BAD = refused(87, "bad", "p.NoBad")
 HOUR_MS = 3_600_000

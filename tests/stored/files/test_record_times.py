@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.stored.record_times import timestamp_ms
+from penstock.stored.files.record_times import timestamp_ms
 
 pytestmark = pytest.mark.unit
 

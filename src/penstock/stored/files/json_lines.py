@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.file_records import COLUMNS, NO_TIME, FileRecord
-from penstock.stored.record_times import timestamp_ms
+from penstock.stored.files.file_records import COLUMNS, NO_TIME, FileRecord
+from penstock.stored.files.record_times import timestamp_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

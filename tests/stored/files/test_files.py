@@ -12,9 +12,9 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.file_records import FileRecord
-from penstock.stored.files import check_lines, has_base64, read_files
-from penstock.stored.json_lines import SEEN
+from penstock.stored.files.file_records import FileRecord
+from penstock.stored.files.files import check_lines, has_base64, read_files
+from penstock.stored.files.json_lines import SEEN
 
 TYPES = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from penstock.client.reading.reader import ReadingConnection
     from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.access import ClusterAccess
+    from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.runner import OffsetCounter, Runner
     from penstock.stored.tasks.tasks import Sizes
+    from penstock.stored.topics.access import ClusterAccess
 
 __all__ = ["RawAudit", "add_payloads", "audit_raw"]
 

@@ -17,7 +17,7 @@ from penstock.cluster import topic_names
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
 from penstock.configuration.topic_keys import is_glob
-from penstock.stored.positions import (
+from penstock.stored.jobs.positions import (
     OffsetsDone,
     begin_again,
     claims,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.counts import TaskCounts
     from penstock.client.places import Places
     from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.jobs.positions import Known
+    from penstock.stored.jobs.runner import Runner
     from penstock.stored.plan import RecordPlan
-    from penstock.stored.positions import Known
-    from penstock.stored.runner import Runner
     from penstock.stored.tasks.writing_task import WritingResult
-    from penstock.stored.topics import StoredTopics
+    from penstock.stored.topics.topics import StoredTopics
 
 
 class ShowPhase(Protocol):

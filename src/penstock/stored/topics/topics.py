@@ -12,9 +12,9 @@ from penstock.cluster.topic_names import parse
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import is_glob
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
-from penstock.stored.access import ClusterAccess
-from penstock.stored.hidden_topics import hidden_topics, logged_topics
-from penstock.stored.sizes import measured
+from penstock.stored.topics.access import ClusterAccess
+from penstock.stored.topics.hidden_topics import hidden_topics, logged_topics
+from penstock.stored.topics.sizes import measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Audits the records of files in this process, as `penstock.stored.audit` does topics."""
+"""Audits the records of files in this process, as `penstock.stored.jobs.audit` does topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
     from penstock.report.counts import AuditCounts
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.file_records import FileRecord
+    from penstock.stored.files.file_records import FileRecord
 
 _ROWS: Final = 10_000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from penstock.client.connections.connection import Connection
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import Partition
-from penstock.stored.sizes import measured
 from penstock.stored.tasks.tasks import Sizes
+from penstock.stored.topics.sizes import measured
 
 
 def logs_of(kafka, *topics):

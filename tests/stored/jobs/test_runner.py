@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.errors import UnavailableError
-from penstock.stored.runner import LocalRunner
+from penstock.stored.jobs.runner import LocalRunner
 from penstock.stored.tasks.tasks import Task
 
 TASKS = [Task((OffsetRange("t", number, 0, 10 * (number + 1)),)) for number in range(3)]

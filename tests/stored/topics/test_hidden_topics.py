@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.client.errors import DeniedError
-from penstock.stored.hidden_topics import hidden_topics, logged_topics
+from penstock.stored.topics.hidden_topics import hidden_topics, logged_topics
 
 pytestmark = pytest.mark.unit
 

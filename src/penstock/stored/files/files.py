@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.file_records import COLUMNS, NO_TIME, FileRecord
-from penstock.stored.json_lines import SEEN, JsonLine, are_base64
+from penstock.stored.files.file_records import COLUMNS, NO_TIME, FileRecord
+from penstock.stored.files.json_lines import SEEN, JsonLine, are_base64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

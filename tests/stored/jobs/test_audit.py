@@ -6,10 +6,10 @@ from confluent_kafka import Producer, TopicPartition
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.spark.execution.task_runner import SparkRunner
-from penstock.stored.access import ClusterAccess
-from penstock.stored.audit import add_payloads, audit_raw
 from penstock.stored.evaluation import close_all
-from penstock.stored.runner import LocalRunner
+from penstock.stored.jobs.audit import add_payloads, audit_raw
+from penstock.stored.jobs.runner import LocalRunner
+from penstock.stored.topics.access import ClusterAccess
 from tests.integration.reading import read_topic
 from tests.spark.conftest import BOTH
 

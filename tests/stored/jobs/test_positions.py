@@ -11,7 +11,7 @@ from penstock.cluster.compacted_topic import LogRecord
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from penstock.records.stored_batch import read_stored_batch
-from penstock.stored.positions import (
+from penstock.stored.jobs.positions import (
     Known,
     claims,
     done_before,

@@ -1,0 +1,1 @@
+"""Records in files: read, and audited in this process."""
