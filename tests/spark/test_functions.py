@@ -132,15 +132,6 @@ def test_a_session_that_has_not_been_used_yet_is_found(spark, plan, topic):
     assert audit(source, plan()).judged == 0
 
 
-def test_the_functions_are_not_the_modules_of_their_names():
-    import penstock.spark.audit
-    import penstock.spark.redact
-    import penstock.spark.redrive
-
-    for name in ("audit", "redact", "redrive", "split"):
-        assert callable(getattr(penstock.spark, name))
-
-
 @pytest.mark.unit
 @pytest.mark.parametrize("function", [judge, apply, split])
 def test_the_frame_and_the_plan_have_the_same_names_in_each_function(function):

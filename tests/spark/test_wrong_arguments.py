@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, audit, judge, load_plan, redact, redrive, split
-from penstock.spark.counting import check_version
 from penstock.spark.frames.frame_columns import check_columns
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.kafka_columns import COLUMNS
+from penstock.spark.jobs.counting import check_version
 
 FRAMES = {"audit": audit, "split": split, "judge": judge, "apply": apply}
 REPAIR = {

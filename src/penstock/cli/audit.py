@@ -189,7 +189,7 @@ def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans)
 
 
 def _read_frame(options: argparse.Namespace, running: SparkJob, plans: _Plans) -> AuditCounts:
-    from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
+    from penstock.spark.jobs.audit import audit, with_payloads  # noqa: PLC0415
 
     plan, other = plans
     with running.reading("judging") as df:

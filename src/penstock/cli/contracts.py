@@ -69,7 +69,7 @@ def _totals(
             else:
                 measure_files(read_files(options.input), plan, sums)
             return sums.totals()
-    from penstock.spark.data_sets import measure_frame, measure_topics  # noqa: PLC0415
+    from penstock.spark.jobs.data_sets import measure_frame, measure_topics  # noqa: PLC0415
 
     spark_job = on_spark(running, "--input")
     if topics:

@@ -85,7 +85,7 @@ def _through_frames(
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
 ) -> Mapping[str, int]:
-    from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
+    from penstock.spark.jobs.redact import REWRITTEN, redact  # noqa: PLC0415
 
     sinks = running.sinks({REWRITTEN: options.target})
     sinks.check_new()

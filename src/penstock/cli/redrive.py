@@ -99,8 +99,8 @@ def _through_frames(
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
-    from penstock.spark.files import read_files  # noqa: PLC0415
-    from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
+    from penstock.spark.frames.files import read_files  # noqa: PLC0415
+    from penstock.spark.jobs.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
 
     dead_letters, target = options.dead_letters, options.target
     letters, work = (AGAIN, PARKED), None

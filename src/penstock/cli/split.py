@@ -108,7 +108,7 @@ def _through_frames(
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
 ) -> int:
-    from penstock.spark.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
+    from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
 
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     sinks = running.sinks(locations, letters=(REJECTED,))

@@ -27,10 +27,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-# Before the functions of the same names: an import later would put the modules in their place.
-import penstock.spark.audit
-import penstock.spark.redact
-import penstock.spark.redrive  # noqa: F401
 from penstock.spark.functions import audit, redact, redrive, split
 from penstock.spark.verdicts import apply, close_policies, judge
 from penstock.stored.plan import RecordPlan, load_plan

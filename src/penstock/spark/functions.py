@@ -13,7 +13,7 @@ from penstock.spark.arguments import (
     topic_name,
     topic_names,
 )
-from penstock.spark.split import split as split_frame
+from penstock.spark.jobs.split import split as split_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
     from penstock.report.document import Report
-    from penstock.spark.topic_jobs import JobResult
+    from penstock.spark.jobs.topic_jobs import JobResult
     from penstock.stored.plan import RecordPlan
 
     Topics = str | Sequence[str]
@@ -63,7 +63,7 @@ def audit(
             is a stream.
         ClusterError: The cluster does not answer.
     """
-    from penstock.spark import topic_jobs  # noqa: PLC0415
+    from penstock.spark.jobs import topic_jobs  # noqa: PLC0415
 
     names = topic_names(source, "audit", folders=_AS_FRAME)
     check_plan(plan)
@@ -119,8 +119,8 @@ def split(
     """Split records into accepted records and dead letters.
 
     With a frame: judge its records now, once, and return two frames; see
-    `penstock.spark.split.split`. With topics: write each record once, to one of two topics, as the
-    command does. If it is called again, it continues where it ended.
+    `penstock.spark.jobs.split.split`. With topics: write each record once, to one of two topics, as
+    the command does. If it is called again, it continues where it ended.
 
     Args:
         df: A frame with Kafka's columns; or the topics to read: names and globs.
@@ -159,7 +159,7 @@ def split(
     accepted = topic_name(accepted, "split: accepted", "split")
     rejected = topic_name(rejected, "split: rejected", "split")
     _check_range(start, end, job)
-    from penstock.spark import topic_jobs  # noqa: PLC0415
+    from penstock.spark.jobs import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.split_topics(
         _session(spark),
@@ -201,7 +201,7 @@ def redact(
         ConfigurationError: A topic does not exist, or the plan has no interceptor.
         ClusterError: The cluster does not answer.
     """
-    from penstock.spark import topic_jobs  # noqa: PLC0415
+    from penstock.spark.jobs import topic_jobs  # noqa: PLC0415
 
     names = topic_names(source, "redact", folders=_AS_FRAME)
     check_plan(plan)
@@ -252,7 +252,7 @@ def redrive(
         raise ConfigurationError("redrive: the target must not be the dead letter topic")
     if not isinstance(max_replays, int) or max_replays < 1:
         raise ConfigurationError("redrive: max_replays must be a number of at least 1")
-    from penstock.spark import topic_jobs  # noqa: PLC0415
+    from penstock.spark.jobs import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.redrive_topic(
         _session(spark), source, plan, to=to, repair=repair, max_replays=max_replays

@@ -77,10 +77,10 @@ def _prepared(
 ) -> _Prepared:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
     from penstock.cluster.ranges import Partition  # noqa: PLC0415
+    from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
     from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
-    from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
     plan = running.plan(topics)

@@ -253,7 +253,7 @@ class SparkJob(CommandJob):
 
     def read_files(self) -> DataFrame:
         """Read the files or the table of `--input`."""
-        from penstock.spark.files import read_files  # noqa: PLC0415
+        from penstock.spark.frames.files import read_files  # noqa: PLC0415
 
         table, columns = self._table()
         if table is not None:

@@ -1,7 +1,7 @@
 """Explains a failure of Spark in one line.
 
 The one place that reads the texts of Spark (4.2): a failed job
-reports its cause only as part of a text. `tests/spark/test_failures.py` provokes them.
+reports its cause only as part of a text. `tests/spark/execution/test_failures.py` provokes them.
 """
 
 from __future__ import annotations

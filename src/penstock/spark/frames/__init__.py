@@ -1,1 +1,1 @@
-"""Rows and columns of frames, and tables as sources."""
+"""Rows and columns of frames, and files and tables as frames."""

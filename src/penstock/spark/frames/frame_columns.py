@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.kafka_columns import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

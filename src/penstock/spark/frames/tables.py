@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import first_line
-from penstock.spark.sources import COLUMNS, from_ms
+from penstock.spark.frames.kafka_columns import COLUMNS, from_ms
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.sink.hadoop_files import hadoop_path
 from penstock.spark.sink.judged_batches import JudgedBatch, MicroBatch
 from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
 from penstock.spark.sink.tables.written_tables import WrittenTables
 from penstock.spark.sink.topic_rows import SINK, TopicRows
-from penstock.spark.sources import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.spark.sink.penstock_format.data_sink import BatchSink, StreamSink
-    from penstock.spark.source_access import ClusterSource
+    from penstock.spark.source.source_access import ClusterSource
 
 _HEADERS: Final = "headers"
 
@@ -177,7 +177,7 @@ def register(spark: SparkSession) -> None:
 def _source(options: Mapping[str, str]) -> ClusterSource:
     _send_no_profile()
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source_access import ClusterSource  # noqa: PLC0415
+    from penstock.spark.source.source_access import ClusterSource  # noqa: PLC0415
 
     return ClusterSource(SourceOptions.read(options))
 

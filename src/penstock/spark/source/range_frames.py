@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import NOT_REPRESENTED
 from penstock.spark.execution.task_slots import task_slots
+from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.source.source_reading import SourceReading
-from penstock.spark.sources import COLUMNS, SCHEMA
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 from penstock.stored.tasks.tasks import PackedTasks, plan_tasks
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.stored_columns import StoredColumns
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
-from penstock.spark.sources import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
     from penstock.cluster.offsets import Topic
+    from penstock.spark.source.source_access import ClusterSource
     from penstock.spark.source.source_reading import SourceReading
-    from penstock.spark.source_access import ClusterSource
 
 Offsets = dict[Partition, int]
 BOUNDS_BATCHES: Final[bool] = hasattr(DataSourceStreamReader, "getDefaultReadLimit")

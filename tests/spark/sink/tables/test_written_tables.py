@@ -6,10 +6,10 @@ import pytest
 
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.tables.table_problems import create_statement, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.tables.written_tables import WrittenTables
-from penstock.spark.sources import COLUMNS
 from tests.gateways import without_waiting
 
 KAFKA = dict(COLUMNS)

@@ -169,7 +169,7 @@ def _kept_task(options: frozenset[tuple[str, str]]) -> SinkTask:
 
 def _task(options: SinkOptions) -> SinkTask:
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source_access import ClusterOfPlan  # noqa: PLC0415
+    from penstock.spark.source.source_access import ClusterOfPlan  # noqa: PLC0415
 
     there = ClusterOfPlan(options.plan, options.client)
     names = [options.topic] if options.rejected is None else [options.topic, options.rejected]

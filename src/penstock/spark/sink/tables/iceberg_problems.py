@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.execution.failures import SparkError, first_line
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.kafka_columns import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import first_line
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.shared_targets import SharedTargetError
 from penstock.spark.sink.tables.delta_table import DeltaTable
 from penstock.spark.sink.tables.iceberg_table import IcebergTable
@@ -22,7 +23,6 @@ from penstock.spark.sink.tables.table_commit import TableCommit
 from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.sources import COLUMNS
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:

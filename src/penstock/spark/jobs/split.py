@@ -10,12 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
-from penstock.spark.counting import check_version, count_verdicts, counted
-from penstock.spark.dead_letters import still_dead_letter
+from penstock.spark.frames.kafka_columns import COLUMNS, with_all_columns
+from penstock.spark.jobs.counting import check_version, count_verdicts, counted
+from penstock.spark.jobs.dead_letters import still_dead_letter
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.sources import COLUMNS, with_all_columns
 from penstock.spark.verdicts import apply, check_arguments, needed_columns
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.json_files import read_json
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.json_files import read_json
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.stored.files.files import JSON_SUFFIXES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.spark.sources import SCHEMA, from_ms
+from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
 from penstock.stored.files.file_records import NO_TIME
 from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
 

@@ -12,11 +12,11 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
 from penstock.report.summary import summarize
-from penstock.spark.audit import AUDITED
-from penstock.spark.audit import audit as frame_audit
-from penstock.spark.data_sets import measure_frame, measure_topics
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.frames.frame_columns import check_columns
+from penstock.spark.jobs.audit import AUDITED
+from penstock.spark.jobs.audit import audit as frame_audit
+from penstock.spark.jobs.data_sets import measure_frame, measure_topics
 from penstock.spark.verdicts import check_arguments
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.jobs.audit import audit_raw

@@ -10,10 +10,10 @@ import jsonschema_rs
 import pytest
 
 from penstock.report.counts import REASONS_KEPT
-from penstock.spark.audit import audit
+from penstock.spark.jobs.audit import audit
 from tests.spark.conftest import BOTH, NO_BAD
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
+SCHEMA = Path(__file__).parents[3] / "docs" / "report.schema.json"
 
 
 def records(count, bad_every, start_ms):
@@ -169,7 +169,7 @@ def test_files(command, configured, rows, tmp_path):
 
 
 def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
-    from penstock.spark.files import read_files
+    from penstock.spark.frames.files import read_files
 
     path = tmp_path / "records.jsonl"
     lines = [

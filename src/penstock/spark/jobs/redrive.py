@@ -17,10 +17,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
-from penstock.spark.counting import counted
-from penstock.spark.dead_letters import dead_letter, header, in_ms, number, own_headers, with_header
+from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
+from penstock.spark.jobs.counting import counted
+from penstock.spark.jobs.dead_letters import (
+    dead_letter,
+    header,
+    in_ms,
+    number,
+    own_headers,
+    with_header,
+)
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.sources import from_ms, with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.engine.verdict import Outcome
-from penstock.spark.audit import OUTCOMES
-from penstock.spark.counting import counted
+from penstock.spark.frames.kafka_columns import with_all_columns
+from penstock.spark.jobs.audit import OUTCOMES
+from penstock.spark.jobs.counting import counted
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import re
 import pyarrow as pa
 import pytest
 
-from penstock.spark.files import read_files
-from penstock.spark.json_files import records
-from penstock.spark.sources import COLUMNS
+from penstock.spark.frames.files import read_files
+from penstock.spark.frames.json_files import records
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.stored.files.json_lines import WrongLineError
 from tests.gateways import without_waiting
 from tests.spark.conftest import BOTH, NO_BAD, POLICIES

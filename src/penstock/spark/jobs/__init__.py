@@ -1,0 +1,1 @@
+"""The jobs over frames and topics: audit, split, redact and redrive."""
