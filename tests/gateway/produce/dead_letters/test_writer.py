@@ -10,7 +10,11 @@ from structlog.testing import capture_logs
 
 from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError
-from penstock.gateway.produce.dead_letters import partition_letters
+from penstock.gateway.produce.dead_letters import (
+    letter_requests,
+    partition_letters,
+    pending_letters,
+)
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
@@ -70,7 +74,7 @@ class Connection:
 def writer(monkeypatch):
     """Returns a writer with a connection that responds with error codes."""
     monkeypatch.setattr(
-        dead_letter_writer,
+        letter_requests,
         "read_response",
         lambda code: SimpleNamespace(get=lambda _: SimpleNamespace(code=code, text="", offset=0)),
     )
@@ -118,13 +122,13 @@ async def test_other_errors_end_letters_at_once(writer, code, message):
 
 
 async def test_letters_fail_at_their_deadline_if_a_broker_does_not_respond(writer, monkeypatch):
-    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
     made, _ = writer(None)
     assert await store(made) == "it took too long"
 
 
 async def test_waiting_letters_are_bounded(writer, monkeypatch):
-    monkeypatch.setattr(dead_letter_writer, "WAITING_MAX_BYTES", len(LETTERS))
+    monkeypatch.setattr(pending_letters, "WAITING_MAX_BYTES", len(LETTERS))
     made, _ = writer()
     first = asyncio.ensure_future(store(made))
     await asyncio.sleep(0)
@@ -285,7 +289,7 @@ async def test_each_partition_of_a_request_has_its_own_result(writer, monkeypatc
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
     codes = iter([{0: 0, 1: 44, 2: 6}, {2: 0}])
     monkeypatch.setattr(
-        dead_letter_writer,
+        letter_requests,
         "read_response",
         lambda _: {
             (TO.name, number): SimpleNamespace(code=code, text="", offset=0)
@@ -321,7 +325,7 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
     failures = []
 
     def begin(partition, time_s):
-        monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", time_s)
+        monkeypatch.setattr(pending_letters, "DEADLINE_S", time_s)
         to = TO._replace(partition=partition)
         made.store(to, ONE, lambda failure: failures.append((partition, failure)))
 
@@ -337,13 +341,13 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
 
 
 async def test_expired_letters_are_not_sent(writer, monkeypatch):
-    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.2)
     made, connection = writer(SLOW)
     connection.slow = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(made, "_clock", lambda: 0.0)
     assert await asyncio.gather(store(made, ONE), store(made, ONE)) == ["it took too long"] * 2
     connection.slow.set_result(0)
-    monkeypatch.setattr(dead_letter_writer, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
     assert await store(made, ONE) is None
     assert len(connection.sent) == 2
     assert made.waiting_bytes == 0
@@ -394,7 +398,7 @@ async def test_a_broker_reports_before_the_deadline_which_partitions_wait_for_re
     made, connection = writer()
     assert await store(made, ONE) is None
     timeout_ms = int.from_bytes(connection.sent[0][1][3:7], "big")
-    assert 7_000 < timeout_ms < 1000 * dead_letter_writer.DEADLINE_S - 1000
+    assert 7_000 < timeout_ms < 1000 * pending_letters.DEADLINE_S - 1000
 
 
 async def test_without_numbers_letters_that_replicas_do_not_have_in_time_are_not_retried(writer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import (
@@ -13,6 +14,7 @@ from penstock.client.errors import (
     describe,
     response_error,
 )
+from penstock.configuration import ConfigurationError
 from penstock.error_codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from penstock.client.protocol.produce import ProduceResult
     from penstock.gateway.produce.dead_letters.letter_queue import Place
 
+log = structlog.get_logger()
+
+_ERROR: Final = "there was an error"
 _STORED: Final = frozenset({NONE, DUPLICATE_SEQUENCE_NUMBER})
 _TOO_LARGE: Final[Mapping[int, str]] = {
     MESSAGE_TOO_LARGE: "max.message.bytes",
@@ -120,3 +125,11 @@ def leaves_open(failure: Exception) -> bool:
     if isinstance(failure, ClientError):
         return failure.retriable
     return isinstance(failure, (TimeoutError, WireError))
+
+
+def unexpected_failure(error: Exception) -> str:
+    """Return why letters have failed that met an error which no broker is to blame for."""
+    if isinstance(error, ConfigurationError):
+        return str(error)
+    log.error("an error of the gateway", action="store dead letters", exc_info=error)
+    return _ERROR

@@ -23,29 +23,24 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-import structlog
-from cachetools import TTLCache
-
 from penstock.client.connections.connection import Connection
 from penstock.client.connections.metadata import NO_NODE
-from penstock.client.errors import ClientError, ResponseError, describe
-from penstock.client.protocol.produce import answer_of, read_response, write_request
-from penstock.configuration import ConfigurationError
-from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
+from penstock.client.errors import ClientError, ResponseError
+from penstock.error_codes import REQUEST_TIMED_OUT
 from penstock.gateway.produce.dead_letters.double_letters import DoubleLetters
-from penstock.gateway.produce.dead_letters.late_letters import LateLetters
-from penstock.gateway.produce.dead_letters.letter_batches import halve_letters, join_letters
+from penstock.gateway.produce.dead_letters.letter_batches import halve_letters
 from penstock.gateway.produce.dead_letters.letter_failures import (
     LetterRefusedError,
     LettersRefused,
     LettersTooLargeError,
     breaks_request,
-    failure_of,
     has_other_sequence,
     leaves_open,
+    unexpected_failure,
 )
 from penstock.gateway.produce.dead_letters.letter_numbers import LetterProducers
 from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue
+from penstock.gateway.produce.dead_letters.letter_requests import LetterRequests
 from penstock.gateway.produce.dead_letters.letter_topics import (
     DeadLetterTopic,
     LetterTopics,
@@ -53,45 +48,27 @@ from penstock.gateway.produce.dead_letters.letter_topics import (
 )
 from penstock.gateway.produce.dead_letters.partition_letters import (
     PartitionLetters,
-    Waiter,
     WaitingLetters,
 )
+from penstock.gateway.produce.dead_letters.pending_letters import PendingLetters
 from penstock.records.header import record_count
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Hashable, Mapping
     from pathlib import Path
 
-    from penstock.client.protocol.produce import ProduceResult
-    from penstock.client.protocol.raw_requests import RawRequest, RawResponse
-    from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
     from penstock.gateway.produce.dead_letters.letter_queue import Place
     from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
 
-log = structlog.get_logger()
-
-DEADLINE_S: Final = 10.0
-"""Dead letters not stored by then have failed: clients wait half a minute for a response."""
-RETRIED_S: Final = 600.0
-"""How long a retry of a client finds its letters: as `producer_state` holds batches for retries."""
-WAITING_MAX_BYTES: Final = 64 * 2**20
-_FOUND_LATER_MAX: Final = 10_000
 _SLOW_S: Final = 0.05
 """A request that takes longer holds nothing back: brokers wait for replicas, or are silent."""
-_OF_TIME_LEFT: Final = 0.8
-"""The share of a request's time in which brokers wait for replicas. Then they respond which
-partitions must be retried, and that the others are stored."""
-_LOG_EVERY_S: Final = 60.0
-_ERROR: Final = "there was an error"
-_TOO_MANY: Final = "too many dead letters wait"
 
 
 class DeadLetterWriter:
     """Writes dead letters.
 
     Attributes:
-        waiting_bytes: The bytes of letters that are not stored yet.
         stored: How many batches of letters were stored.
     """
 
@@ -119,16 +96,15 @@ class DeadLetterWriter:
         self._producers = LetterProducers(clock)
         self._partitions: dict[Place, PartitionLetters] = {}
         self._queues: dict[int, LetterQueue] = {}
-        self._unstored: dict[Hashable, WaitingLetters] = {}
-        self._stored_late: TTLCache[Hashable, None] = TTLCache(
-            _FOUND_LATER_MAX, RETRIED_S, timer=clock
-        )
-        self._late = LateLetters()
+        self._requests = LetterRequests(self._connected, self._producers, self._partitions, clock)
         self._doubles = DoubleLetters(clock)
-        self._failed = 0
-        self._logged_at = -_LOG_EVERY_S
-        self.waiting_bytes = 0
+        self._pending = PendingLetters(self._doubles, clock)
         self.stored = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of letters that are not stored yet."""
+        return self._pending.size
 
     def store(self, to: DeadLetterTopic, letters: bytes, done: Done, key: Hashable = None) -> None:
         """Store letters; `done` is called once, perhaps before this returns.
@@ -140,48 +116,9 @@ class DeadLetterWriter:
             key: Equal for the letters of a batch that its client sends again; None if that cannot
                 be recognized.
         """
-        # Another number of replicas does not make another topic.
-        key = None if key is None else (to._replace(replicas=0), key)
-        if key in self._stored_late:
-            done(None)
-            return
-        waiting = self._unstored.get(key)
-        if waiting is None:
-            others = self.waiting_bytes - self._late.size
-            if others and others + len(letters) > WAITING_MAX_BYTES:
-                self._report(to, _TOO_MANY)
-                done(_TOO_MANY)
-                return
-            waiting = WaitingLetters(to, letters, self._clock() + DEADLINE_S, key)
-            self.waiting_bytes += waiting.size
-            if key is not None:
-                self._unstored[key] = waiting
-            self._wait(waiting, done)
-            self._begin(waiting)
-        else:
-            waiting.deadline = max(waiting.deadline, self._clock() + DEADLINE_S)
-            self._wait(waiting, done)
-
-    def _wait(self, letters: WaitingLetters, done: Done) -> None:
-        waiter = Waiter(done)
-        loop = asyncio.get_running_loop()
-        waiter.timer = loop.call_later(DEADLINE_S, self._give_up, letters, waiter)
-        letters.waiters.append(waiter)
-
-    def _give_up(self, letters: WaitingLetters, waiter: Waiter) -> None:
-        """Let a request wait no longer for letters, wherever they are."""
-        is_last = letters.waiters == [waiter]
-        if is_last and not letters.outlive_waiters:
-            self._end(letters, letters.why)
-            return
-        letters.waiters.remove(waiter)
-        self._report(letters.to, letters.why)
-        _notify(waiter, letters.why)
-        if letters.outlive_waiters:
-            self._late.add(letters)
-        for oldest in self._late.surplus():
-            self._doubles.warn(_TOO_MANY)
-            self._end(oldest, _TOO_MANY)
+        new = self._pending.add(to, letters, done, key)
+        if new is not None:
+            self._begin(new)
 
     def _begin(self, letters: WaitingLetters) -> None:
         """Send the first batch of letters, once its leader is known."""
@@ -194,7 +131,7 @@ class DeadLetterWriter:
                 self._run(self._begin_later(letters))
                 return
         except Exception as error:
-            self._end(letters, _unexpected(error))
+            self._pending.end(letters, unexpected_failure(error))
             return
         place = to.name, leads[0]
         partition = self._partitions.get(place)
@@ -210,7 +147,7 @@ class DeadLetterWriter:
                 await asyncio.sleep(pause_s)
             failure, pause_s = await self._look_up(letters)
             if failure is not None:
-                self._end(letters, failure)
+                self._pending.end(letters, failure)
             elif not pause_s:
                 break
         self._begin(letters)
@@ -227,7 +164,7 @@ class DeadLetterWriter:
         except (ClientError, WireError) as error:
             return self._after_error(letters, error)
         except Exception as error:
-            return _unexpected(error), 0.0
+            return unexpected_failure(error), 0.0
         return None, 0.0
 
     def _offer(self, place: Place, partition: PartitionLetters) -> None:
@@ -268,7 +205,7 @@ class DeadLetterWriter:
             except (ClientError, WireError) as error:
                 batch.postpone(str(error))
             except Exception as error:
-                self._abandon(place, partition, _unexpected(error))
+                self._abandon(place, partition, unexpected_failure(error))
                 return
             if self._node(place) is not None:
                 partition.is_busy = False
@@ -284,7 +221,7 @@ class DeadLetterWriter:
         self._renumber(partition, batch, why)
         partition.end()
         for letters in batch.letters:
-            self._end(letters, why)
+            self._pending.end(letters, why)
         self._offer(place, partition)
 
     def _renumber(self, partition: PartitionLetters, batch: LetterBatch, why: str) -> None:
@@ -352,79 +289,13 @@ class DeadLetterWriter:
         self, node: int, taken: Mapping[Place, LetterBatch], channel: str
     ) -> Mapping[Place, Exception | None]:
         """Send batches to the leader of their partitions; return why they are not stored."""
-        if not taken:
-            return {}
-        now = self._clock()
-        # The others have less time left, and are given up before.
-        deadline = min(max(batch.deadline for batch in taken.values()), now + DEADLINE_S)
         try:
-            async with asyncio.timeout(deadline - now):
-                await self._begin_numbers(taken)
-                # Meanwhile, some may have been given up.
-                live = {place: batch for place, batch in taken.items() if not batch.is_over}
-                failures: dict[Place, Exception | None]
-                failures = {place: TimeoutError() for place in taken if place not in live}
-                if not live:
-                    return failures
-                self._begin_batches(live)
-                await _join(live.values())
-                self._number(live)
-                left = deadline - self._clock()
-                batches = {place: batch.parts for place, batch in live.items()}
-                request = write_request(None, left * _OF_TIME_LEFT, batches)
-                for batch in live.values():
-                    batch.is_sent = True
-                response = await self._connected().exchange(node, request, channel=channel)
-            answers = read_response(response)
-            return failures | {
-                place: self._failure(place, batch, answers) for place, batch in live.items()
-            }
+            return await self._requests.send(node, taken, channel)
         except Exception as error:
             if self._connection is not None:
                 for topic, _ in taken:
                     self._connection.refresh(topic)
             return dict.fromkeys(taken, error)
-
-    async def _begin_numbers(self, taken: Mapping[Place, LetterBatch]) -> None:
-        """Begin the numbers of partitions that have none, unless the cluster refuses them."""
-        new = [numbers for place in taken if not (numbers := self._numbers(place)).have_begun]
-        producer = await self._producers.get(self._exchange_with_any) if new else None
-        if producer is not None:
-            for numbers in new:
-                numbers.begin(producer)
-
-    def _begin_batches(self, taken: Mapping[Place, LetterBatch]) -> None:
-        """Leave out letters that are over; a broker may have the others from now on."""
-        until = self._clock() + RETRIED_S
-        for place, batch in taken.items():
-            batch.leave_out()
-            if self._numbers(place).have_begun:
-                batch.begin(until)
-
-    def _number(self, taken: Mapping[Place, LetterBatch]) -> None:
-        """Give batches the next numbers of their partitions, unless they have numbers."""
-        for place, batch in taken.items():
-            numbers = self._numbers(place)
-            if not batch.is_numbered and numbers.have_begun:
-                batch.be_numbered(numbers)
-
-    def _numbers(self, place: Place) -> LetterNumbers:
-        return self._partitions[place].numbers
-
-    async def _exchange_with_any(self, request: RawRequest) -> RawResponse:
-        return await asyncio.wrap_future(self._connected().begin_with_any(request))
-
-    def _failure(
-        self, place: Place, batch: LetterBatch, answers: Mapping[Place, ProduceResult]
-    ) -> Exception | None:
-        """Return the broker's error for a batch, or None."""
-        try:
-            failure = failure_of(place, len(batch.letters[0].batches[0]), answer_of(answers, place))
-        except WireError as error:
-            return error
-        if failure is not None and not isinstance(failure, LetterRefusedError):
-            self._connected().refresh(place[0])
-        return failure
 
     def _settle(
         self,
@@ -490,26 +361,26 @@ class DeadLetterWriter:
             return
         if failure is None:
             if letters.is_stored():
-                self._end(letters, None)
+                self._pending.end(letters, None)
             else:
                 self._begin(letters)
         elif isinstance(failure, LettersTooLargeError) and record_count(letters.batches[0]) > 1:
             self._run(self._halve(letters))
         elif isinstance(failure, LetterRefusedError):
-            self._end(letters, LettersRefused(failure))
+            self._pending.end(letters, LettersRefused(failure))
         elif isinstance(failure, TimeoutError):
             if is_sent or self._clock() >= letters.deadline:
-                self._end(letters, letters.why)
+                self._pending.end(letters, letters.why)
             else:
                 self._run(self._begin_later(letters, letters.pause_s()))
         elif isinstance(failure, (ClientError, WireError)):
             why, pause_s = self._after_error(letters, failure)
             if why is not None:
-                self._end(letters, why)
+                self._pending.end(letters, why)
             else:
                 self._run(self._begin_later(letters, pause_s))
         else:
-            self._end(letters, _unexpected(failure))
+            self._pending.end(letters, unexpected_failure(failure))
 
     def _after_error(
         self, letters: WaitingLetters, error: ClientError | WireError
@@ -528,52 +399,14 @@ class DeadLetterWriter:
             halves = await asyncio.to_thread(halve_letters, letters.batches.popleft())
             letters.batches.extendleft(reversed(halves))
         except Exception as error:
-            self._end(letters, _unexpected(error))
+            self._pending.end(letters, unexpected_failure(error))
             return
         self._begin(letters)
-
-    def _end(self, letters: WaitingLetters, failure: str | None) -> None:
-        if letters.is_over:
-            return
-        letters.is_over = True
-        self.waiting_bytes -= letters.size
-        self._late.discard(letters)
-        if letters.partition is not None:
-            letters.partition.remove(letters)
-        if letters.key is not None:
-            del self._unstored[letters.key]
-            if failure is None and not letters.waiters:
-                self._stored_late[letters.key] = None
-        if failure is not None:
-            self._report(letters.to, failure)
-            if letters.is_partly_stored and not isinstance(failure, LettersRefused):
-                self._doubles.warn(failure)
-        waiters, letters.waiters = letters.waiters, []
-        for waiter in waiters:
-            if waiter.timer is not None:
-                waiter.timer.cancel()
-            _notify(waiter, failure)
 
     def _connected(self) -> Connection:
         if self._connection is None:
             self._connection = Connection(self._properties, self._file)
         return self._connection
-
-    def _report(self, to: DeadLetterTopic, why: str) -> None:
-        """Log that letters could not be stored, once a minute."""
-        self._failed += 1
-        now = self._clock()
-        if now - self._logged_at >= _LOG_EVERY_S:
-            is_final = isinstance(why, LettersRefused)
-            log.error(
-                "dead letters cannot be stored",
-                topic=to.source,
-                dead_letter_topic=to.name,
-                reason=why,
-                answer=describe(INVALID_RECORD if is_final else REQUEST_TIMED_OUT),
-                times=self._failed,
-            )
-            self._logged_at, self._failed = now, 0
 
     async def close(self) -> None:
         """Close the connections."""
@@ -581,31 +414,3 @@ class DeadLetterWriter:
         if connection is not None:
             await connection.close_here()
             await asyncio.to_thread(connection.close)
-
-
-def _notify(waiter: Waiter, failure: str | None) -> None:
-    try:
-        waiter.done(failure)
-    except Exception as error:
-        # The others of the same request are still notified.
-        _unexpected(error)
-
-
-def _unexpected(error: Exception) -> str:
-    """Return why letters have failed that met an error which no broker is to blame for."""
-    if isinstance(error, ConfigurationError):
-        return str(error)
-    log.error("an error of the gateway", action="store dead letters", exc_info=error)
-    return _ERROR
-
-
-async def _join(taken: Iterable[LetterBatch]) -> None:
-    """Write the batches, with the first batches of their letters."""
-    unwritten = [batch for batch in taken if batch.data is None]
-    for batch in unwritten:
-        if len(batch.letters) == 1:
-            batch.data = batch.letters[0].batches[0]
-        else:
-            batches = [letters.batches[0] for letters in batch.letters]
-            batch.data = await asyncio.to_thread(join_letters, batches)
-        batch.parts = [batch.data]
