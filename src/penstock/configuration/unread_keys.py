@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _OF_TOPICS: Final = (CREATE_TOPIC, ALTER_CONFIG)
-# With the names allowed, topics can configure a RecordsPolicy through Kafka's admin tools.
 _OF_RECORDS: Final = (VALIDATION, VALIDATORS, INTERCEPTORS, RECORDS)
+# With these names, topics can configure a RecordsPolicy through Kafka's admin tools.
 _ALLOWED: Final = "records.policy.class.names.allowed"
 _READERS: Final = {
     "topic.rules.": _OF_TOPICS,

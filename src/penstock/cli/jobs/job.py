@@ -139,7 +139,7 @@ class CommandJob(ABC):
         if bool(given) == bool(self._options.input):
             raise ConfigurationError("name either --topic T or --input PATH")
         self.check_input()
-        start, end = self._options.start, getattr(self._options, "end", "latest")
+        start, end = self._options.start, self._options.end
         if not given:
             check_no_range(start, end)
             _warn_of_base64(self._options.input)
@@ -160,7 +160,7 @@ class CommandJob(ABC):
         if not topics:
             return ()
         options = self._options
-        return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
+        return self.cluster.ranges(topics, options.start, options.end)
 
 
 def check_no_range(start: str, end: str) -> None:
