@@ -18,7 +18,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from penstock.gateway.metrics.cells import BoundedCounter, Histogram
+from penstock.gateway.metrics.cells import Histogram, MetricCounter
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.sessions.routes import route
@@ -81,7 +81,7 @@ def request_of(counts: GatewayCounts | None) -> Callable[[], None]:
     return once
 
 
-def write(counter: BoundedCounter) -> float:
+def write(counter: MetricCounter) -> float:
     """Milliseconds to write all series of a counter."""
 
     async def measure() -> float:
@@ -98,7 +98,7 @@ def write(counter: BoundedCounter) -> float:
 def main() -> None:
     """Measure, and print a table."""
     labels = ("topic", "policy", "outcome")
-    counter = BoundedCounter("a_total", "A.", labels, series_max=2 * SERIES)
+    counter = MetricCounter("a_total", "A.", labels, series_max=2 * SERIES)
     histogram = Histogram("b_seconds", "B.", "api")
     registry = prometheus_client.CollectorRegistry()
     its_counter = prometheus_client.Counter("a", "A.", labels, registry=registry)

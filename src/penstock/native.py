@@ -20,6 +20,16 @@ class NativeMissingError(UnavailableError):
     """The native implementation is required and cannot be used, or its version is unclear."""
 
 
+def check_variable() -> None:
+    """Check `PENSTOCK_NATIVE`, before processes are started that would end because of it.
+
+    Raises:
+        NativeMissingError: As `find_native`.
+    """
+    if os.environ.get(VARIABLE):
+        find_native()
+
+
 def find_native() -> tuple[Any, str]:
     """Return the native module; or None, and the reason if an installed one cannot be used.
 

@@ -159,6 +159,20 @@ def test_a_place_is_checked_before_the_cluster_is_contacted(command, key, tmp_pa
     assert (code, message in capsys.readouterr().err) == (2, True)
 
 
+@pytest.mark.parametrize(("key", "place"), [("--from", "latest"), ("--to", "2026-01-01")])
+@pytest.mark.parametrize("command", ["audit", "suggest"])
+def test_a_file_is_read_whole(command, key, place, tmp_path, capsys):
+    file, records = tmp_path / "penstock.properties", tmp_path / "records.jsonl"
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+    records.write_text('{"value": "x"}\n')
+    options = ["--local"] if command == "audit" else ["--topic", "t"]
+
+    code = cli.main([command, str(file), *options, "--input", str(records), key, place])
+
+    message = f"{key} {place}: with --input all records are read; {key} needs --topic"
+    assert (code, message in capsys.readouterr().err) == (2, True)
+
+
 @pytest.mark.parametrize("key", ["--report", "--history"])
 def test_a_folder_that_cannot_be_written_is_reported_before_the_work(key, tmp_path, capsys):
     (tmp_path / "file").touch()

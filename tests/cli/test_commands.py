@@ -173,6 +173,21 @@ def test_required_native_record_batches_that_are_missing_are_2(tmp_path, monkeyp
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("value", ["1", "2"])
+def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
+    (tmp_path / "penstock_native.py").write_text("raise ImportError")
+    monkeypatch.setenv("PENSTOCK_NATIVE", value)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    policies = {"record.validator.classes": "penstock.policies.MaxSize"}
+    file = write_configuration(tmp_path, "127.0.0.1:1", free_ports(3)[0], policies)
+
+    done = run("check", str(file))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"penstock check: PENSTOCK_NATIVE={value}")
+
+
 def test_without_native_record_batches_the_cost_is_logged_once_at_the_start(tmp_path, monkeypatch):
     (tmp_path / "penstock_native.py").write_text("raise ImportError")
     monkeypatch.setenv("PENSTOCK_NATIVE", "")
@@ -255,7 +270,9 @@ def test_without_spark_its_commands_name_the_package_to_install(tmp_path, monkey
 
 def test_debug_shows_a_traceback(tmp_path):
     done = run("--debug", "check", str(tmp_path / "none"))
-    assert "Traceback" in done.stderr
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert "penstock check: " in done.stderr.splitlines()[-1]
 
 
 def test_a_port_in_use_is_2(gateway, tmp_path, kafka):

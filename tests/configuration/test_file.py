@@ -189,6 +189,17 @@ def test_a_single_principal_for_all_clients_is_warned_about(tmp_path, protocol, 
     assert ("every client acts in the cluster as the principal" in warnings) is warned
 
 
+def test_keys_and_certificates_may_be_in_the_file(tmp_path):
+    keys = ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates")
+    text = "".join(f"{key}=-----BEGIN ...\n" for key in keys)
+    assert load(tmp_path, LEAST + text).warnings == ()
+
+
+def test_a_key_of_a_built_in_policy_that_none_reads_is_warned_about(tmp_path):
+    (warning,) = load(tmp_path, LEAST + "topic.rules.partitions.max=12\n").warnings
+    assert warning.startswith("topic.rules.partitions.max has no effect")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -92,6 +92,7 @@ def test_output_of_policies_goes_to_standard_error(configured, produce, topic):
     ("arguments", "message"),
     [
         (("--topic", "t", "--master", "local[2]"), "--master is an option of Spark"),
+        (("--topic", "t", "--remote", "sc://a:1"), "--remote is an option of Spark"),
         (("--topic", "t", "--conf", "spark.a=b"), "--conf is an option of Spark"),
         (("--input", "table:t"), "--input table:t needs Spark: leave out --local"),
         (("--input", "x.jsonl", "--column", "value=v"), "--column is an option of Spark"),

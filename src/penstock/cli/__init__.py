@@ -11,10 +11,12 @@ import difflib
 import importlib
 import io
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration.errors import ConfigurationError
+from penstock.native import NativeMissingError, check_variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,10 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     set_up_logs(options.log_level)
     try:
+        check_variable()
         code: int = options.run(options)
     except CommandError as error:
         return _fail(options, str(error), error.code)
-    except ConfigurationError as error:
+    except (ConfigurationError, NativeMissingError) as error:
         return _fail(options, str(error), ExitCode.WRONG_USE)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -161,6 +164,6 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
 
 def _fail(options: argparse.Namespace, text: str, code: int) -> int:
     if options.debug:
-        raise  # noqa: PLE0704 - called from an except clause
+        traceback.print_exc()
     print(f"penstock {options.command}: {text}", file=sys.stderr)
     return code

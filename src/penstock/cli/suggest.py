@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.backtest.excerpt import excerpt
 from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.spark_job import positive_number, ratio
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
@@ -114,6 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _records(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
     if options.input:
+        check_no_range(options.start, options.end)
         located = records_in_file(Path(options.input))
         return [found.record for _, found in islice(located, options.limit)]
     return asyncio.run(_from_cluster(options, configuration))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED
 from penstock.configuration.clients.upstream_keys import check_upstream
 from penstock.configuration.declared_keys import (
     VALIDATION,
@@ -32,6 +33,7 @@ from penstock.configuration.topic_keys import (
     TopicKey,
     keys_in,
 )
+from penstock.configuration.unread_keys import OF_BUILT_IN_POLICIES, unread_keys
 from penstock.configuration.values import paths
 
 if TYPE_CHECKING:
@@ -57,21 +59,16 @@ _ONE_PRINCIPAL: Final = (
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-OF_BUILT_IN_POLICIES: Final = (
-    "topic.rules.",
-    "json.schema.",
-    "schema.registry.",
-    "schema.null.",
-    "schema.protobuf.",
-)
-"""Prefixes of the built-in policies' keys, which the policies check."""
 LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
         "ssl.keystore.location",
+        KEY,
+        CHAIN,
         "ssl.key.password",
         "ssl.truststore.type",
         "ssl.truststore.location",
+        TRUSTED,
         "ssl.client.auth",
         "ssl.enabled.protocols",
         "ssl.cipher.suites",
@@ -163,6 +160,7 @@ def read_configuration(
     if named is None:
         named, more = read_named_policies(file, properties, shown, describe_classes)
         warnings += more
+    warnings += unread_keys(properties)
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
     values: dict[str, Any] = {name: properties[name] for name in FILE_KEYS if name in properties}

@@ -50,7 +50,7 @@ copy a Java client's file. Errors never show a value.
   keys of KIP-1139 or of librdkafka; the option `ssl.truststore.location` (PEM, also on Spark's
   executors) has the endpoint's certificates. `upstream.sasl.login.callback.handler.class` can only
   name Kafka's handler. For tests, `unsecuredLoginStringClaim_sub` creates unsigned tokens.
-- Key and trust stores are PEM: a file (`location`), or the text itself
+- Key and trust stores, the listener's too, are PEM: a file (`location`), or the text itself
   (`upstream.ssl.keystore.key`, `upstream.ssl.keystore.certificate.chain`,
   `upstream.ssl.truststore.certificates`). Java key stores (JKS, PKCS12) are an error.
 - Kafka's Java client (4.0 and newer, but not Spark 4.2's) only contacts the endpoints in its

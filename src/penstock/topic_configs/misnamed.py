@@ -14,12 +14,12 @@ from penstock.configuration.file import (
     CLOSE,
     CLOSE_OF_PENSTOCKS_ALONE,
     FILE_KEYS,
-    OF_BUILT_IN_POLICIES,
     PENSTOCKS_ALONE,
 )
 from penstock.configuration.named_policies import PREFIX as OF_POLICIES
 from penstock.configuration.policies import NAMES
 from penstock.configuration.topic_keys import POLICIES, Scope, keys_in
+from penstock.configuration.unread_keys import OF_BUILT_IN_POLICIES
 from penstock.topic_configs import definitions
 
 if TYPE_CHECKING:

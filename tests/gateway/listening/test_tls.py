@@ -123,6 +123,17 @@ def test_invalid_tls_keys_are_an_error_at_start(files, properties, text):
         files.context(**properties)
 
 
+def test_key_and_certificates_may_be_texts_in_the_file(files):
+    issued = files.authority.issue_cert("text.example.com", key_type=trustme.KeyType.RSA)
+    chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems).decode()
+    key = issued.private_key_pem.bytes().decode()
+    server = server_context(
+        {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}, files.file
+    )
+    shown = files.handshake(server).getpeercert()["subjectAltName"]
+    assert shown == (("DNS", "text.example.com"),)
+
+
 def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path):
     files = Files(tmp_path)
     properties = {"ssl.keystore.location": str(files.key)}

@@ -139,13 +139,15 @@ class CommandJob(ABC):
         if bool(given) == bool(self._options.input):
             raise ConfigurationError("name either --topic T or --input PATH")
         self.check_input()
+        start, end = self._options.start, self._options.end
         if not given:
+            check_no_range(start, end)
             _warn_of_base64(self._options.input)
             return ()
         from penstock.cluster.offsets import check_place  # noqa: PLC0415
 
-        check_place(self._options.start, "--from")
-        check_place(getattr(self._options, "end", "latest"), "--to")
+        check_place(start, "--from")
+        check_place(end, "--to")
         for file in (getattr(self._options, "compare", None), self._options.file):
             if file is not None:
                 self.plan_without_topics(file)  # before the cluster is contacted
@@ -158,7 +160,24 @@ class CommandJob(ABC):
         if not topics:
             return ()
         options = self._options
-        return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
+        return self.cluster.ranges(topics, options.start, options.end)
+
+
+def check_no_range(start: str, end: str) -> None:
+    """Check that no part of a file is named: all of its records are read.
+
+    Args:
+        start: The value of `--from`.
+        end: The value of `--to`.
+
+    Raises:
+        ConfigurationError: Not the whole file is named.
+    """
+    for option, value, default in (("--from", start, "earliest"), ("--to", end, "latest")):
+        if value != default:
+            raise ConfigurationError(
+                f"{option} {value}: with --input all records are read; {option} needs --topic"
+            )
 
 
 def warn(text: str) -> None:

@@ -38,6 +38,7 @@ class LocalJob(CommandJob):
     def __init__(self, options: argparse.Namespace) -> None:
         of_spark = {
             "--master": options.master,
+            "--remote": options.remote,
             "--conf": options.conf,
             "--column": getattr(options, "column", None),
         }

@@ -142,7 +142,7 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocatio
         options.topic,
         {side: target.name for side, target in targets.items()},
         options.start,
-        getattr(options, "end", "latest"),
+        options.end,
         name=None if options.job is None else check_job(options.job, "--job"),
         again=options.again,
         transactions=options.transactions == "yes",

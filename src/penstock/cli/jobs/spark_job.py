@@ -106,6 +106,8 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
     if end:
         parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
+    else:
+        parser.set_defaults(end="latest")
 
 
 def positive_number(text: str) -> int:

@@ -32,9 +32,10 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     """Make the context of a listener.
 
     Args:
-        properties: With `ssl.keystore.location` (PEM: key and certificate chain), and
-            perhaps `ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`,
-            `ssl.enabled.protocols`, `ssl.cipher.suites`.
+        properties: With `ssl.keystore.location` (PEM: key and certificate chain), or
+            `ssl.keystore.key` and `ssl.keystore.certificate.chain`; and perhaps
+            `ssl.key.password`, `ssl.truststore.location` or `ssl.truststore.certificates`,
+            `ssl.client.auth`, `ssl.enabled.protocols`, `ssl.cipher.suites`.
         file: The configuration file; relative locations start at its folder.
 
     Raises:

@@ -1,0 +1,50 @@
+"""Warns of keys of built-in policies in a file that configures no policy to read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration.interfaces import (
+    ALTER_CONFIG,
+    CREATE_TOPIC,
+    INTERCEPTORS,
+    RECORDS,
+    VALIDATION,
+    VALIDATORS,
+)
+from penstock.configuration.policies import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_OF_TOPICS: Final = (CREATE_TOPIC, ALTER_CONFIG)
+_OF_RECORDS: Final = (VALIDATION, VALIDATORS, INTERCEPTORS, RECORDS)
+# With these names, topics can configure a RecordsPolicy through Kafka's admin tools.
+_ALLOWED: Final = "records.policy.class.names.allowed"
+_READERS: Final = {
+    "topic.rules.": _OF_TOPICS,
+    "json.schema.": _OF_RECORDS,
+    "schema.registry.": _OF_RECORDS,
+    "schema.null.": _OF_RECORDS,
+    "schema.protobuf.": _OF_RECORDS,
+}
+OF_BUILT_IN_POLICIES: Final = tuple(_READERS)
+"""Prefixes of the built-in policies' keys, which the policies check."""
+
+
+def unread_keys(properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each key of a built-in policy that no policy of the file can read.
+
+    Args:
+        properties: The keys and values of a configuration file.
+    """
+    configured = {
+        # A RecordsPolicy has a topic's name before its key.
+        RECORDS if key.endswith(f".{RECORDS}") or key == _ALLOWED else key
+        for key, value in properties.items()
+        if value.strip()
+    }
+    for key in properties:
+        for prefix, readers in _READERS.items():
+            if key.startswith(prefix) and configured.isdisjoint((*readers, NAMES)):
+                yield f"{key} has no effect, because no policy reads it: set {' or '.join(readers)}"
