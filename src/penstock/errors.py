@@ -6,6 +6,7 @@
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
+    │   │   ├── MisfitError              spark: a value does not fit a column of a table
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
