@@ -82,6 +82,7 @@
     ├── FlawError                        policies: the flaw of a Protobuf message
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── NotDecodedError                  policies: a value is not of its schema, or not JSON
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
     ├── TooLongError                     policies: a number in an Avro payload
     ├── TooManyFieldsError               policies: a Protobuf message is not looked at further

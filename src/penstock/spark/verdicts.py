@@ -184,7 +184,7 @@ def by_rows(
     rows = evaluation.rows_with_verdicts(plan, names, replacing=replacing, topic=topic)
     if column is not None:
         fields.append(column.parsed)
-        rows = with_parsed_values(rows, column, topic)
+        rows = with_parsed_values(rows, column, plan, topic)
     return judged.mapInArrow(rows, T.StructType(fields))
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import types as T
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome, PolicyVerdict
+from penstock.policies.decoded.errors import NotDecodedError
 from penstock.spark.frames.rows import verdict_array
 from penstock.spark.values.value_column import PARSED, ValueColumn
 
@@ -33,7 +34,7 @@ def batch(*values, refused=()):
 
 def added(column, *values, **options):
     """Return the rows of a batch with its parsed values."""
-    return column.added_to(batch(*values, **options)).to_pylist()
+    return column.added_to(batch(*values, **options), lambda _: None).to_pylist()
 
 
 @pytest.mark.parametrize("kind", [T.BinaryType(), T.StringType(), T.LongType(), T.StringType()])
@@ -103,3 +104,31 @@ def test_a_null_where_the_column_has_none():
 
 def test_an_empty_batch():
     assert added(ValueColumn.of("orders", table(ORDER))) == []
+
+
+class Reader:
+    """Reads values by their header."""
+
+    reads_headers = True
+
+    def read(self, value, headers):
+        if value == b"secret":
+            raise NotDecodedError("does not fit its schema")
+        return {"id": len(value), "note": headers[0].value.decode() if headers else None}
+
+
+def test_values_that_a_policy_reads():
+    column = ValueColumn.of("orders", table(ORDER))
+    given = batch(b"secret", b"abc", b"{}", None)
+    of_kafka = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([None, [("h", b"x")], None, None], of_kafka)
+    given = given.append_column("headers", headers)
+    readers = {"t": Reader()}
+    for topic in (None, "t"):
+        rows = column.added_to(given, readers.get, topic).to_pylist()
+        assert [row[PARSED] for row in rows] == [
+            None, {"id": 3, "note": "x"}, {"id": 2, "note": None}, None,
+        ]  # fmt: skip
+        assert rows[0]["verdict"]["message"] == (
+            "the value does not fit table orders: does not fit its schema"
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
@@ -17,20 +18,28 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.error_codes import INVALID_RECORD
+from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.json_texts import read_json
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.rows import Rows, runs
 from penstock.spark.values.conversion import REQUIRED, Conversion, conversion_of
-from penstock.spark.values.json_texts import read_json
 from penstock.spark.values.misfits import MisfitError
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyspark.sql import DataFrame
+
+    from penstock.policies.decoded.readers import ValueReader
+    from penstock.policy import Header
+
+    ReaderOf = Callable[[str | None], ValueReader | None]
 
 PARSED: Final = "parsed_value"
 """The column of a frame with the parsed value of each accepted record."""
 _VALUE: Final = "value"
-_POLICY: Final = "table"
+POLICY: Final = "table"
 """Named as the policy that refuses."""
 _LENGTHS: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """What the metadata of a column has if its type limits lengths, which Spark shows as STRING."""
@@ -74,13 +83,19 @@ class ValueColumn:
         """The column of a frame with parsed values."""
         return T.StructField(PARSED, self._conversion.spark)
 
-    def added_to(self, batch: pa.RecordBatch, topic: str | None = None) -> pa.RecordBatch:
+    def added_to(
+        self, batch: pa.RecordBatch, reader_of: ReaderOf, topic: str | None = None
+    ) -> pa.RecordBatch:
         """Return a batch with the parsed values of its accepted records.
 
         Args:
             batch: Kafka's columns and `verdict`. A value that does not fit changes its record's
                 verdict.
+            reader_of: Returns the reader of a topic's values; None for JSON.
             topic: The one topic of all records, or None.
+
+        Raises:
+            RetriableException: A schema cannot be looked up now.
         """
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         verdicts = columns["verdict"]
@@ -89,22 +104,30 @@ class ValueColumn:
         parsed: list[Any] = []
         misfits: dict[int, str] = {}
         rows = Rows(columns)
-        for start, end, _, _ in runs(topic or columns["topic"], columns["partition"]):
-            values = rows.columns(start, end).values
-            for row, value in enumerate(values, start):
+        for start, end, of, _ in runs(topic or columns["topic"], columns["partition"]):
+            some = rows.columns(start, end)
+            reader = reader_of(of)
+            has_headers = reader is not None and reader.reads_headers
+            headers = some.headers if has_headers else repeat(())
+            for row, value, own in zip(range(start, end), some.values, headers, strict=False):
                 parsed.append(None)
                 if accepted[row]:
                     try:
-                        parsed[row] = self._parsed(value)
-                    except MisfitError as error:
+                        parsed[row] = self._parsed(value, reader, own)
+                    except (MisfitError, NotDecodedError) as error:
                         misfits[row] = str(error)
         if misfits:
             columns["verdict"] = self._refused(verdicts, misfits)
         columns[PARSED] = pa.array(parsed, self._conversion.arrow)
         return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
-    def _parsed(self, value: bytes | None) -> Any:
-        found = None if value is None else read_json(value)
+    def _parsed(
+        self, value: bytes | None, reader: ValueReader | None, headers: Sequence[Header]
+    ) -> Any:
+        if value is None:
+            found = None
+        else:
+            found = read_json(value) if reader is None else reader.read(value, headers)
         if found is not None:
             return self._conversion.convert(found)
         if self.required:
@@ -117,7 +140,7 @@ class ValueColumn:
         for row, text in misfits.items():
             made[row] = {
                 "outcome": Outcome.REFUSED.value,
-                "policy": _POLICY,
+                "policy": POLICY,
                 "code": INVALID_RECORD,
                 "message": f"the value does not fit table {self.table}: {text}",
             }

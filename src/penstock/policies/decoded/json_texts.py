@@ -10,7 +10,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.spark.values.misfits import MisfitError
+from penstock.policies.decoded.errors import NotDecodedError
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -20,13 +20,13 @@ def read_json(data: bytes) -> Any:
     """Return the value of a JSON text; numbers with a fraction or an exponent are decimals.
 
     Raises:
-        MisfitError: It is not JSON in UTF-8, or no program could read it: a number of thousands of
-            digits, thousands of levels.
+        NotDecodedError: It is not JSON in UTF-8, or has a number of thousands of digits, or
+            thousands of levels.
     """
     try:
         return _DECODER.decode(data.decode())
     except (ValueError, ArithmeticError, RecursionError):
-        raise MisfitError("is not JSON") from None
+        raise NotDecodedError("is not JSON") from None
 
 
 def _refuse(name: str) -> NoReturn:

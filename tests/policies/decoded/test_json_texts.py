@@ -4,10 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.spark.values.json_texts import read_json
-from penstock.spark.values.misfits import MisfitError
-
-pytestmark = pytest.mark.unit
+from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.json_texts import read_json
 
 
 def test_numbers_are_exact():
@@ -27,5 +25,5 @@ def test_numbers_are_exact():
     ],
 )  # fmt: skip
 def test_texts_that_are_not_json(data):
-    with pytest.raises(MisfitError, match=r"^is not JSON$"):
+    with pytest.raises(NotDecodedError, match=r"^is not JSON$"):
         read_json(data)
