@@ -1,6 +1,7 @@
 """Records are judged and their values parsed in one pass, on a real Spark."""
 
 import datetime as dt
+import json
 
 import pytest
 from pyspark.sql import types as T
@@ -81,6 +82,23 @@ def test_times_are_those_of_the_text(judged):
     frame, _ = judged(FULL)
     ((seconds,),) = frame.selectExpr(f"unix_seconds({PARSED}.at)").collect()
     assert seconds == dt.datetime(2026, 11, 17, 9, tzinfo=dt.UTC).timestamp()
+
+
+def test_values_by_the_schema_of_a_policy(rows, tmp_path):
+    fields = [{"name": "id", "type": {"type": "long", "logicalType": "timestamp-millis"}}]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=127.0.0.1:1\n"
+        "record.validation.policy.class.name=penstock.policies.SchemaPolicy\n"
+        "topics.*.confluent.value.schema.validation=true\n"
+        "topics.*.schema.file=order.avsc\n"
+    )
+    column = ValueColumn.of("t", T.StructType().add("value", T.StructType().add("id", "timestamp")))
+    frame = _judged(rows(b"\x02", b"\xff", b"\x03"), load_plan(file), "t", column)
+    first, bad, later = frame.orderBy("offset").selectExpr(f"unix_millis({PARSED}.id)").collect()
+    assert (first[0], bad[0], later[0]) == (1, None, -2)
 
 
 def test_a_batch_that_was_judged_for_bytes(spark):

@@ -94,6 +94,14 @@ def test_values_that_do_not_fit_are_refused():
     assert rows[2]["verdict"]["policy"] == "a.Policy"
 
 
+def test_values_that_no_policy_reads():
+    (row,) = added(ValueColumn.of("orders", table(ORDER)), b"\0secret")
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: is not JSON, and no policy of its topic reads it by "
+        "a schema"
+    )
+
+
 def test_a_null_where_the_column_has_none():
     column = ValueColumn.of("orders", table(ORDER, nullable=False))
     (row,) = added(column, None)

@@ -127,7 +127,7 @@ class ValueColumn:
         if value is None:
             found = None
         else:
-            found = read_json(value) if reader is None else reader.read(value, headers)
+            found = _json(value) if reader is None else reader.read(value, headers)
         if found is not None:
             return self._conversion.convert(found)
         if self.required:
@@ -152,6 +152,14 @@ class ValueColumn:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"table": self.table, "kind": self.kind, "required": self.required}
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return read_json(value)
+    except NotDecodedError as error:
+        # All values of a topic may be of another format.
+        raise MisfitError(f"{error}, and no policy of its topic reads it by a schema") from None
 
 
 def with_value(frame: DataFrame, column: ValueColumn | None) -> DataFrame:
