@@ -2,13 +2,17 @@
 
 import datetime as dt
 import json
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import types as T
 
+from penstock.engine.verdict import PostponedError
+from penstock.policy import RetriableException
 from penstock.spark import load_plan
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.split import _judged, _with_sink
+from penstock.spark.values import parsing
 from penstock.spark.values.value_column import PARSED, ValueColumn, with_value
 
 POLICIES = """
@@ -99,6 +103,19 @@ def test_values_by_the_schema_of_a_policy(rows, tmp_path):
     frame = _judged(rows(b"\x02", b"\xff", b"\x03"), load_plan(file), "t", column)
     first, bad, later = frame.orderBy("offset").selectExpr(f"unix_millis({PARSED}.id)").collect()
     assert (first[0], bad[0], later[0]) == (1, None, -2)
+
+
+@pytest.mark.unit
+def test_a_schema_that_cannot_be_looked_up_now(monkeypatch):
+    class NotNow:
+        def added_to(self, *_):
+            raise RetriableException("not now")
+
+    monkeypatch.setattr(parsing, "evaluator_of", lambda _: SimpleNamespace(value_reader=None))
+    plan = SimpleNamespace(retry_for_s=0)
+    parse = parsing.with_parsed_values(lambda batches: batches, NotNow(), plan, None)
+    with pytest.raises(PostponedError, match=r"^a policy cannot decide now: table: not now$"):
+        list(parse(iter([None])))
 
 
 def test_a_batch_that_was_judged_for_bytes(spark):
