@@ -463,11 +463,13 @@ def parsed_values() -> None:
 
     send(0)
     to = {"accepted": f"table:{whole}", "rejected": f"table:{batch}"}
-    assert "21 accepted, 4 refused" in run(split(topic, **to))
-    assert has(whole, batch) == [21, 4]
+    nulls = 0 if IS_DELTA else 1  # Delta has no null for a struct with a field that is NOT NULL
+    counts = f"{20 + nulls} accepted, {5 - nulls} refused"
+    assert counts in run(split(topic, **to))
+    assert has(whole, batch) == [20 + nulls, 5 - nulls]
     assert ids(whole) == list(range(20))
-    assert spark.table(whole).where("value IS NULL").count() == 1
-    letters = spark.table(batch).orderBy("offset").collect()
+    assert spark.table(whole).where("value IS NULL").count() == nulls
+    letters = spark.table(batch).where("value IS NOT NULL").collect()
     reasons = {bytes(row.value): {header.key: bytes(header.value) for header in row.headers}
                ["__penstock.message"].decode() for row in letters}  # fmt: skip
     unfit = f"the value does not fit table {whole}: "
@@ -487,7 +489,7 @@ def parsed_values() -> None:
     with refusing(dead):
         run(split(topic, *options, **to), 3)
     run(split(topic, *options, policy="Nothing", **to))
-    assert has(clean, dead) == [42, 8]
+    assert has(clean, dead) == [40 + 2 * nulls, 10 - 2 * nulls]
     assert ids(clean) == list(range(40))
     shown("parsed values of a stream", *has(clean, dead))
 

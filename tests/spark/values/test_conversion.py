@@ -146,6 +146,20 @@ def test_nulls_where_the_table_has_none():
     )
 
 
+def test_a_null_struct_with_a_field_that_is_not_null():
+    """Delta looks at the field alone, and Iceberg at the struct first."""
+    inner = T.StructType().add("b", T.StructType().add("c", T.LongType(), nullable=False))
+    kind = T.StructType().add("a", inner)
+    assert conversion_of(kind).convert({"a": {}}) == {"a": {"b": None}}
+    made = conversion_of(kind, checks_nulls=True)
+    for value, place in (({}, "/a"), ({"a": {}}, "/a/b")):
+        with pytest.raises(MisfitError) as raised:
+            made.convert(value)
+        assert str(raised.value) == (
+            f"at {place} is null or missing, but a field of it is NOT NULL"
+        )
+
+
 def test_a_value_that_is_no_object():
     made = of(T.LongType())
     with pytest.raises(MisfitError, match=r"^is an array, not STRUCT$"):

@@ -110,6 +110,16 @@ def test_a_null_where_the_column_has_none():
     )
 
 
+def test_a_null_that_delta_refuses():
+    column = ValueColumn.of("orders", table(ORDER), "delta")
+    (row,) = added(column, None)
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: is null, but a field of it is NOT NULL"
+    )
+    (row,) = added(ValueColumn.of("orders", table(ORDER), "iceberg"), None)
+    assert row["verdict"]["outcome"] == "accepted"
+
+
 def test_an_empty_batch():
     assert added(ValueColumn.of("orders", table(ORDER))) == []
 

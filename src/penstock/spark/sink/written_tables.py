@@ -191,7 +191,7 @@ class WrittenTables:
                 "tables can be written, because others could get the records of a repeated "
                 "micro-batch twice"
             )
-        column = ValueColumn.of(name, table.schema) if parses else None
+        column = ValueColumn.of(name, table.schema, provider.lower()) if parses else None
         wrong = wrong_columns(name, dict(table.dtypes), provider.lower(), parsed=column is not None)
         if wrong is not None:
             raise ConfigurationError(f"{TABLE}{name}: {wrong}")

@@ -20,10 +20,12 @@ from penstock.spark.values.misfits import MisfitError, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+OF_REQUIRED: Final = "is null, but a field of it is NOT NULL"
 _SURROGATE: Final = "has half a surrogate pair, which STRING cannot have"
 REQUIRED: Final = "is null, but NOT NULL"
 """The flaw of a null where a column has none."""
 _REQUIRED_FIELD: Final = "is null or missing, but NOT NULL"
+_OF_REQUIRED: Final = "is null or missing, but a field of it is NOT NULL"
 
 
 class Conversion(NamedTuple):
@@ -41,22 +43,25 @@ class Conversion(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-def conversion_of(kind: T.DataType, place: str = "value") -> Conversion:
+def conversion_of(
+    kind: T.DataType, place: str = "value", *, checks_nulls: bool = False
+) -> Conversion:
     """Return the conversion to a type.
 
     Args:
         kind: The type.
         place: Its place in the table, for the error.
+        checks_nulls: Whether the table refuses a null where a struct has a NOT NULL field.
 
     Raises:
         ValueError: No value can have this type, or a type within it; the text names it.
     """
     if isinstance(kind, T.StructType):
-        return _struct(kind, place)
+        return _struct(kind, place, checks_nulls)
     if isinstance(kind, T.ArrayType):
-        return _array(kind, place)
+        return _array(kind, place, checks_nulls)
     if isinstance(kind, T.MapType):
-        return _map(kind, place)
+        return _map(kind, place, checks_nulls)
     if isinstance(kind, T.DecimalType):
         return Conversion(
             kind,
@@ -69,24 +74,40 @@ def conversion_of(kind: T.DataType, place: str = "value") -> Conversion:
     return found
 
 
-def _struct(kind: T.StructType, place: str) -> Conversion:
-    inner = {field.name: conversion_of(field.dataType, f"{place}.{field.name}") for field in kind}
-    required = {field.name for field in kind if not field.nullable}
-    fields = [(name, found.convert, name in required) for name, found in inner.items()]
+def has_required(kind: T.DataType) -> bool:
+    """Return whether a type is a struct with a NOT NULL field, itself or in a struct in it."""
+    return isinstance(kind, T.StructType) and any(
+        not field.nullable or has_required(field.dataType) for field in kind
+    )
+
+
+def _struct(kind: T.StructType, place: str, checks_nulls: bool) -> Conversion:
+    inner = {
+        field.name: conversion_of(
+            field.dataType, f"{place}.{field.name}", checks_nulls=checks_nulls
+        )
+        for field in kind
+    }
+    flaws = {
+        field.name: _OF_REQUIRED if field.nullable else _REQUIRED_FIELD
+        for field in kind
+        if not field.nullable or (checks_nulls and has_required(field.dataType))
+    }
+    fields = [(name, found.convert, flaws.get(name)) for name, found in inner.items()]
 
     def convert(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise MisfitError(f"is {kind_of(value)}, not STRUCT")
         made = {}
-        for name, convert_field, is_required in fields:
+        for name, convert_field, flaw in fields:
             found = value.get(name)
             if found is not None:
                 try:
                     found = convert_field(found)
                 except MisfitError as error:
                     raise error.within(name) from None
-            elif is_required:
-                raise MisfitError(_REQUIRED_FIELD).within(name)
+            elif flaw is not None:
+                raise MisfitError(flaw).within(name)
             made[name] = found
         return made
 
@@ -96,8 +117,9 @@ def _struct(kind: T.StructType, place: str) -> Conversion:
     )
 
 
-def _array(kind: T.ArrayType, place: str) -> Conversion:
-    inner, may_be_null = conversion_of(kind.elementType, f"{place}[]"), kind.containsNull
+def _array(kind: T.ArrayType, place: str, checks_nulls: bool) -> Conversion:
+    inner = conversion_of(kind.elementType, f"{place}[]", checks_nulls=checks_nulls)
+    may_be_null = kind.containsNull
 
     def convert(value: Any) -> list[Any]:
         if type(value) is not list:
@@ -113,12 +135,13 @@ def _array(kind: T.ArrayType, place: str) -> Conversion:
     return Conversion(T.ArrayType(inner.spark), pa.list_(inner.arrow), convert)
 
 
-def _map(kind: T.MapType, place: str) -> Conversion:
+def _map(kind: T.MapType, place: str, checks_nulls: bool) -> Conversion:
     if not isinstance(kind.keyType, T.StringType):
         raise ValueError(  # noqa: TRY004 - no caller passed it
             f"the keys of {place} are {kind.keyType.simpleString().upper()}, not STRING"
         )
-    inner, may_be_null = conversion_of(kind.valueType, f"{place}{{}}"), kind.valueContainsNull
+    inner = conversion_of(kind.valueType, f"{place}{{}}", checks_nulls=checks_nulls)
+    may_be_null = kind.valueContainsNull
 
     def convert(value: Any) -> list[tuple[str, Any]]:
         if type(value) is not dict:

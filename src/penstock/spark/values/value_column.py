@@ -22,7 +22,13 @@ from penstock.policies.decoded.errors import NotDecodedError
 from penstock.policies.decoded.json_texts import read_json
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.rows import Rows, runs
-from penstock.spark.values.conversion import REQUIRED, Conversion, conversion_of
+from penstock.spark.values.conversion import (
+    OF_REQUIRED,
+    REQUIRED,
+    Conversion,
+    conversion_of,
+    has_required,
+)
 from penstock.spark.values.misfits import MisfitError
 from penstock.stored.locations import TABLE
 
@@ -41,6 +47,8 @@ PARSED: Final = "parsed_value"
 _VALUE: Final = "value"
 POLICY: Final = "table"
 """Named as the policy that refuses."""
+_CHECKING: Final = frozenset({"delta"})
+"""Formats that check NOT NULL of a field without a look at the structs that it is in."""
 _LENGTHS: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """What the metadata of a column has if its type limits lengths, which Spark shows as STRING."""
 
@@ -53,19 +61,22 @@ class ValueColumn:
         table: The table's name.
         kind: The type.
         required: Whether it is NOT NULL.
+        checks_nulls: Whether the table refuses a null where a struct has a NOT NULL field.
     """
 
     table: str
     kind: T.DataType
     required: bool
+    checks_nulls: bool = False
 
     @classmethod
-    def of(cls, table: str, schema: T.StructType) -> Self | None:
+    def of(cls, table: str, schema: T.StructType, using: str = "") -> Self | None:
         """Return the column of a table; None if its values are not parsed.
 
         Args:
             table: The table's name.
             schema: Its columns.
+            using: Its format.
 
         Raises:
             ConfigurationError: No value can have its type.
@@ -75,7 +86,7 @@ class ValueColumn:
                 continue
             if isinstance(field.dataType, (T.StructType, T.ArrayType, T.MapType)):
                 _check(table, field)
-                return cls(table, field.dataType, not field.nullable)
+                return cls(table, field.dataType, not field.nullable, using in _CHECKING)
         return None
 
     @property
@@ -132,6 +143,8 @@ class ValueColumn:
             return self._conversion.convert(found)
         if self.required:
             raise MisfitError(REQUIRED)
+        if self.checks_nulls and has_required(self.kind):
+            raise MisfitError(OF_REQUIRED)
         return None
 
     def _refused(self, verdicts: pa.Array, misfits: dict[int, str]) -> pa.Array:
@@ -148,10 +161,10 @@ class ValueColumn:
 
     @cached_property
     def _conversion(self) -> Conversion:
-        return conversion_of(self.kind)
+        return conversion_of(self.kind, checks_nulls=self.checks_nulls)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "kind": self.kind, "required": self.required}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def _json(value: bytes) -> Any:
