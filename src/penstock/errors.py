@@ -6,6 +6,7 @@
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
+    │   │   ├── MisfitError              spark: a value does not fit a column of a table
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
@@ -81,6 +82,7 @@
     ├── FlawError                        policies: the flaw of a Protobuf message
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── NotDecodedError                  policies: a value is not of its schema, or not JSON
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
     ├── TooLongError                     policies: a number in an Avro payload
     ├── TooManyFieldsError               policies: a Protobuf message is not looked at further

@@ -60,6 +60,7 @@ def _arguments(kafka: LocalKafka, of: TableFormat) -> list[str]:
         "killed",
         "nameless",
         "others",
+        "parsed",
     ):
         create_topic(admin, f"{name}-{folder.name}", 2)
     jars = class_path(of.jar, print).split(os.pathsep)

@@ -43,7 +43,7 @@ from penstock.policy import *
 
 class NoBad(RecordValidationPolicy):
     def validate(self, topic, record):
-        if record.value.startswith(b"bad"):
+        if (record.value or b"").startswith(b"bad"):
             raise InvalidRecordException("bad is not good")
 
 class Nothing(RecordValidationPolicy):
@@ -433,6 +433,67 @@ def where(name: str) -> str:
     return {row[0]: row[1] for row in described}["Location"].removeprefix("file:")
 
 
+VALUE = "STRUCT<id: BIGINT NOT NULL, amount: DECIMAL(10,2), at: TIMESTAMP, tags: ARRAY<STRING>>"
+
+
+def parsed_values() -> None:
+    """Values that are parsed for the type of the table's column, also of a repeated micro-batch."""
+    clean, dead, batch = FORMAT.table(folder, "parsed"), table("unfit"), table("unfit_batch")
+    whole, topic = FORMAT.table(folder, "parsed_batch"), f"parsed-{folder.name}"
+    for name in (clean, whole):
+        statement = create_statement(name, FORMAT.using)
+        spark.sql(statement.replace("`value` BINARY", f"`value` {VALUE}"))
+    producer = Producer({"bootstrap.servers": servers})
+
+    def send(first: int) -> None:
+        for number in range(first, first + 20):
+            text = b'{"id": %d, "amount": 0.1, "at": "2026-11-17T10:00:00Z", "tags": ["a", null]}'
+            producer.produce(topic, text % number, partition=number % 2)
+        for value in (b"bad", b'{"id": "secret"}', b'{"amount": 1}', b"no JSON", None):
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(30) == 0
+
+    def ids(name: str) -> list[int]:
+        spark.sql(f"REFRESH TABLE {name}")
+        where = (
+            "value.amount = 0.10 AND unix_seconds(value.at) = 1794909600 AND size(value.tags) = 2"
+        )
+        found = spark.sql(f"SELECT value.id FROM {name} WHERE {where} ORDER BY 1").collect()
+        return [row[0] for row in found]
+
+    send(0)
+    to = {"accepted": f"table:{whole}", "rejected": f"table:{batch}"}
+    nulls = 0 if IS_DELTA else 1  # Delta has no null for a struct with a field that is NOT NULL
+    counts = f"{20 + nulls} accepted, {5 - nulls} refused"
+    assert counts in run(split(topic, **to))
+    assert has(whole, batch) == [20 + nulls, 5 - nulls]
+    assert ids(whole) == list(range(20))
+    assert spark.table(whole).where("value IS NULL").count() == nulls
+    letters = spark.table(batch).where("value IS NOT NULL").collect()
+    reasons = {bytes(row.value): {header.key: bytes(header.value) for header in row.headers}
+               ["__penstock.message"].decode() for row in letters}  # fmt: skip
+    unfit = f"the value does not fit table {whole}: "
+    assert reasons == {
+        b"bad": "bad is not good",
+        b'{"id": "secret"}': f"{unfit}at /id is a string, not BIGINT",
+        b'{"amount": 1}': f"{unfit}at /id is null or missing, but NOT NULL",
+        b"no JSON": f"{unfit}is not JSON, and no policy of its topic reads it by a schema",
+    }
+    fails(split(topic, accepted=to["rejected"], rejected=to["accepted"]), "value is struct<")
+    shown("parsed values", *has(whole, batch))
+
+    to = {"accepted": f"table:{clean}", "rejected": f"table:{dead}"}
+    options = ("--streaming", "--available-now", "--checkpoint", str(folder / "parsed_stream"))
+    run(split(topic, *options, **to))
+    send(20)
+    with refusing(dead):
+        run(split(topic, *options, **to), 3)
+    run(split(topic, *options, policy="Nothing", **to))
+    assert has(clean, dead) == [40 + 2 * nulls, 10 - 2 * nulls]
+    assert ids(clean) == list(range(40))
+    shown("parsed values of a stream", *has(clean, dead))
+
+
 def expired_snapshots() -> None:
     """A stream that ended between its Iceberg tables, and snapshots that expired before it continues."""
     if IS_DELTA:
@@ -665,6 +726,7 @@ for step in (
     expired_snapshots,
     snapshots_that_were_rolled_back,
     batches,
+    parsed_values,
     beside_a_topic,
     old_checkpoints,
     errors,

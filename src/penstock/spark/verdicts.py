@@ -12,12 +12,14 @@ from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
 from penstock.spark.frames.frame_columns import check_columns, check_frame
 from penstock.spark.frames.rows import VERDICT_TYPE
+from penstock.spark.values.parsing import with_parsed_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.plan import RecordPlan
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
@@ -155,7 +157,14 @@ def needed_columns(
     return always, columns
 
 
-def by_rows(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> DataFrame:
+def by_rows(
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    *,
+    replacing: bool,
+    column: ValueColumn | None = None,
+) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
 
     Args:
@@ -163,16 +172,20 @@ def by_rows(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bo
         plan: The policies.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
+        column: The column of a table that accepted values are also parsed for, or None.
 
     Raises:
         ConfigurationError: A column that the policies need is missing.
     """
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     judged = df.drop("verdict")
-    schema = T.StructType([*judged.schema.fields, T.StructField("verdict", _VERDICT_TYPE)])
+    fields = [*judged.schema.fields, T.StructField("verdict", _VERDICT_TYPE)]
     names = (*always, *columns)
     rows = evaluation.rows_with_verdicts(plan, names, replacing=replacing, topic=topic)
-    return judged.mapInArrow(rows, schema)
+    if column is not None:
+        fields.append(column.parsed)
+        rows = with_parsed_values(rows, column, plan, topic)
+    return judged.mapInArrow(rows, T.StructType(fields))
 
 
 def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import PolicyVerdict
     from penstock.policies.data_contract.data_set import DataSetRules
+    from penstock.policies.decoded.readers import ValueReader
     from penstock.stored.plan import RecordPlan
 
 _CHAINS_CACHED: Final = 10_000
@@ -38,6 +39,7 @@ class Evaluator:
         self._policies = PolicyInstances(plan.policies, self._topics.names)
         self._topics.set_interceptor_patterns(self._policies.patterns)
         self._chains: dict[str, Chain | PolicyVerdict] = {}
+        self._readers: dict[str | None, ValueReader | None] = {}
 
     def judge_records(
         self, topic: str | None, partition: int, records: RecordColumns
@@ -84,6 +86,30 @@ class Evaluator:
             if callable(rules_of):
                 found.append((validation.judging.name, rules_of(topic)))
         return found
+
+    def value_reader(self, topic: str | None) -> ValueReader | None:
+        """Return the reader of a topic's values by the schemas of a policy; None without schemas.
+
+        JSON that no registry has the schema of has no reader.
+        """
+        if topic not in self._readers:
+            if len(self._readers) >= _CHAINS_CACHED:
+                self._readers.clear()
+            self._readers[topic] = self._value_reader(topic)
+        return self._readers[topic]
+
+    def _value_reader(self, topic: str | None) -> ValueReader | None:
+        chain = self.chain(topic)
+        if topic is None or not isinstance(chain, Chain):
+            return None
+        for validation in self._policies.validations_of(chain.plan):
+            read = getattr(validation.instance, "value_reader", None)
+            own = validation.judging.topic_configs
+            configs = chain.plan.validation_configs if own is None else own
+            found: ValueReader | None = read(topic, configs) if callable(read) else None
+            if found is not None:
+                return found
+        return None
 
     def has_data_set_rules(self) -> bool:
         """Return whether a policy may have rules about all records of a topic."""

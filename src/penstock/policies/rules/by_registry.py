@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cachetools import LRUCache
 
+from penstock.policies.decoded import readers
 from penstock.policies.rules.avro import conversion_of
 from penstock.policies.rules.errors import UnreadableError
 from penstock.policies.rules.paths import only
+from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.encrypted import as_it_arrives
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from pathlib import Path
 
+    from penstock.policies.decoded.readers import ValueReader
     from penstock.policies.rules.paths import Fields
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registry.cache import Registry
@@ -124,6 +127,11 @@ class ByRegistry:
         for _, reason in schema.compiled.objections((payload,)):
             raise UnreadableError(f"does not fit {_named(framed.schema)}: {reason}")
         return only(schema.convert(schema.compiled.decode(payload)), fields)
+
+    def value_reader(self) -> ValueReader:
+        """Return the reader of whole values."""
+        schemas = CompiledSchemas(self._registry)
+        return readers.ByRegistry(self._registry, schemas, look_up_s=self._look_up_s)
 
     def close(self) -> None:
         """Close the connections to the registry."""

@@ -34,6 +34,7 @@ from penstock.policies.rules.settings import (
     CONFIG_KEYS,
     FORMAT,
     KEY_FORMAT,
+    SCHEMA_FILE,
     WITHOUT_FIELDS,
     Format,
     RuleScope,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
+    from penstock.policies.decoded.readers import ValueReader
     from penstock.policies.rules.formats import Reader
     from penstock.policies.rules.paths import Fields
     from penstock.policy import BatchProxy, TopicMetadata
@@ -89,6 +91,7 @@ class Rules(Policy):
         )
 
         self._settings = settings = RulesSettings.read(configs)
+        self._schema_files = configs.get(SCHEMA_FILE)
         check_packages((*OF_RULES, "orjson", "jsonschema_rs"), "rules,json-schema")
         self._compile(settings, configs)
 
@@ -128,6 +131,25 @@ class Rules(Policy):
         if not self._of_records:
             return ()
         return list(self._refused(batch, shared))
+
+    def value_reader(self, topic: str, configs: Mapping[str, str]) -> ValueReader | None:
+        """Return the reader of whole values by their schemas; None for formats without a schema.
+
+        Raises:
+            ValueError: The schema cannot be read.
+        """
+        del topic, configs
+        kind = self._settings.value_format
+        if kind not in {Format.AVRO, Format.PROTOBUF}:
+            return None
+        of_registry: Any = self._by_registry.get("value")
+        if of_registry is not None:
+            reader: ValueReader = of_registry.value_reader()
+            return reader
+        from penstock.policies.decoded.readers import file_reader  # noqa: PLC0415 - an extra
+        from penstock.policies.schema_policy.settings import file_names  # noqa: PLC0415
+
+        return file_reader(self._folder, file_names(self._schema_files)[False])
 
     def close(self) -> None:
         """Close the connections to a registry."""

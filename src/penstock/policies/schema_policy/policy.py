@@ -40,6 +40,7 @@ from penstock.policy import RecordValidationPolicy as Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from penstock.policies.decoded.readers import ValueReader
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.judge import PreparedColumn
     from penstock.policies.schema_policy.registry.cache import Registry
@@ -161,6 +162,29 @@ class SchemaPolicy(Policy):
         """
         for judge in self._topic_judges(topic, configs).values():
             yield from judge.describe()
+
+    def value_reader(self, topic: str, configs: Mapping[str, str]) -> ValueReader | None:
+        """Return the reader of a topic's values by their schemas; None if they are not validated.
+
+        Raises:
+            ValueError: As in `prepare_topic`.
+        """
+        del topic
+        settings = TopicSettings.read(configs)
+        if False not in settings.sides:
+            return None
+        from penstock.policies.decoded import readers  # noqa: PLC0415 - an extra
+
+        if settings.files:
+            unknown_fields = self._settings.unknown_fields
+            return readers.file_reader(
+                self._folder, settings.files[False], unknown_fields=unknown_fields
+            )
+        if self._registry is None or self._schemas is None:
+            return None  # `prepare_topic` has raised
+        return readers.ByRegistry(
+            self._registry, self._schemas, settings.location, look_up_s=self._settings.judging_s
+        )
 
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
         """Look up and compile the schemas of a batch.

@@ -16,7 +16,7 @@ from penstock.spark.jobs.dead_letters import still_dead_letter
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.verdicts import apply, check_arguments, needed_columns
+from penstock.spark.verdicts import apply, by_rows, check_arguments, needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.spark.sink.sinks import Sinks
+    from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.plan import RecordPlan
 
 ACCEPTED, REJECTED = "accepted", "rejected"
@@ -116,7 +117,7 @@ def split_into(
     Returns:
         How many records had each outcome.
     """
-    judged = _judged(df, plan, topic)
+    judged = _judged(df, plan, topic, sinks.value_column)
     if sinks.has_tables:
         return _write(judged.localCheckpoint(), sinks, None)
     frame, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
@@ -164,7 +165,7 @@ def split_stream(
             raise
 
     def write_batch(frame: DataFrame, number: int) -> None:
-        began, judged = time.monotonic(), _judged(frame, plan, topic)
+        began, judged = time.monotonic(), _judged(frame, plan, topic, sinks.value_column)
         query = query_id(judged.sparkSession)
         if sinks.has_tables:
             batch = kept.kept(judged, query, number)
@@ -191,12 +192,16 @@ def _write(judged: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> Mappin
     return {outcome: found.get(outcome, 0) for outcome in OUTCOMES}
 
 
-def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
+def _judged(
+    df: DataFrame, plan: RecordPlan, topic: str | None, column: ValueColumn | None = None
+) -> DataFrame:
     df = with_all_columns(df)
-    if not plan.has_interceptors:
-        return apply(df, plan, topic=topic)
-    keeping = {kept: F.col(name) for kept, name in zip(_ORIGINALS, ("key", "value"), strict=True)}
-    return apply(df.withColumns(keeping), plan, topic=topic)
+    if plan.has_interceptors:
+        originals = zip(_ORIGINALS, ("key", "value"), strict=True)
+        df = df.withColumns({kept: F.col(name) for kept, name in originals})
+    if column is not None:
+        return by_rows(df, plan, topic, replacing=plan.has_interceptors, column=column)
+    return apply(df, plan, topic=topic)
 
 
 def _with_sink(judged: DataFrame) -> DataFrame:

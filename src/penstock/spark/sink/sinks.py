@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import Target
     from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.locations import RecordLocation
     from penstock.stored.topics.access import ClusterAccess
 
@@ -58,7 +59,8 @@ class Sinks:
             access: The cluster of the topics.
             targets: The topics by the name of the sink.
             appended: Sinks whose folders are appended to; others are replaced.
-            letters: Sinks of dead letters: in topics, these have the current time.
+            letters: Sinks of dead letters: in topics, these have the current time; in tables, the
+                bytes of values.
 
         Raises:
             ConfigurationError: A table cannot be written (see `WrittenTables`), or a folder has
@@ -74,13 +76,20 @@ class Sinks:
         for folder in self._folders.values():
             self._check_no_table(folder)
         self._tables = WrittenTables(
-            spark, {d: location.name for d, location in locations.items() if location.is_table}
+            spark,
+            {d: location.name for d, location in locations.items() if location.is_table},
+            letters=letters,
         )
 
     @property
     def warnings(self) -> Sequence[str]:
         """What may be wrong with tables since earlier commands."""
         return self._tables.warnings
+
+    @property
+    def value_column(self) -> ValueColumn | None:
+        """The column of a table that accepted values are parsed for, or None."""
+        return self._tables.value_column
 
     @property
     def has_tables(self) -> bool:

@@ -117,6 +117,13 @@ def test_columns_of_a_table(columns, message):
     assert found is None if message is None else message in found
 
 
+def test_a_type_of_values_that_are_parsed():
+    columns = {**KAFKA, "value": "struct<id:bigint>"}
+    assert wrong_columns("t", columns, parsed=True) is None
+    assert "value is struct<id:bigint>; it needs" in wrong_columns("t", columns)
+    assert "value is missing" in wrong_columns("t", {"key": "binary"}, parsed=False)
+
+
 def test_an_error_of_a_format_is_its_first_line(spark):
     error = RuntimeError("[SOME_CONDITION] it is broken\nat org.apache.spark.Somewhere")
     assert problem(spark, "t", error).startswith("it is broken; a catalog and its jars")

@@ -26,17 +26,20 @@ def as_it_is(node: Node | None, value: Any) -> Any:
     return value
 
 
-def conversion(root: Node, *, logical_types: bool) -> Convert:
+def conversion(
+    root: Node, *, logical_types: bool, read: Callable[..., Any] = logical_type
+) -> Convert:
     """Return the conversion of values that fastavro reads to values for rules.
 
     Args:
         root: The fields of the schema.
         logical_types: Whether logical types are read.
+        read: Returns the conversion of a type with a logical type, or None.
     """
     nodes = reachable(root)
     logical = {}
     for node in nodes:
-        made = None if node.logical is None or not logical_types else logical_type(node.logical)
+        made = None if node.logical is None or not logical_types else read(node.logical)
         if made is not None:
             logical[id(node)] = made
 

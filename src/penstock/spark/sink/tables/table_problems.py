@@ -70,19 +70,22 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
     )
 
 
-def wrong_columns(name: str, found: Mapping[str, str], using: str = "delta") -> str | None:
+def wrong_columns(
+    name: str, found: Mapping[str, str], using: str = "delta", *, parsed: bool = False
+) -> str | None:
     """Return a problem of a table's columns; None if there is none.
 
     Args:
         name: The table.
         found: Types of its columns, by name. Additional columns are null, or generated.
         using: Its format.
+        parsed: Whether values are parsed, for a `value` that is not bytes.
     """
     types = {column.lower(): kind for column, kind in found.items()}
     wrong = [
         f"{column} is {types.get(column.lower(), 'missing')}"
         for column, kind in COLUMNS.items()
-        if types.get(column.lower()) != kind
+        if types.get(column.lower()) != kind and not (parsed and column == "value")
     ]
     if not wrong:
         return None

@@ -23,10 +23,11 @@ from penstock.spark.sink.tables.table_commit import TableCommit
 from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.topic_rows import SINK
+from penstock.spark.values.value_column import ValueColumn, with_value
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -80,18 +81,27 @@ class _Target(NamedTuple):
         name: Its name in Spark's SQL.
         table: Appends to it.
         records: Compares its records.
+        column: The column that its values are parsed for; None if it has their bytes.
     """
 
     name: str
     table: WrittenTable
     records: TableRecords
+    column: ValueColumn | None
 
 
 class WrittenTables:
     """The tables that a command writes to, by the name of the sink."""
 
-    def __init__(self, spark: SparkSession, tables: Mapping[str, str]) -> None:
+    def __init__(
+        self, spark: SparkSession, tables: Mapping[str, str], *, letters: Collection[str] = ()
+    ) -> None:
         """Check the tables; nothing is written.
+
+        Args:
+            spark: The session.
+            tables: Their names, by the name of the sink.
+            letters: Sinks of dead letters, which have the bytes of values.
 
         Raises:
             ConfigurationError: One does not exist, is of another format, or has other columns, or
@@ -99,14 +109,19 @@ class WrittenTables:
         """
         self._spark = spark
         self._targets = {
-            sink: _Target(name, self._checked(name), TableRecords(spark, name))
-            for sink, name in tables.items()
+            sink: self._target(name, parses=sink not in letters) for sink, name in tables.items()
         }
         self._check_different()
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._targets)
+
+    @property
+    def value_column(self) -> ValueColumn | None:
+        """The column that accepted values are parsed for; None if tables have their bytes."""
+        columns = (target.column for target in self._targets.values())
+        return next(filter(None, columns), None)
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -143,7 +158,7 @@ class WrittenTables:
             SharedTargetError: Another job has written the same records since the command began.
         """
         for sink, target in self._targets.items():
-            rows = frame.where(F.col(SINK) == sink).select(*COLUMNS)
+            rows = with_value(frame.where(F.col(SINK) == sink), target.column).select(*COLUMNS)
             if batch is None:
                 commit = TableCommit(f"penstock-{uuid.uuid4()}")
             else:
@@ -160,7 +175,7 @@ class WrittenTables:
                 )
             _check_alone(target, rows, commit, version)
 
-    def _checked(self, name: str) -> WrittenTable:
+    def _target(self, name: str, *, parses: bool) -> _Target:
         """Return a table after a check of its format and columns."""
         try:
             table = self._spark.table(name)
@@ -176,14 +191,16 @@ class WrittenTables:
                 "tables can be written, because others could get the records of a repeated "
                 "micro-batch twice"
             )
-        wrong = wrong_columns(name, dict(table.dtypes), provider.lower())
+        column = ValueColumn.of(name, table.schema, provider.lower()) if parses else None
+        wrong = wrong_columns(name, dict(table.dtypes), provider.lower(), parsed=column is not None)
         if wrong is not None:
             raise ConfigurationError(f"{TABLE}{name}: {wrong}")
         try:
-            return format_of(self._spark, name)
+            written = format_of(self._spark, name)
         except (PySparkException, Py4JJavaError) as error:
             text = first_line(str(error))
             raise ConfigurationError(f"{TABLE}{name}: its history cannot be read: {text}") from None
+        return _Target(name, written, TableRecords(self._spark, name), column)
 
     def _check_different(self) -> None:
         """Compare what identifies tables: a table can have several names and paths."""

@@ -1,0 +1,96 @@
+"""Values of Avro as Python's: without the names of branches, and with logical types.
+
+A time of day is the number that represents it, and a duration its bytes.
+
+Source: Avro's specification, "Logical types". An annotation that does not fit its type is ignored,
+as specified.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.instants import EPOCH, instant
+from penstock.policies.schema_policy.fields import avro
+from penstock.policies.schema_policy.rules.avro_values import conversion
+from penstock.policies.schema_policy.tags import read_patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+
+_UUID_BYTES: Final = 16
+_DECIMAL_BYTES: Final = 64
+"""More than any column of a table has."""
+
+
+def plain_values(source: SchemaSource) -> Callable[[Any], Any]:
+    """Return the conversion of values that fastavro reads by a schema.
+
+    Args:
+        source: The schema.
+
+    Raises:
+        InvalidSchemaError: It is not an Avro schema.
+    """
+    root = avro.read_fields(source, read_patterns({}))
+    return partial(conversion(root, logical_types=True, read=logical_type), root)
+
+
+def logical_type(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
+    """Return the conversion of a type with a logical type; None if it has no conversion."""
+    kind, name = schema.get("type"), schema.get("logicalType")
+    if kind == "long":
+        return _TIMES.get(name)
+    if kind == "int" and name == "date":
+        return _date
+    if kind in ("bytes", "fixed") and name == "decimal":
+        scale = schema.get("scale", 0)
+        return partial(_decimal, scale=scale) if type(scale) is int and scale >= 0 else None
+    if kind == "fixed" and name == "uuid" and schema.get("size") == _UUID_BYTES:
+        return _uuid
+    return None
+
+
+def _date(days: int) -> dt.date:
+    try:
+        return EPOCH.date() + dt.timedelta(days)
+    except OverflowError:
+        raise NotDecodedError("has a date that is not between the years 1 and 9999") from None
+
+
+def _decimal(unscaled: bytes, *, scale: int) -> Decimal:
+    if len(unscaled) > _DECIMAL_BYTES:
+        raise NotDecodedError("has a decimal that is too large")
+    sign, digits, _ = Decimal(int.from_bytes(unscaled, signed=True)).as_tuple()
+    return Decimal((sign, digits, -scale))
+
+
+def _uuid(value: bytes) -> str:
+    return str(UUID(bytes=value))
+
+
+def _local(value: int, to_micros: Callable[[int], int]) -> dt.datetime:
+    return instant(to_micros(value)).replace(tzinfo=None)
+
+
+def _global(value: int, to_micros: Callable[[int], int]) -> dt.datetime:
+    return instant(to_micros(value))
+
+
+_TO_MICROS: Final[Mapping[str, Callable[[int], int]]] = {
+    "millis": lambda value: value * 1000,
+    "micros": lambda value: value,
+    "nanos": lambda value: value // 1000,
+}
+_TIMES: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    f"{prefix}timestamp-{unit}": partial(convert, to_micros=to_micros)
+    for prefix, convert in (("", _global), ("local-", _local))
+    for unit, to_micros in _TO_MICROS.items()
+}

@@ -1,0 +1,152 @@
+"""The column `value` of a table: which types are parsed, and what becomes of a batch."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import Outcome, PolicyVerdict
+from penstock.policies.decoded.errors import NotDecodedError
+from penstock.spark.frames.rows import verdict_array
+from penstock.spark.values.value_column import PARSED, ValueColumn
+
+pytestmark = pytest.mark.unit
+ORDER = T.StructType().add("id", T.LongType(), nullable=False).add("note", T.StringType())
+
+
+def table(kind, **options):
+    return T.StructType().add("key", T.BinaryType()).add("value", kind, **options)
+
+
+def batch(*values, refused=()):
+    verdict = PolicyVerdict(outcome=Outcome.REFUSED, policy="a.Policy", code=87, message="bad")
+    return pa.RecordBatch.from_pydict(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": pa.array(["t"] * len(values), pa.string()),
+            "partition": pa.array(range(len(values)), pa.int32()),
+            "verdict": verdict_array(len(values), [(row, verdict) for row in refused]),
+        }
+    )
+
+
+def added(column, *values, **options):
+    """Return the rows of a batch with its parsed values."""
+    return column.added_to(batch(*values, **options), lambda _: None).to_pylist()
+
+
+@pytest.mark.parametrize("kind", [T.BinaryType(), T.StringType(), T.LongType(), T.StringType()])
+def test_bytes_are_not_parsed(kind):
+    assert ValueColumn.of("orders", table(kind)) is None
+
+
+def test_a_table_without_values():
+    assert ValueColumn.of("orders", T.StructType()) is None
+
+
+@pytest.mark.parametrize(
+    "kind", [ORDER, T.ArrayType(ORDER), T.MapType(T.StringType(), T.LongType())]
+)
+def test_structs_arrays_and_maps_are_parsed(kind):
+    column = ValueColumn.of("orders", table(kind))
+    assert pickle.loads(pickle.dumps(column)).kind == kind
+    assert ValueColumn.of("orders", T.StructType().add("VALUE", kind)) == column
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "text"),
+    [
+        (T.StructType().add("a", T.NullType()), None,
+         "table:db.orders: value.a is VOID, which no value can be parsed to: change its type"),
+        (ORDER, {"__CHAR_VARCHAR_TYPE_STRING": "struct<id:bigint,note:varchar(3)>"},
+         "table:db.orders: value has a CHAR or VARCHAR, whose length is not checked before"),
+    ],
+)  # fmt: skip
+def test_types_that_are_refused_at_the_start(kind, metadata, text):
+    with pytest.raises(ConfigurationError) as raised:
+        ValueColumn.of("db.orders", table(kind, metadata=metadata))
+    assert str(raised.value).startswith(text)
+
+
+def test_values_are_parsed():
+    column = ValueColumn.of("orders", table(ORDER))
+    rows = added(column, b'{"id": 1, "note": "x", "more": 2}', None, b'{"id": 2}')
+    assert [row[PARSED] for row in rows] == [
+        {"id": 1, "note": "x"}, None, {"id": 2, "note": None},
+    ]  # fmt: skip
+    assert {row["verdict"]["outcome"] for row in rows} == {"accepted"}
+    assert rows[0]["value"] == b'{"id": 1, "note": "x", "more": 2}'
+
+
+def test_values_that_do_not_fit_are_refused():
+    column = ValueColumn.of("db.orders", table(ORDER))
+    rows = added(column, b'{"id": "secret"}', b'{"id": 1}', b"secret", refused=[2])
+    assert [row[PARSED] for row in rows] == [None, {"id": 1, "note": None}, None]
+    assert rows[0]["verdict"] == {
+        "outcome": "refused",
+        "policy": "table",
+        "code": 87,
+        "message": "the value does not fit table db.orders: at /id is a string, not BIGINT",
+    }
+    assert rows[1]["verdict"]["outcome"] == "accepted"
+    assert rows[2]["verdict"]["policy"] == "a.Policy"
+
+
+def test_values_that_no_policy_reads():
+    (row,) = added(ValueColumn.of("orders", table(ORDER)), b"\0secret")
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: is not JSON, and no policy of its topic reads it by "
+        "a schema"
+    )
+
+
+def test_a_null_where_the_column_has_none():
+    column = ValueColumn.of("orders", table(ORDER, nullable=False))
+    (row,) = added(column, None)
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: is null, but NOT NULL"
+    )
+
+
+def test_a_null_that_delta_refuses():
+    column = ValueColumn.of("orders", table(ORDER), "delta")
+    (row,) = added(column, None)
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: is null, but a field of it is NOT NULL"
+    )
+    (row,) = added(ValueColumn.of("orders", table(ORDER), "iceberg"), None)
+    assert row["verdict"]["outcome"] == "accepted"
+
+
+def test_an_empty_batch():
+    assert added(ValueColumn.of("orders", table(ORDER))) == []
+
+
+class Reader:
+    """Reads values by their header."""
+
+    reads_headers = True
+
+    def read(self, value, headers):
+        if value == b"secret":
+            raise NotDecodedError("does not fit its schema")
+        return {"id": len(value), "note": headers[0].value.decode() if headers else None}
+
+
+def test_values_that_a_policy_reads():
+    column = ValueColumn.of("orders", table(ORDER))
+    given = batch(b"secret", b"abc", b"{}", None)
+    of_kafka = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([None, [("h", b"x")], None, None], of_kafka)
+    given = given.append_column("headers", headers)
+    readers = {"t": Reader()}
+    for topic in (None, "t"):
+        rows = column.added_to(given, readers.get, topic).to_pylist()
+        assert [row[PARSED] for row in rows] == [
+            None, {"id": 3, "note": "x"}, {"id": 2, "note": None}, None,
+        ]  # fmt: skip
+        assert rows[0]["verdict"]["message"] == (
+            "the value does not fit table orders: does not fit its schema"
+        )
