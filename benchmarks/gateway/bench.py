@@ -11,7 +11,8 @@ does so for all of them; medians over the rounds are printed. Figures: records a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
 fixed rate. Requests carry one batch, or six of 16 KB, as those of a busy Java producer with its
 default `batch.size` do on a topic of six partitions. Bounded: about fifteen minutes on two cores;
-`--quick` about two.
+`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock: the
+one that is installed for this interpreter.
 """
 
 import argparse
@@ -40,7 +41,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.conftest import create_topic  # noqa: E402
-from tests.gateways import RunningGateway, write_configuration  # noqa: E402
+from tests.gateways import START, RunningGateway, write_configuration  # noqa: E402
 from tests.raw import RawClient, produce_request, produced, request_frame  # noqa: E402
 
 VARIANTS = (
@@ -60,6 +61,9 @@ VARIANTS = (
     "map one field, by batch",
     "drop a third, by batch",
 )
+COMPARED = ("no policy", "trivial policy", "JSON Schema", "map one field")
+"""Variants that another version runs, too."""
+OTHER = ", other version"
 SCHEMA = HERE / "order.schema.json"
 CONDITIONS = {
     "policies": "conditions",
@@ -176,11 +180,23 @@ def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str,
 
 
 class Bench:
-    """A Kafka and a gateway for each variant."""
+    """A Kafka and a gateway for each variant.
+
+    Attributes:
+        variants: The names of what is compared.
+    """
 
     def __init__(
-        self, kafka: RelayedKafka, folder: Path, variants: Sequence[str] = VARIANTS
+        self,
+        kafka: RelayedKafka,
+        folder: Path,
+        variants: Sequence[str] = VARIANTS,
+        other: Path | None = None,
     ) -> None:
+        """Start the gateways; `other` is the Python interpreter of another version."""
+        self._other = other
+        compared = [variant + OTHER for variant in variants if other and variant in COMPARED]
+        self.variants = [*variants, *compared]
         self._kafka = kafka
         self._folder = folder
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -217,10 +233,11 @@ class Bench:
             "three conditions": {**common, **CONDITIONS},
             **interceptors,
         }
+        properties |= {name + OTHER: properties[name] for name in COMPARED}
         self.gateways: dict[str, RunningGateway | Relay] = {
             name: self._gateway(name.replace(", ", "-").replace(" ", "-"), of_gateway, policies)
             for name, of_gateway in properties.items()
-            if name in variants
+            if name in self.variants
         }
         if "bare relay" in variants:
             self.gateways["bare relay"] = Relay(kafka, folder)
@@ -240,6 +257,8 @@ class Bench:
         )
         environment = {"PENSTOCK_NATIVE_LANE": "0" if name.endswith("-in-Python") else ""}
         with mock.patch.dict(os.environ, environment):
+            if name.endswith("-other-version"):
+                return RunningGateway(file, [str(self._other), "-c", START])
             return RunningGateway(file)
 
     def close(self) -> None:
@@ -276,10 +295,10 @@ class Bench:
         count *= batches
         requests = max(20, records // count)
         found: dict[str, dict[str, list[float]]] = {
-            variant: {"rate": [], "cpu": []} for variant in VARIANTS
+            variant: {"rate": [], "cpu": []} for variant in self.variants
         }
         for round_number in range(rounds + 1):
-            for variant in VARIANTS:
+            for variant in self.variants:
                 topic = self.topic(batches)
                 frame = self._folder / "frame"
                 partitions = [(number, data) for number in range(batches)]
@@ -301,9 +320,9 @@ class Bench:
     def latency(self, rounds: int, requests: int) -> dict[str, tuple[float, float]]:
         """p50 and p99 in ms at 100 requests a second of 16 KB, 160 B records."""
         data, _ = batch(160, 0, 16_000)
-        found: dict[str, list[tuple[float, float]]] = {variant: [] for variant in VARIANTS}
+        found: dict[str, list[tuple[float, float]]] = {variant: [] for variant in self.variants}
         for round_number in range(rounds + 1):
-            for variant in VARIANTS:
+            for variant in self.variants:
                 topic = self.topic()
                 frame = self._folder / "frame"
                 request = produce_request([(topic, [(0, data)])], version=9, acks=1)
@@ -328,11 +347,12 @@ def main() -> None:
     parser.add_argument(
         "--size", type=int, nargs="+", default=[160, 1024], help="bytes of a record's value"
     )
+    parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
     options = parser.parse_args()
     rounds, records = (1, 60_000) if options.quick else (3, 300_000)
     say = Console(width=110, highlight=False).print
     with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(kafka, Path(folder))
+        bench = Bench(kafka, Path(folder), other=options.other)
         try:
             table = Table(
                 "records", "request", "variant", "records/s", "to direct", "CPU s per M", "to relay"

@@ -25,11 +25,11 @@ from pathlib import Path
 from unittest import mock
 
 import trustme
-from bench import HERE, Bench, RelayedKafka, batch, cpu_s
+from bench import HERE, OTHER, Bench, RelayedKafka, batch, cpu_s
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
-from tests.gateways import RunningGateway, resident_bytes, write_configuration
+from tests.gateways import START, RunningGateway, resident_bytes, write_configuration
 from tests.hostile.greedy import place
 from tests.raw import produce_request, request_frame
 
@@ -62,27 +62,32 @@ def steps(most: int) -> Iterator[int]:
     yield most
 
 
-def idle(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
+def idle(kafka: LocalKafka, folder: Path, most: int, table: Table, other: Path | None) -> None:
     """Memory of connections that do nothing."""
     authority = trustme.CA()
     key = folder / "listener.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(key)
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
-    for name, tls, properties in (
+    with_tls = {"ssl.keystore.location": key}
+    listeners: list[tuple[str, ssl.SSLContext | None, dict[str, Path]]] = [
         ("plain text", None, {}),
-        ("TLS", trusting, {"ssl.keystore.location": key}),
-        ("TLS in Python", trusting, {"ssl.keystore.location": key}),
-    ):
+        ("TLS", trusting, with_tls),
+        ("TLS in Python", trusting, with_tls),
+    ]
+    if other:
+        listeners += [("plain text" + OTHER, None, {}), ("TLS" + OTHER, trusting, with_tls)]
+    for name, tls, properties in listeners:
         own = folder / name.replace(" ", "-")
         own.mkdir()
         port = free_ports(3)[0]
         scheme = "PLAINTEXT" if tls is None else "SSL"
-        listeners = {"listeners": f"{scheme}://127.0.0.1:{port}"}
-        file = write_configuration(own, kafka.bootstrap_servers, port, {**properties, **listeners})
+        address = {"listeners": f"{scheme}://127.0.0.1:{port}"}
+        file = write_configuration(own, kafka.bootstrap_servers, port, {**properties, **address})
         environment = {"PENSTOCK_NATIVE_TLS": "0" if name.endswith("in Python") else ""}
         with mock.patch.dict(os.environ, environment):
-            running = RunningGateway(file)
+            python = str(other) if name.endswith(OTHER) else sys.executable
+            running = RunningGateway(file, [python, "-c", START])
         with ExitStack() as ends:
             ends.callback(running.stop)
             connections = ends.enter_context(ExitStack())
@@ -110,11 +115,11 @@ def cpu_of(pid: int) -> float:
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
-def busy(kafka: RelayedKafka, folder: Path, most: int, table: Table) -> None:
+def busy(kafka: RelayedKafka, folder: Path, most: int, table: Table, other: Path | None) -> None:
     """Latency and CPU time of connections that send, alone and next to idle connections."""
-    bench = Bench(kafka, folder, VARIANTS)
+    bench = Bench(kafka, folder, VARIANTS, other)
     with contextlib.closing(bench):
-        for variant in VARIANTS:
+        for variant in bench.variants:
             for beside in (0, most):
                 if variant == "direct" and beside:
                     continue
@@ -173,7 +178,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--idle", type=int, default=10_000, help="how many do nothing")
-    most = allowed(parser.parse_args().idle)
+    parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
+    options = parser.parse_args()
+    most = allowed(options.idle)
     memory = Table("idle", "connections", "MiB", "KiB each", "CPU ms to open", "CPU at rest")
     times = Table(
         f"{BUSY} busy, {RATE:,} requests/s", "idle", "p50 ms", "p99 ms", "requests/s",
@@ -181,9 +188,9 @@ def main() -> None:
     )  # fmt: skip
     with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        idle(kafka, folder, most, memory)
+        idle(kafka, folder, most, memory, options.other)
         say(memory)
-        busy(kafka, folder, most, times)
+        busy(kafka, folder, most, times, options.other)
         say(times)
 
 

@@ -5,7 +5,7 @@ connection and over ten. Each round runs every variant once, interleaved; median
 are printed: CPU microseconds of all the gateway's processes for a request, also as a ratio to a
 relay that reads nothing, and the time from `produce()` to the delivery report. Where the reached
 rate is lower than the requested rate, the queue grew. Bounded: about ten minutes on two cores;
-`--quick` about two.
+`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock.
 """
 
 import argparse
@@ -140,10 +140,10 @@ def send_elsewhere(address: str, topic: str, load: Load, seconds: float) -> dict
 def measure(bench: Bench, load: Load, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
     """Run every variant in each round; return medians."""
     found: dict[str, dict[str, list[float]]] = {
-        variant: {"cpu": [], "rate": [], "p50": [], "p99": []} for variant in VARIANTS
+        variant: {"cpu": [], "rate": [], "p50": [], "p99": []} for variant in bench.variants
     }
     for _ in range(rounds):
-        for variant in VARIANTS:
+        for variant in bench.variants:
             topic = bench.topic()
             running = bench.gateways.get(variant)
             before = cpu_s(running) if running else 0.0
@@ -164,6 +164,7 @@ def main() -> None:
     """Run everything and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three of the loads, one round")
+    parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
     parser.add_argument("--send", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.send:
@@ -176,7 +177,7 @@ def main() -> None:
         "requests", "variant", "CPU us a request", "to relay", "p50 ms", "p99 ms", "requests/s"
     )
     with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(kafka, Path(folder), VARIANTS)
+        bench = Bench(kafka, Path(folder), VARIANTS, options.other)
         try:
             for load in loads:
                 results = measure(bench, load, seconds, rounds)
