@@ -1,5 +1,6 @@
 """confluent-kafka: plain, idempotent and transactional producers."""
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ REFUSALS = frozenset(
     }
 )
 PATIENCE_S = 90
+PURGE_S = 10
 
 
 class Steady:
@@ -67,10 +69,17 @@ class Steady:
             self._producer.flush(DELIVERY_S + 10)
         except (KafkaException, SystemError) as error:  # the latter where two errors meet in a call
             self._fatal.append(str(error))
-            self._producer.purge()
-            self._producer.flush(10)
+            self._purge()
         if self._fatal:
             self._sender.dead(self._fatal[0])
+
+    def _purge(self) -> None:
+        """Have each outstanding record reported; a call may raise the fatal error again."""
+        self._producer.purge()
+        deadline = time.monotonic() + PURGE_S
+        while self._unanswered and time.monotonic() < deadline:
+            with contextlib.suppress(KafkaException, SystemError):
+                self._producer.flush(0.5)
 
     def _produce(self, number: int, key: bytes, value: bytes) -> None:
         topic = self._sender.producer.topic
