@@ -2,10 +2,12 @@
 
 import asyncio
 import errno
+import gc
 import os
 import random
 import signal
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -726,6 +728,8 @@ async def test_an_interceptor_that_hangs_past_its_clients_deadline(tmp_path):
     """The client is answered in time, the worker ends in its time, and the batch rests."""
     policies = """
 import time
+import weakref
+import weakref
 from penstock.policy import *
 class Hangs(ProduceRequestInterceptor):
     def interceptor_topic_pattern(self): return "."
@@ -755,3 +759,18 @@ async def _hang(opening: Judging) -> None:
                 verdict = await judging.judge(b"hang", timeout_ms=1000)
                 assert verdict.code == 7
         assert await judging.judge(b"fine") is ACCEPTED
+
+
+def test_a_closed_supervisor_is_freed_without_the_collector(tmp_path):
+    async def judged_and_closed() -> list[weakref.ref[object]]:
+        async with Judging(tmp_path) as judging:
+            await judging.judge(b"good")
+            plan, supervisor = judging.plan, judging.supervisor
+            return [weakref.ref(supervisor), weakref.ref(supervisor.schedule), weakref.ref(plan)]
+
+    gc.disable()
+    try:
+        ended = asyncio.run(judged_and_closed())
+        assert [of() for of in ended] == [None, None, None]
+    finally:
+        gc.enable()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fnmatch import fnmatchcase, translate
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,6 +35,7 @@ from penstock.configuration.values import TOPIC_VARIABLE, dotted, items
 from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
 from penstock.engine.plans.topic_defaults import TopicDefaults
 from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.method_caches import cached_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,12 +119,12 @@ class Plan:
         }
         self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
+        self._cached = cached_method(_CACHE_LIMIT, self._from_settings)
         for topic in sorted(self._defaults.topics):
             why_not = self._dead_letters.obstacle(topic, self.settings(topic))
             if why_not:
                 raise ConfigurationError(f"{configuration.path}: {why_not}")
-        self._may_be_intercepted = lru_cache(_CACHE_LIMIT)(self._intercepts)
+        self._may_be_intercepted = cached_method(_CACHE_LIMIT, self._intercepts)
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import structlog
 
@@ -113,18 +113,6 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._executing = False
         self._serving = False
-        self._executors: dict[type, Callable[[Any], None]] = {
-            actions.Start: self._start,
-            actions.Load: self._load,
-            actions.Send: self._send,
-            actions.Skip: self._skip,
-            actions.Kill: self._kill,
-            actions.Close: self._close,
-            actions.ReturnVerdict: self._answer,
-            actions.Suspend: self._suspend,
-            actions.CountEnd: self._count_end,
-            actions.LogError: self._report,
-        }
 
     async def start(self) -> None:
         """Start the workers and load the policies in each.
@@ -293,12 +281,12 @@ class Supervisor:
         if self._executing:
             return
         self._executing = True
-        todo, do = self._schedule.actions, self._executors
+        todo, do = self._schedule.actions, self._EXECUTORS
         try:
             while todo:
                 action = todo.popleft()
                 try:
-                    do[type(action)](action)
+                    do[type(action)](self, action)
                 except Exception:
                     log.exception("an error of the gateway", action=type(action).__name__)
         finally:
@@ -389,6 +377,20 @@ class Supervisor:
         # Why a start has failed is in its error.
         if self._serving or self._schedule.phase is SchedulePhase.OPENING:
             log.error(action.event, **action.fields)
+
+    # Not bound to the supervisor: such a cycle is collected seldom in a gateway.
+    _EXECUTORS: ClassVar[Mapping[type, Callable[[Supervisor, Any], None]]] = {
+        actions.Start: _start,
+        actions.Load: _load,
+        actions.Send: _send,
+        actions.Skip: _skip,
+        actions.Kill: _kill,
+        actions.Close: _close,
+        actions.ReturnVerdict: _answer,
+        actions.Suspend: _suspend,
+        actions.CountEnd: _count_end,
+        actions.LogError: _report,
+    }
 
     # Events of the workers
 

@@ -19,10 +19,10 @@ Needs the packages of `penstock[contracts]`.
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.method_caches import cached_method
 from penstock.policies.own_keys import accepts
 from penstock.policy import (
     ALL,
@@ -116,7 +116,7 @@ class DataContract(Policy):
                 f"there is no module {error.name}: install penstock[contracts]"
             ) from None
         self._named = configs.get(OBJECT, "").strip()
-        self._of_object = lru_cache(_OBJECTS_KEPT)(self._compiled)
+        self._of_object = cached_method(_OBJECTS_KEPT, self._compiled)
         try:
             self._contract = contract = read_contract(self._base, name)
             for object_name in contract.objects:

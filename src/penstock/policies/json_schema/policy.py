@@ -23,10 +23,10 @@ Needs the packages of `penstock[json-schema]`.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from penstock.method_caches import cached_method
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.settings import (
@@ -71,7 +71,7 @@ class JsonSchema(Policy):
 
     def __init__(self) -> None:
         self._base = Path()
-        self._checks = lru_cache(_TEXTS_KEPT)(self._read)
+        self._checks = cached_method(_TEXTS_KEPT, self._read)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""

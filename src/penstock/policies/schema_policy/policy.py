@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
+from penstock.method_caches import cached_method
 from penstock.policies.schema_policy.judge import FileJudge, SideJudge, side_of
 from penstock.policies.schema_policy.packages import OF_RULES_OF_SCHEMAS, OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
@@ -87,8 +87,8 @@ class SchemaPolicy(Policy):
         self._prepared: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
         self._unusable: Unusable | None = None
-        self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
-        self._file = lru_cache(_FILES_KEPT)(self._file_judge)
+        self._judges = cached_method(_TOPICS_KEPT, self._judges_of)
+        self._file = cached_method(_FILES_KEPT, self._file_judge)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""
