@@ -11,8 +11,8 @@ does so for all of them; medians over the rounds are printed. Figures: records a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
 fixed rate. Requests carry one batch, or six of 16 KB, as those of a busy Java producer with its
 default `batch.size` do on a topic of six partitions. Bounded: about fifteen minutes on two cores;
-`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock: the
-one that is installed for this interpreter.
+`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock,
+which is installed for this interpreter.
 """
 
 import argparse
