@@ -25,8 +25,8 @@ from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.declared_keys import declared_by_user
 from penstock.configuration.policy_classes import classes_of_user
+from penstock.gateway.process_memory import collect_seldom, share_arenas
 from penstock.gateway.server import Gateway
-from penstock.gateway.sessions.memory import collect_seldom
 from penstock.processes.descendants import adopt_orphans, reap_orphans
 from penstock.processes.importing import import_in_thread
 
@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
     raise_descriptor_limit()
+    share_arenas()
     try:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:

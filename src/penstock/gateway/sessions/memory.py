@@ -17,13 +17,12 @@ paused like the others.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from penstock.gateway.process_memory import return_memory
 from penstock.machine import memory_bytes
 
 if TYPE_CHECKING:
@@ -46,10 +45,6 @@ request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
-_COLLECTOR_THRESHOLDS: Final = (1_000, 5, 2_000)
-"""A generation is collected after so many objects, or collections of the generation before it. So
-a collection of the first two reads 7,000 objects, and takes a few milliseconds on a busy machine.
-Larger collections would not be less work in total."""
 
 
 class Holder(Protocol):
@@ -249,25 +244,6 @@ class Budget:
             for_long or self._paused,
             key=lambda holder: (holder in self._paused, self._freed.get(holder, 0.0)),
         )
-
-
-def return_memory() -> None:
-    """Return free memory to the system, if the C library does not do so by itself."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
-    if trim is not None:
-        trim(0)
-
-
-def collect_seldom() -> None:
-    """Have Python's collector stop the event loop seldom and shortly, once everything is loaded.
-
-    A full collection looks at every object: with what Penstock loads and a request of 20,000
-    entries that takes 0.1 s. Current objects are left out from now on, and objects that outlive
-    two collections are collected seldom. Connections that have ended leave no cycles of objects.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
 
 
 def default_budget() -> int:
