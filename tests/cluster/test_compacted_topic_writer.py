@@ -177,3 +177,12 @@ def test_the_end_is_not_kept_up_by_a_producer_that_has_failed():
     writer, ended = failed_writer()
     writer.close(5)
     assert ended.is_set()
+
+
+def test_a_gateway_that_uses_the_topic_itself_is_named_as_the_cause():
+    writer = CompactedTopicWriter("t", {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    writer._producer = Failed()
+    failures = []
+    writer.append([(b"k", b"v")], lambda _, failure: failures.append(failure))
+    writer._producer.held.pop()(KafkaError(KafkaError.TOPIC_EXCEPTION), None)
+    assert "gateway that uses this topic" in failures[0]

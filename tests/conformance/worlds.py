@@ -31,7 +31,11 @@ WAYS: Final[Mapping[str, tuple[Mapping[str, object], ...]]] = {
     "accepting": (_ACCEPTING,),
     "rewriting": (
         {"produce.request.interceptors": "policies.Unwraps"},
-        {"produce.request.interceptors": "policies.Wraps"},
+        {
+            "produce.request.interceptors": "policies.Wraps",
+            # The first gateway takes no records for the topic of its own state.
+            "produce.request.interceptors.state.topic": "__penstock_producer_state_2",
+        },
     ),
 }
 """The properties of the gateways in front of the brokers, the nearest to the brokers first."""

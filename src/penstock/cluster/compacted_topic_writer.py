@@ -119,7 +119,7 @@ class CompactedTopicWriter:
             together.settle(message.offset() + 1, None)
         else:
             self._replace_if_fatal(producer, error)
-            together.settle(0, error.str())
+            together.settle(0, _reason(error))
 
     def _failed(self, generation: int, error: KafkaError) -> None:
         """Take an error that belongs to no record; a fatal error would be raised otherwise."""
@@ -178,3 +178,11 @@ class CompactedTopicWriter:
         while (self._retired or len(self._producer)) and time.monotonic() < until:
             if not self._poll(_PAUSE_S):
                 return
+
+
+def _reason(error: KafkaError) -> str:
+    """Return why a record was not written, and what causes it if that is known."""
+    if error.code() == KafkaError.TOPIC_EXCEPTION:
+        # A gateway takes no records for the topics in which it keeps its own state.
+        return f"{error.str()} (the upstream is a gateway that uses this topic: name another topic)"
+    return error.str()
