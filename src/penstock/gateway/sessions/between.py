@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.context.exchange import ExchangeState, Streamed
+
+if TYPE_CHECKING:
+    from penstock.gateway.context.exchange import Exchange
+    from penstock.gateway.sessions.session import OwnRequest
 
 Transferred = tuple[int, int, int, float, float, bool]
 """An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and
@@ -31,7 +35,7 @@ class Between(NamedTuple):
     unconfirmed: bool
 
 
-def is_forwarded(expected: object, unanswered: object) -> bool:
+def is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
     """Return whether a request was forwarded unchanged, and its response is the next."""
     return (
         expected is unanswered
@@ -41,7 +45,7 @@ def is_forwarded(expected: object, unanswered: object) -> bool:
     )
 
 
-def transferred(of: object) -> Transferred:
+def transferred(of: Exchange | OwnRequest) -> Transferred:
     """Return what the lane needs of an exchange that was sent to the broker unchanged."""
     assert isinstance(of, Streamed)
     return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)

@@ -32,9 +32,6 @@ class PendingRequests:
         self._not_started: deque[Held] = deque()
         self._undecided: deque[Held] = deque()
 
-    def __len__(self) -> int:
-        return len(self.exchanges)
-
     @property
     def may_change_policies(self) -> bool:
         """Whether one of the requests may change the policies of topics."""
@@ -88,7 +85,7 @@ class PendingRequests:
         self._undecided.popleft()
         return True
 
-    def next_exclusive(self) -> Held | None:
+    def first_if_exclusive(self) -> Held | None:
         """Return the first request, if it is exclusive."""
         first = self.exchanges[0] if self.exchanges else None
         return first if isinstance(first, Held) and first.is_exclusive else None

@@ -179,7 +179,7 @@ class Session:
             on_piece=self._response_piece,
         )
         self._phase = SessionPhase.OPEN
-        self._answering = SlicedWork(gateway.turns, "broker", self.fail)
+        self._answering = SlicedWork("broker")
         self._rewriter: Rewriter | None = None
         self._receiving: Streamed | None = None
         self._read_acks: Callable[[bytes], int | None] | None = None
@@ -187,7 +187,7 @@ class Session:
         self._acks_read_from = 0
         """So many bytes of a request there have to be before its acks are looked for again."""
         self._open_exchange: OpenExchange | None = None
-        self._opening = SlicedWork(gateway.turns, "client", self.fail)
+        self._opening = SlicedWork("client")
         self._pending = PendingRequests()
         self._unanswered: deque[Exchange] = deque()
         self._expected: deque[Exchange | OwnRequest] = deque()
@@ -210,7 +210,7 @@ class Session:
         """
         receiving = self._receiving
         if (
-            self._pending
+            self._pending.exchanges
             or self._phase is not SessionPhase.OPEN
             or self._opening.is_running
             or self._answering.is_running
@@ -378,7 +378,7 @@ class Session:
     def serves_client_only(self) -> bool:
         """Whether the expected responses of the broker are only needed by the client."""
         return (
-            not self._pending
+            not self._pending.exchanges
             and not self._opening.is_running
             and not self._unconfirmed
             and not any(exchange.is_needed_after_disconnect for exchange in self._expected)
@@ -412,7 +412,7 @@ class Session:
 
     def forget_topics(self) -> None:
         """Forget the names of topics: memory is short. They are requested again when needed."""
-        if not self._pending:
+        if not self._pending.exchanges:
             self.topics.forget()
 
     def policies_changed(self) -> bool:
@@ -475,7 +475,8 @@ class Session:
         exchange = self._open_exchange(self, receiving, frame)
         if isinstance(exchange, Generator):
             # A long request is read in slices; the next request waits until then.
-            if self._opening.begin(exchange, self._opened, len(frame)):
+            turns = self.gateway.turns
+            if self._opening.begin(turns, exchange, self._opened, self.fail, len(frame)):
                 self._requests.suspend()
         else:
             self._opened(exchange, has_waited=False)
@@ -535,7 +536,7 @@ class Session:
     def _enqueue(self, exchange: Exchange) -> None:
         """Send a request at once, or after those that wait."""
         exchange.transition_to(ExchangeState.READY)
-        if self._pending:
+        if self._pending.exchanges:
             self._pending.add(exchange)
             self._suspend_if_many()
         else:
@@ -566,7 +567,7 @@ class Session:
                 self._release(ready)
             elif not pending.decide_next():
                 break
-        exclusive = pending.next_exclusive()
+        exclusive = pending.first_if_exclusive()
         if exclusive is not None:
             exclusive.run_handler()
         elif self._phase is not SessionPhase.CLOSED:
@@ -577,14 +578,14 @@ class Session:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
-        if len(self._pending) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
+        if len(self._pending.exchanges) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
             self._requests.suspend()
 
     def _resume_if_possible(self) -> None:
         """Process further requests again if no limit is reached any more."""
         if (
             self._requests.is_suspended
-            and len(self._pending) <= PENDING_MAX // 2
+            and len(self._pending.exchanges) <= PENDING_MAX // 2
             and len(self._unanswered) <= UNANSWERED_MAX // 2
             and not self.authentication.awaits_response
             and not self._opening.is_running
@@ -715,7 +716,7 @@ class Session:
             if has_waited:
                 self._on_progress()
 
-        if self._answering.begin(slices, on_result, size):
+        if self._answering.begin(self.gateway.turns, slices, on_result, self.fail, size):
             self._responses.interrupt()
 
     def _flush(self) -> None:
@@ -800,7 +801,12 @@ class Session:
     def _end_when_idle(self) -> None:
         if self._phase is SessionPhase.CLOSED or self._receiving is not None:
             return
-        if self._opening.is_running or self._pending or self._expected or self._unanswered:
+        if (
+            self._opening.is_running
+            or self._pending.exchanges
+            or self._expected
+            or self._unanswered
+        ):
             return
         if self._unconfirmed:
             # Requests with acks=0 have no response, and closing may reset the connection before
