@@ -18,6 +18,7 @@ from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connect
 from penstock.client.connections.metadata import NO_NODE
 from penstock.client.errors import BrokerUnreachableError, ClientError, response_error
 from penstock.cluster.created_topics import create
+from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.engine.modes.quarantine import LETTERS_BYTES
@@ -156,7 +157,7 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, source)
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
-        value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
+        value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
         # Many letters are in one batch, however large the batches of the source may be.
         limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
         return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
