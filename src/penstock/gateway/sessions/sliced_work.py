@@ -59,7 +59,7 @@ class SlicedWork:
             size: The memory that it uses.
 
         Returns:
-            Whether it goes on in further turns. If not, `on_done` has been called.
+            Whether it continues in further turns. If not, `on_done` has been called.
 
         Raises:
             Exception: What the first slice raises.

@@ -1,4 +1,4 @@
-"""The transports of a connection: what is written to them, and what the kernel knows of them."""
+"""The transports of a connection: how to write to them, and their state in the kernel."""
 
 from __future__ import annotations
 
