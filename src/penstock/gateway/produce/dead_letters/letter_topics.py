@@ -87,7 +87,11 @@ class LetterTopics:
             self._looking[to.name] = looking
             looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
         # It continues for the others when a letter has waited for too long.
-        leaders = await asyncio.shield(looking)
+        try:
+            leaders = await asyncio.shield(looking)
+        finally:
+            # An error keeps this frame: with its task it would be a cycle, collected seldom.
+            del looking
         if leader_of(to, leaders) is None:
             connection.refresh(to.name)
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
