@@ -82,6 +82,7 @@ def gateway(folder: Path) -> Any:
         producers=SimpleNamespace(count=3, translated=4),
         schedules=[schedule],
         all_schedules=[schedule],
+        state_writes={},
         settings_position=5,
         settings_are_missing=False,
         audit_trail=None,

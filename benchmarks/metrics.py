@@ -25,7 +25,6 @@ from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import Session
 
 SERIES = 1000
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 
 
 def least(work: Callable[[], object], times: int = 20, slices: int = 3000) -> float:
@@ -60,6 +59,8 @@ def request_of(counts: GatewayCounts | None) -> Callable[[], None]:
         transactions=(),
         policies=SimpleNamespace(plan=SimpleNamespace(is_empty=True)),
         topic_configs=SimpleNamespace(are_stored=False),
+        audit_topic="",
+        shared_producers=None,
     )
     session = Session(
         gateway,
@@ -97,6 +98,7 @@ def write(counter: MetricCounter) -> float:
 
 def main() -> None:
     """Measure, and print a table."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     labels = ("topic", "policy", "outcome")
     counter = MetricCounter("a_total", "A.", labels, series_max=2 * SERIES)
     histogram = Histogram("b_seconds", "B.", "api")

@@ -43,6 +43,7 @@ class Broker:
         """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
         self.connections = 0
+        self._writers = []
         self.reads = asyncio.Event()
         self.ended = asyncio.Queue()
         """The bytes that arrived after the first bytes of the first large request."""
@@ -61,8 +62,14 @@ class Broker:
     async def end_of_connection(self):
         return await asyncio.wait_for(self.ended.get(), 30)
 
+    def disconnect(self):
+        """Close all connections."""
+        for writer in self._writers:
+            writer.close()
+
     async def _serve(self, reader, writer):
         self.connections += 1
+        self._writers.append(writer)
         number = self.connections
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:

@@ -6,7 +6,7 @@ import socket
 import pytest
 import uvloop
 
-from penstock.gateway.sessions.connection import tcp_state
+from penstock.gateway.sessions.transports import tcp_state
 
 TCP_ESTABLISHED = 1
 

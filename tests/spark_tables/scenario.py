@@ -18,7 +18,7 @@ import penstock.spark.session
 from penstock import cli
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.judged_batches import JudgedBatch
-from penstock.spark.sink.tables.delta_commits import TableCommits
+from penstock.spark.sink.tables.delta_commits import DeltaCommits
 from penstock.spark.sink.tables.iceberg_table import IcebergTable
 from penstock.spark.sink.tables.table_problems import create_statement
 from penstock.spark.sink.tables.written_tables import WrittenTables
@@ -272,16 +272,16 @@ def two_jobs_to_a_table() -> None:
 @contextlib.contextmanager
 def without_names():
     """Write commits without the names of micro-batches, as earlier versions did."""
-    options, version_of = DataFrameWriter.options, TableCommits.version_of
+    options, version_of = DataFrameWriter.options, DeltaCommits.version_of
 
     def some(self, **given):
         return options(self, **{name: of for name, of in given.items() if name != "userMetadata"})
 
-    DataFrameWriter.options, TableCommits.version_of = some, lambda *_: None
+    DataFrameWriter.options, DeltaCommits.version_of = some, lambda *_: None
     try:
         yield
     finally:
-        DataFrameWriter.options, TableCommits.version_of = options, version_of
+        DataFrameWriter.options, DeltaCommits.version_of = options, version_of
 
 
 def commits_without_names() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import Address
 from penstock.errors import UnavailableError
@@ -55,7 +56,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     admin: AdminClient | None = None
     try:
         admin = admin_client(settings)
-        cluster = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+        cluster = result_of(admin.describe_cluster(request_timeout=timeout_s), timeout_s + 1)
     except (KafkaException, TimeoutError) as error:
         if admin is not None:
             admin.poll(0)  # hands us the errors of connections, which say more

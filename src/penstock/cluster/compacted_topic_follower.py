@@ -284,18 +284,16 @@ class LogFollower:
         Raises:
             CompactedTopicError: They could not be written, or not be read in time.
         """
-        future: asyncio.Future[int] = self._loop.create_future()
+        future: asyncio.Future[tuple[int, str | None]] = self._loop.create_future()
 
         def done(end: int, failure: str | None) -> None:
-            if future.done():
-                return
-            if failure is None:
-                future.set_result(end)
-            else:
-                future.set_exception(CompactedTopicError(f"{self.topic}: {failure}"))
+            if not future.done():
+                future.set_result((end, failure))
 
         self.write(records, done)
-        end = await future
+        end, failure = await future
+        if failure is not None:
+            raise CompactedTopicError(f"{self.topic}: {failure}")
         try:
             async with asyncio.timeout(read_timeout_s):
                 await self._read_up_to(end)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from penstock.cluster.futures import result_of
 from penstock.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Replicas(NamedTuple):
         Raises:
             KafkaException: The brokers are not known.
         """
-        cluster = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+        cluster = result_of(admin.describe_cluster(request_timeout=timeout_s), timeout_s + 1)
         count = min(_REPLICAS, len(cluster.nodes))
         return cls(count, 2 if count == _REPLICAS else 1)
 
@@ -90,7 +91,7 @@ def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bo
         include_authorized_operations=operations,
     )
     try:
-        return described[topic].result(timeout_s + 1)
+        return result_of(described[topic], timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
@@ -106,7 +107,7 @@ def configs_of(admin: AdminClient, topic: str, timeout_s: float) -> dict[str, st
     resource = ConfigResource(ResourceType.TOPIC, topic)
     described = admin.describe_configs([resource], request_timeout=timeout_s)
     try:
-        found = described[resource].result(timeout_s + 1)
+        found = result_of(described[resource], timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() in DENIED:
             return None
@@ -131,7 +132,7 @@ def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
         KafkaException: It cannot be created.
     """
     try:
-        admin.create_topics([new], request_timeout=timeout_s)[new.topic].result(timeout_s + 1)
+        result_of(admin.create_topics([new], request_timeout=timeout_s)[new.topic], timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

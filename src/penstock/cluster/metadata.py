@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import OffsetRefusal, list_offsets
 from penstock.cluster.offsets import uuid_of
@@ -189,7 +190,7 @@ class ClusterMetadata:
         futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
         for name, future in futures.items():
             try:
-                found[name] = uuid_of(future.result(_TIMEOUT_S + 1).topic_id)
+                found[name] = uuid_of(result_of(future, _TIMEOUT_S + 1).topic_id)
             except (KafkaException, TimeoutError) as error:
                 if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     found[name] = None
@@ -228,7 +229,7 @@ class ClusterMetadata:
             return {
                 resource.name: {
                     name: config.value
-                    for name, config in future.result(_TIMEOUT_S + 1).items()
+                    for name, config in result_of(future, _TIMEOUT_S + 1).items()
                     if config.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
                     and config.value is not None
                 }
@@ -263,9 +264,8 @@ class ClusterMetadata:
         try:
             brokers = admin.list_topics(timeout=_TIMEOUT_S).brokers
             resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-            configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[
-                resource
-            ].result(_TIMEOUT_S + 1)
+            described = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)
+            configs = result_of(described[resource], _TIMEOUT_S + 1)
         except (KafkaException, TimeoutError, ValueError) as error:
             self._replace(admin)
             raise MetadataUnavailableError(

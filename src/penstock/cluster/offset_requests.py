@@ -13,6 +13,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from penstock.cluster.errors import ClusterError
+from penstock.cluster.futures import result_of
 from penstock.cluster.ranges import Partition
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def list_offsets(
     for requested, future in futures.items():
         partition = Partition(requested.topic, requested.partition)
         try:
-            answers[partition] = future.result(timeout_s + 1)
+            answers[partition] = result_of(future, timeout_s + 1)
         except KafkaException as error:
             answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
         except TimeoutError:

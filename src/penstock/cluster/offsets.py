@@ -31,6 +31,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster import created_topics, librdkafka, offset_requests, topic_names
 from penstock.cluster.errors import ClusterError, NotDescribedError
+from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
@@ -213,7 +214,7 @@ class Cluster:
             ).items():
                 try:
                     with self._waiting():
-                        found = future.result(_TIMEOUT_S + 1)
+                        found = result_of(future, _TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
                     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -269,7 +270,7 @@ class Cluster:
         """
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            configs = self._admin.describe_configs([resource])[resource].result(_TIMEOUT_S)
+            configs = result_of(self._admin.describe_configs([resource])[resource], _TIMEOUT_S)
         except (KafkaException, TimeoutError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
             raise ClusterError(

@@ -1,7 +1,9 @@
 """Long work is done in slices, a slice in each turn of the event loop."""
 
 import asyncio
+import gc
 import itertools
+import weakref
 from collections import deque
 
 import pytest
@@ -138,3 +140,24 @@ def test_work_that_ends_before_its_cancelled_task_runs_affects_no_other_work(sli
 
 def test_finish_runs_all_slices_at_once():
     assert finish(work("a", 3, [])) == "a"
+
+
+async def test_an_error_of_work_is_freed_without_the_collector():
+    class BrokenError(Exception):
+        pass
+
+    def failing():
+        yield
+        raise BrokenError
+
+    turns = Turns(asyncio.get_running_loop().call_soon)
+    gc.disable()
+    try:
+        try:
+            await turns.run(failing())
+        except BrokenError as error:
+            ended = weakref.ref(error)
+        await asyncio.sleep(0)  # the loop has the future until then
+        assert ended() is None
+    finally:
+        gc.enable()

@@ -23,7 +23,7 @@ from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.gateway.sessions.session import Between
+from penstock.gateway.sessions.between import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge

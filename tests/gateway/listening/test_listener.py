@@ -19,7 +19,7 @@ from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsConnection
-from penstock.gateway.sessions.connection import readable_bytes
+from penstock.gateway.sessions.transports import readable_bytes
 from penstock.native import find_native
 from tests.proxies import header
 

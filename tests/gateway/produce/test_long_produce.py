@@ -212,9 +212,9 @@ async def test_an_earlier_request_does_not_wait_for_a_long_request():
     talk = Judged()
     talk.topic_configs = Stored()
     talk.session.client_data(request(1, TOPICS[:1]) + request(2))
-    await turns_until(lambda: len(talk.session._pending) == 2)
+    await turns_until(lambda: len(talk.session._pending.exchanges) == 2)
     assert not talk.verdicts
-    talk.session._pending[0]._steps.lookup._on_names([NamedTopic(0, TOPICS[0], ID)])
+    talk.session._pending.exchanges[0]._steps.lookup._on_names([NamedTopic(0, TOPICS[0], ID)])
     assert [topic for topic, *_ in talk.verdicts] == [TOPICS[0]]
 
 

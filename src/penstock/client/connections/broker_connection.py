@@ -10,9 +10,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka.conn import AIOKafkaConnection
+from aiokafka.conn import AIOKafkaConnection, CloseReason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
 _TIME_TO_RESPOND_S: Final = 5.0
@@ -61,6 +62,24 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         """Forget bytes that are not sent yet; `close` would send all of it first."""
         if self._writer is not None:
             self._writer.transport.abort()
+
+    @classmethod
+    def _on_read_task_error(
+        cls,
+        self_ref: Callable[[], BrokerConnection | None],
+        read_task: asyncio.Task[None],
+    ) -> None:
+        """Close the connection, which is lost.
+
+        aiokafka raises the error of the task here. The error would keep this frame, which has the
+        task, which has the error: a cycle for each lost connection.
+        """
+        error = None if read_task.cancelled() else read_task.exception()
+        if error is None:
+            return
+        connection = self_ref()
+        if connection is not None:
+            connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
 
     def authenticator_plain(self) -> _ThreadedAuthenticator:
         """Return the steps of PLAIN."""

@@ -124,6 +124,8 @@ class Brokers:
         except (IncompatibleBrokerVersion, NotImplementedError) as error:
             raise UnsupportedVersionError(f"{_place(connection)}: {error}") from None
         except (KafkaError, OSError) as error:
+            # Its frames have the future that has it: such a cycle is collected seldom.
+            error.__traceback__ = None
             raise ConnectionLostError(
                 f"the connection to {_place(connection)} was lost ({type(error).__name__})"
             ) from None
@@ -155,10 +157,10 @@ class Brokers:
                 waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
             )
             for exchange in done:
-                try:
+                error = exchange.exception()  # raised, it would keep this frame, which has it
+                if not isinstance(error, BrokerUnreachableError):
                     return exchange.result()
-                except BrokerUnreachableError as error:
-                    last = error
+                last = error
         servers = ",".join(map(str, self._settings.servers))
         raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
 

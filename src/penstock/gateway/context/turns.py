@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,21 +107,14 @@ class Turns:
     async def run(self, slices: Slices[T]) -> T:
         """Do work in turns; return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def on_done(result: T) -> None:
-            if not future.done():  # its task may have been cancelled in this turn of the loop
-                future.set_result(result)
-
-        def on_error(error: Exception) -> None:
-            if not future.done():
-                future.set_exception(error)
-
-        work = self.begin(slices, on_done, on_error)
+        work = self.begin(slices, partial(_set_result, future), partial(_set_exception, future))
         try:
             return await future
         finally:
             if work is not None:
                 work.cancel()
+            # An error keeps this frame: with the future it would be a cycle, collected seldom.
+            del future, work
 
     def steps(self, size: int) -> Steps:
         """Return a counter of steps, for work that is a coroutine.
@@ -150,6 +144,7 @@ class Turns:
             work.slices = None
             work.on_error(error)
         finally:
+            del work  # an error keeps this frame, and may be kept by what the work ends with
             self._take_turn_soon()
 
     def _finish(self, work: Work, result: Any) -> None:
@@ -157,6 +152,16 @@ class Turns:
             work.on_done(result)
         except Exception as error:
             work.on_error(error)
+
+
+def _set_result(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():  # its task may have been cancelled in this turn of the loop
+        future.set_result(result)
+
+
+def _set_exception(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _nothing() -> Slices[None]:

@@ -13,7 +13,7 @@ from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.lane.topics import KnownTopics
 from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.metrics.process_usage import most_descriptors
-from penstock.gateway.sessions.session import Between
+from penstock.gateway.sessions.between import Between
 
 if TYPE_CHECKING:
     import asyncio

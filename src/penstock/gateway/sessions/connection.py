@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import socket
 import sys
-import termios
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -30,10 +27,18 @@ from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.resets import reset_on_close
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import UNANSWERED_BYTES, Session
+from penstock.gateway.sessions.transports import (
+    ClientWriter,
+    TransportWriter,
+    is_plain,
+    readable_bytes,
+    socket_number,
+    tcp_state,
+)
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Address
     from penstock.gateway.lane.lane import GivenBack, Lane
@@ -216,7 +221,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._tls = transport if isinstance(transport, TlsConnection) else None
-        self._client = _ClientWriter(self._transport)
+        self._client = ClientWriter(self._transport)
         self._open_connections += 1
         self._gateway.connections.add(self)
         if self._gateway.lane is not None:
@@ -241,7 +246,7 @@ class ClientConnection(asyncio.Protocol):
         """The library that has the TLS of the connection; empty without TLS."""
         if self._tls is not None:
             return "rustls"
-        return "" if _is_plain(self._transport) else "openssl"
+        return "" if is_plain(self._transport) else "openssl"
 
     @property
     def _is_blocked_natively(self) -> bool:
@@ -288,14 +293,14 @@ class ClientConnection(asyncio.Protocol):
             self._gateway,
             route,
             client=self._client,
-            upstream=_TransportWriter(transport),
+            upstream=TransportWriter(transport),
             request_max_bytes=self._gateway.request_max_bytes,
             on_done=self.close,
             on_progress=self._progress,
             certificate_principal=peer_principal(self._transport),
             address=self._peer.host,
         )
-        if _is_plain(transport) and (self._tls is not None or _is_plain(self._transport)):
+        if is_plain(transport) and (self._tls is not None or is_plain(self._transport)):
             self._lane = self._gateway.lane
         if self._early:
             early, self._early = self._early, b""
@@ -375,8 +380,8 @@ class ClientConnection(asyncio.Protocol):
         number = lane.adopt(
             self,
             session,
-            _socket(self._transport),
-            _socket(upstream),
+            socket_number(self._transport),
+            socket_number(upstream),
             from_client,
             from_broker,
             self._tls.tls if self._tls is not None else None,
@@ -699,80 +704,3 @@ class ClientConnection(asyncio.Protocol):
         if self._upstream is not None:
             self._upstream.abort()
         self._gateway.connections.discard(self)
-
-
-def tcp_state(transport: asyncio.Transport) -> int:
-    """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available.
-
-    It is not where the connection is closed already, while its client's last responses are awaited.
-    """
-    given = transport.get_extra_info("socket")
-    if given is None or not hasattr(socket, "TCP_INFO"):
-        return 0
-    try:
-        info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-    except (OSError, ValueError):  # uvloop raises the latter for a closed socket
-        return 0
-    return int(info[0])
-
-
-def readable_bytes(transport: asyncio.Transport) -> int:
-    """Return how many bytes the kernel has received on a connection that were not read."""
-    count = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
-    return int.from_bytes(count, sys.byteorder)
-
-
-def _is_plain(transport: asyncio.BaseTransport) -> bool:
-    return transport.get_extra_info("sslcontext") is None
-
-
-def _socket(transport: asyncio.Transport) -> int:
-    number: int = transport.get_extra_info("socket").fileno()
-    return number
-
-
-class _TransportWriter:
-    """Writes to a transport, and does nothing once it is closing."""
-
-    __slots__ = ("_transport",)
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-
-    def write(self, data: bytes | memoryview) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(data)
-
-    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
-        if not self._transport.is_closing():
-            self._transport.writelines(list(data))
-
-
-class _ClientWriter(_TransportWriter):
-    """Writes to a client; buffered bytes are flushed when the connection is closed.
-
-    Attributes:
-        has_written: Whether it has. Until then the connection ends with a reset by default,
-            also if the gateway is killed.
-    """
-
-    __slots__ = ("has_written",)
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__(transport)
-        self.has_written = False
-        reset_on_close(transport, True)
-
-    def write(self, data: bytes | memoryview) -> None:
-        if not self.has_written:
-            self._begin()
-        super().write(data)
-
-    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
-        if not self.has_written:
-            self._begin()
-        super().writelines(data)
-
-    def _begin(self) -> None:
-        self.has_written = True
-        reset_on_close(self._transport, False)

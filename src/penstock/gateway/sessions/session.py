@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Generator
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import structlog
 
@@ -32,6 +32,15 @@ from penstock.gateway.context.exchange import Exchange, ExchangeState, Held, Str
 from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.context.topic_names import TopicNames
 from penstock.gateway.sessions.authentication import ConnectionAuthentication
+from penstock.gateway.sessions.between import (
+    Between,
+    Transferred,
+    is_forwarded,
+    sent_exchange,
+    transferred,
+)
+from penstock.gateway.sessions.pending_requests import PendingRequests
+from penstock.gateway.sessions.sliced_work import SlicedWork
 from penstock.wire import api_versions
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
@@ -41,12 +50,11 @@ from penstock.wire.requests.produce import RequestReader
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from penstock.gateway.context.exchange import Buffers
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.policy_set import PolicySet
-    from penstock.gateway.context.turns import Work
     from penstock.gateway.sessions.routes import OpenExchange, Route
     from penstock.wire.requests.share_fetch import Rewriter
     from penstock.wire.slices import Slices
@@ -90,31 +98,6 @@ class Transport(Protocol):
 
     def writelines(self, data: Iterable[bytes | memoryview]) -> None:
         """Send several buffers, in order."""
-
-
-Transferred = tuple[int, int, int, float, float, bool]
-"""An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and
-`was_held`."""
-
-
-class Between(NamedTuple):
-    """The state of a session between two bytes, with all earlier bytes forwarded.
-
-    Attributes:
-        request_left: The bytes of the current request that have not been received yet.
-        is_last: Whether that is the last exchange of `expected`.
-        receiving: Otherwise the request, or None.
-        response_left: The bytes of the current response that have not been received yet.
-        expected: The requests whose responses are expected, in order.
-        unconfirmed: Whether the broker may not have read a request that has no response.
-    """
-
-    request_left: int
-    is_last: bool
-    receiving: Transferred | None
-    response_left: int
-    expected: list[Transferred]
-    unconfirmed: bool
 
 
 class OwnRequest:
@@ -196,8 +179,7 @@ class Session:
             on_piece=self._response_piece,
         )
         self._phase = SessionPhase.OPEN
-        self._work: Work | None = None
-        self._work_bytes = 0
+        self._answering = SlicedWork("broker")
         self._rewriter: Rewriter | None = None
         self._receiving: Streamed | None = None
         self._read_acks: Callable[[bytes], int | None] | None = None
@@ -205,14 +187,10 @@ class Session:
         self._acks_read_from = 0
         """So many bytes of a request there have to be before its acks are looked for again."""
         self._open_exchange: OpenExchange | None = None
-        self._opening: Work | None = None
-        self._opening_bytes = 0
-        self._pending: deque[Exchange] = deque()
-        self._exclusive_count = 0
+        self._opening = SlicedWork("client")
+        self._pending = PendingRequests()
         self._unanswered: deque[Exchange] = deque()
         self._expected: deque[Exchange | OwnRequest] = deque()
-        self._not_started: deque[Held] = deque()
-        self._undecided: deque[Held] = deque()
         self._supports_describe_producers: bool | None = None
         self._supports_leader_epochs = True
         self._left: list[PolicySet] = []
@@ -232,16 +210,16 @@ class Session:
         """
         receiving = self._receiving
         if (
-            self._pending
+            self._pending.exchanges
             or self._phase is not SessionPhase.OPEN
-            or self._opening is not None
-            or self._work is not None
+            or self._opening.is_running
+            or self._answering.is_running
             or not self.is_established
             or self.authentication.awaits_response
             or not (self._requests.is_streaming and self._responses.is_streaming)
             or (receiving is not None and receiving.state not in _FLOWING)
             or len(self._expected) != len(self._unanswered)
-            or not all(map(_is_forwarded, self._expected, self._unanswered))
+            or not all(map(is_forwarded, self._expected, self._unanswered))
         ):
             return None
         exchanges = list(self._expected)
@@ -251,9 +229,9 @@ class Session:
         between = Between(
             request_left,
             is_last,
-            _transferred(receiving) if receiving is not None and not is_last else None,
+            transferred(receiving) if receiving is not None and not is_last else None,
             response_left,
-            [_transferred(exchange) for exchange in exchanges],
+            [transferred(exchange) for exchange in exchanges],
             self._unconfirmed,
         )
         self._expected.clear()
@@ -290,13 +268,9 @@ class Session:
             self._counts.broker_bytes += len(broker_head)
 
     def _exchange(self, of: Transferred) -> Streamed:
-        """Make an exchange that was sent to the broker."""
-        exchange = Streamed(of[0], of[1], of[2])
-        exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
-        exchange.is_streamed = not exchange.was_held
+        """Return an exchange that was sent to the broker."""
+        exchange = sent_exchange(of)
         exchange.transform = self._route(exchange.api_key).respond(self, exchange.version)
-        exchange.transition_to(ExchangeState.READY)
-        exchange.transition_to(ExchangeState.SENT)
         return exchange
 
     @property
@@ -340,8 +314,7 @@ class Session:
             if receiving.state in _FLOWING:
                 self._finish()  # the broker will never receive the rest of this request
                 return
-            if self._pending and self._pending[-1] is receiving:
-                self._pending.pop()
+            self._pending.discard_last(receiving)
         self.end()
 
     def cancel_waiting(self) -> None:
@@ -350,7 +323,7 @@ class Session:
         Requests that expect no response (acks=0) are still judged, since no client retries them: in
         the turn of all clients that have disconnected.
         """
-        for policies in self._policies_of_pending():
+        for policies in self._pending.policies():
             policies.cancel(self.number)
             policies.leave(without_response(self.number))
             if not any(left is policies for left in self._left):
@@ -367,7 +340,7 @@ class Session:
     def closed(self) -> None:
         """Cancel everything: both connections are closed."""
         self._phase = SessionPhase.CLOSED
-        self._stop_work()
+        self._answering.stop()
         self._cancel_pending()
         for policies in self._left:
             policies.cancel(without_response(self.number))
@@ -394,19 +367,19 @@ class Session:
     @property
     def answer_bytes(self) -> int:
         """The bytes of responses that are collected, or worked on, or put aside behind these."""
-        return self._responses.held_bytes + self._work_bytes
+        return self._responses.held_bytes + self._answering.size
 
     @property
     def is_answering(self) -> bool:
         """Whether work on a response continues; no further responses are processed until then."""
-        return self._work is not None
+        return self._answering.is_running
 
     @property
     def serves_client_only(self) -> bool:
         """Whether the expected responses of the broker are only needed by the client."""
         return (
-            not self._pending
-            and not self._opening
+            not self._pending.exchanges
+            and not self._opening.is_running
             and not self._unconfirmed
             and not any(exchange.is_needed_after_disconnect for exchange in self._expected)
         )
@@ -432,14 +405,14 @@ class Session:
             self._waiting_bytes
             + self._unanswered_size
             + self._requests.held_bytes
-            + self._opening_bytes
+            + self._opening.size
             + self.answer_bytes
             + self.topics.held_bytes
         )
 
     def forget_topics(self) -> None:
         """Forget the names of topics: memory is short. They are requested again when needed."""
-        if not self._pending:
+        if not self._pending.exchanges:
             self.topics.forget()
 
     def policies_changed(self) -> bool:
@@ -447,7 +420,7 @@ class Session:
 
         It has to be sent again, to be judged.
         """
-        exchanges = (self._receiving, *self._pending)
+        exchanges = (self._receiving, *self._pending.exchanges)
         return any(_is_streamed(exchange) and self._is_held(exchange) for exchange in exchanges)
 
     def _is_held(self, exchange: Exchange) -> bool:
@@ -501,29 +474,15 @@ class Session:
         assert self._open_exchange is not None
         exchange = self._open_exchange(self, receiving, frame)
         if isinstance(exchange, Generator):
-            self._open_in_slices(exchange, len(frame))
+            # A long request is read in slices; the next request waits until then.
+            turns = self.gateway.turns
+            if self._opening.begin(turns, exchange, self._opened, self.fail, len(frame)):
+                self._requests.suspend()
         else:
-            self._opened(exchange)
+            self._opened(exchange, has_waited=False)
 
-    def _open_in_slices(self, slices: Slices[Exchange], size: int) -> None:
-        """Read a long request in slices; the next request waits until then."""
-        begun = self.gateway.turns.begin(slices, self._opened, self._opening_failed)
-        if begun is not None:
-            self._opening, self._opening_bytes = begun, size
-            self._requests.suspend()
-
-    def _opening_failed(self, error: Exception) -> None:
-        self._opening, self._opening_bytes = None, 0
-        if isinstance(error, WireError):
-            log.warning("closing a connection", side="client", reason=str(error))
-        else:
-            log.error("closing a connection after an error of the gateway", exc_info=error)
-        self.fail()
-
-    def _opened(self, exchange: Exchange) -> None:
+    def _opened(self, exchange: Exchange, has_waited: bool) -> None:
         """Process a request that has been read."""
-        was_suspended = self._opening is not None
-        self._opening, self._opening_bytes = None, 0
         if self.authentication.awaits_response:
             self._requests.suspend()
         self._waiting_bytes += exchange.waiting_bytes
@@ -531,7 +490,7 @@ class Session:
             self._enqueue_held(exchange)
         else:
             self._enqueue(exchange)
-        if was_suspended:
+        if has_waited:
             self._resume_if_possible()
             self._on_progress()
         if self._phase is SessionPhase.ENDING:
@@ -577,8 +536,8 @@ class Session:
     def _enqueue(self, exchange: Exchange) -> None:
         """Send a request at once, or after those that wait."""
         exchange.transition_to(ExchangeState.READY)
-        if self._pending:
-            self._pending.append(exchange)
+        if self._pending.exchanges:
+            self._pending.add(exchange)
             self._suspend_if_many()
         else:
             self._release(exchange)
@@ -586,76 +545,53 @@ class Session:
     @property
     def may_change_policies(self) -> bool:
         """Whether a request that has not been sent yet may change the policies of topics."""
-        return bool(self._not_started or self._exclusive_count)
+        return self._pending.may_change_policies
 
     @property
     def has_undecided(self) -> bool:
         """Whether the decision about a Produce request is missing."""
-        return bool(self._undecided)
+        return self._pending.has_undecided
 
     def _enqueue_held(self, exchange: Held) -> None:
-        behind_exclusive = self.may_change_policies
-        self._pending.append(exchange)
-        self._exclusive_count += exchange.is_exclusive
-        if exchange.is_judged:
-            self._undecided.append(exchange)
+        may_start = self._pending.add_held(exchange)
         self._suspend_if_many()
-        if behind_exclusive and exchange.is_judged:
-            self._not_started.append(exchange)
-        else:
+        if may_start:
             exchange.start(self)
 
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
+        pending = self._pending
         while self._phase is not SessionPhase.CLOSED:
-            if self._pending and self._pending[0].state is ExchangeState.READY:
-                self._exclusive_count -= self._pending[0].is_exclusive
-                self._release(self._pending.popleft())
-            elif not self._decide_next():
+            ready = pending.take_ready()
+            if ready is not None:
+                self._release(ready)
+            elif not pending.decide_next():
                 break
-        first = self._pending[0] if self._pending else None
-        if isinstance(first, Held) and first.is_exclusive:
-            first.run_handler()
-        elif self._not_started and self._phase is not SessionPhase.CLOSED:
-            self._start_next()
+        exclusive = pending.first_if_exclusive()
+        if exclusive is not None:
+            exclusive.run_handler()
+        elif self._phase is not SessionPhase.CLOSED:
+            pending.start_next(self)
         self._resume_if_possible()
         self._on_progress()
         if self._phase is SessionPhase.ENDING:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
-        if len(self._pending) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
+        if len(self._pending.exchanges) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
             self._requests.suspend()
 
     def _resume_if_possible(self) -> None:
         """Process further requests again if no limit is reached any more."""
         if (
             self._requests.is_suspended
-            and len(self._pending) <= PENDING_MAX // 2
+            and len(self._pending.exchanges) <= PENDING_MAX // 2
             and len(self._unanswered) <= UNANSWERED_MAX // 2
             and not self.authentication.awaits_response
-            and self._opening is None
+            and not self._opening.is_running
         ):
             self._requests.resume()
             self._on_progress()
-
-    def _decide_next(self) -> bool:
-        """Decide the next judged request; return whether it is decided."""
-        if not self._undecided:
-            return False
-        exchange = self._undecided[0]
-        if not exchange.decide(is_next=self._pending[0] is exchange):
-            return False
-        self._undecided.popleft()
-        return True
-
-    def _start_next(self) -> None:
-        """Start the requests that waited for an exclusive one, up to the next exclusive one."""
-        for exchange in list(self._pending):
-            if exchange.is_exclusive:
-                return
-            if self._not_started and exchange is self._not_started[0]:
-                self._not_started.popleft().start(self)
 
     def _release(self, exchange: Exchange) -> None:
         self._waiting_bytes -= exchange.waiting_bytes
@@ -694,24 +630,10 @@ class Session:
         self.end()
 
     def _cancel_pending(self) -> None:
-        opening, self._opening, self._opening_bytes = self._opening, None, 0
-        if opening is not None:
-            opening.cancel()
-        policy_sets = self._policies_of_pending()
-        for exchange in self._pending:
-            exchange.cancel()
-        self._pending.clear()
-        self._exclusive_count = 0
-        self._not_started.clear()
-        self._undecided.clear()
-        for policies in policy_sets:
+        self._opening.stop()
+        for policies in self._pending.cancel():
             policies.cancel(self.number)
             policies.cancel(without_response(self.number))
-
-    def _policies_of_pending(self) -> Sequence[PolicySet]:
-        """Return the policies of the pending requests; after a reload there may be two sets."""
-        used = (exchange.policies for exchange in self._pending)
-        return list({id(policies): policies for policies in used if policies is not None}.values())
 
     # Responses
 
@@ -786,41 +708,23 @@ class Session:
         self, slices: Slices[Buffers], on_done: Callable[[Buffers], None], size: int
     ) -> None:
         """Work on a response; bytes that the broker sends meanwhile are kept."""
-        begun = self.gateway.turns.begin(
-            slices, partial(self._work_done, on_done), self._work_failed
-        )
-        if begun is not None:
-            self._work, self._work_bytes = begun, size
+
+        def on_result(buffers: Buffers, has_waited: bool) -> None:
+            if has_waited:
+                self._responses.resume()
+            on_done(buffers)
+            if has_waited:
+                self._on_progress()
+
+        if self._answering.begin(self.gateway.turns, slices, on_result, self.fail, size):
             self._responses.interrupt()
-
-    def _work_done(self, on_done: Callable[[Buffers], None], buffers: Buffers) -> None:
-        was_suspended = self._work is not None
-        self._work, self._work_bytes = None, 0
-        if was_suspended:
-            self._responses.resume()
-        on_done(buffers)
-        if was_suspended:
-            self._on_progress()
-
-    def _work_failed(self, error: Exception) -> None:
-        self._work, self._work_bytes = None, 0
-        if isinstance(error, WireError):
-            log.warning("closing a connection", side="broker", reason=str(error))
-        else:
-            log.error("closing a connection after an error of the gateway", exc_info=error)
-        self.fail()
-
-    def _stop_work(self) -> None:
-        work, self._work, self._work_bytes = self._work, None, 0
-        if work is not None:
-            work.cancel()
 
     def _flush(self) -> None:
         """Send the responses that are next in order.
 
         Local responses are made only now: clients take a success as that of all batches before.
         """
-        while self._unanswered and self._work is None:
+        while self._unanswered and not self._answering.is_running:
             first = self._unanswered[0]
             response = first.response
             if first.state is ExchangeState.LOCAL_RESPONSE and response is None:
@@ -897,7 +801,12 @@ class Session:
     def _end_when_idle(self) -> None:
         if self._phase is SessionPhase.CLOSED or self._receiving is not None:
             return
-        if self._opening or self._pending or self._expected or self._unanswered:
+        if (
+            self._opening.is_running
+            or self._pending.exchanges
+            or self._expected
+            or self._unanswered
+        ):
             return
         if self._unconfirmed:
             # Requests with acks=0 have no response, and closing may reset the connection before
@@ -917,18 +826,3 @@ class Session:
 def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
     """Return whether a request is forwarded without being read."""
     return isinstance(exchange, Streamed) and exchange.is_streamed
-
-
-def _is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
-    """Return whether a request was forwarded unchanged, and its response is the next."""
-    return (
-        expected is unanswered
-        and isinstance(unanswered, Streamed)
-        and unanswered.response is None
-        and unanswered.rewriter is None
-    )
-
-
-def _transferred(of: Exchange | OwnRequest) -> Transferred:
-    assert isinstance(of, Streamed)
-    return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)

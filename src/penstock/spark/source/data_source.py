@@ -97,7 +97,7 @@ class PenstockDataSource(DataSource):
             return UnusableReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """Return the writer of a frame; see `sink.penstock_format.data_sink`."""
+        """Return the writer of a frame; see `penstock.spark.sink.penstock_format.data_sink`."""
         _send_no_profile()
         from penstock.spark.sink.penstock_format.data_sink import batch_sink  # noqa: PLC0415 - readers do without
 
@@ -105,7 +105,7 @@ class PenstockDataSource(DataSource):
             return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, N802
-        """Return the writer of a query's micro-batches; see `sink.penstock_format.data_sink`."""
+        """Return the writer of a stream; see `penstock.spark.sink.penstock_format.data_sink`."""
         _send_no_profile()
         from penstock.spark.sink.penstock_format.data_sink import stream_sink  # noqa: PLC0415
 

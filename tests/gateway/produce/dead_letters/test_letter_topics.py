@@ -1,6 +1,8 @@
 """Dead letter topics: their leaders, and how they are created."""
 
 import asyncio
+import gc
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,6 +197,24 @@ async def test_other_partitions_need_no_leader(leaders):
 async def test_an_error_of_the_cluster_is_an_error(leaders, code, text):
     with pytest.raises(ClientError, match=text):
         await leaders(cluster_with((code, {})))
+
+
+async def test_an_error_is_freed_without_the_collector(monkeypatch):
+    cluster, topics = cluster_with(UNKNOWN), LetterTopics({}, Path("file"))
+    cluster.error = KafkaError(KafkaError.INVALID_REPLICATION_FACTOR)
+    monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
+    monkeypatch.setattr(letter_topics, "admin_client", lambda _: cluster)
+    monkeypatch.setattr(letter_topics, "create", cluster.create)
+    gc.disable()
+    try:
+        try:
+            await topics.leaders(cluster, TO)
+        except ClientError as error:
+            ended = weakref.ref(error)
+        await asyncio.sleep(0)
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 async def test_no_response_about_a_topic_is_an_error(leaders):

@@ -7,7 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.client.errors import BrokerUnreachableError, ConnectionLostError
-from penstock.gateway.produce.dead_letters import late_letters, letter_numbers, pending_letters
+from penstock.gateway.produce.dead_letters import (
+    late_letters,
+    letter_numbers,
+    partition_letters,
+    pending_letters,
+)
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 from penstock.wire.producer_ids import ProducerIdAndEpoch
@@ -27,7 +32,7 @@ def doubles(logs):
 
 
 async def test_letters_without_numbers_end_at_their_deadline(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     made, log = writer(*[TOO_FEW] * MANY)
     log.refused = 31
     assert "NOT_ENOUGH_REPLICAS" in await store(made, letter(b"a"), key=1)
@@ -35,7 +40,7 @@ async def test_letters_without_numbers_end_at_their_deadline(writer, monkeypatch
 
 
 async def test_letters_without_numbers_are_not_sent_again_after_a_timeout(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     made, log = writer()
     log.refused = 31
     log.pending = asyncio.get_running_loop().create_future()
@@ -43,13 +48,13 @@ async def test_letters_without_numbers_are_not_sent_again_after_a_timeout(writer
     await asyncio.sleep(0)
     assert made.waiting_bytes == 0
     log.pending.set_result(None)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     assert await store(made, letter(b"b"), key=2) is None
     assert log.partitions[0].values == [b"a", b"b"]
 
 
 async def test_letters_for_which_there_was_no_producer_id_were_never_sent(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     made, log = writer()
 
     def unreachable(_):
@@ -119,20 +124,20 @@ async def test_after_the_last_epoch_letters_can_be_sent_without_numbers(writer):
 
 
 async def test_letters_that_no_client_waits_for_leave_memory_for_others(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     monkeypatch.setattr(pending_letters, "WAITING_MAX_BYTES", 4 * len(letter(b"a")))
     made, log = writer()
     log.breaks = {b"stuck": LOST}
     stuck = [store(made, letter(b"stuck"), number) for number in range(3)]
     assert None not in await asyncio.gather(*stuck)
     assert made.waiting_bytes
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     stored = [store(made, letter(b"a"), 10 + number, OTHER) for number in range(4)]
     assert await asyncio.gather(*stored) == [None] * 4
 
 
 async def test_letters_that_no_client_waits_for_are_bounded(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     monkeypatch.setattr(late_letters, "LATE_MAX_BYTES", len(letter(b"a")))
     made, log = writer()
     log.breaks = {b"a": TOO_FEW}
@@ -151,7 +156,7 @@ async def test_letters_that_are_over_hold_no_memory(writer, monkeypatch):
     await until(lambda: log.requests)
     early = asyncio.ensure_future(store(made, letter(b"early"), key=1))
     await asyncio.sleep(0)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.01)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.01)
     assert await store(made, letter(b"over"), key=2) == "it took too long"
     waiting = made._partitions[TO.name, 0].waiting
     assert sum(letters.size for letters in waiting) == len(letter(b"early"))
@@ -219,8 +224,8 @@ async def test_letters_of_which_only_some_are_stored_are_reported(writer):
 
 
 async def test_letters_that_are_given_up_in_the_end_are_reported(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "RETRIED_S", 0.02)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "RETRIED_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     made, _ = writer("unsaid", *["lost"] * MANY)
     with capture_logs() as logs:
         assert await store(made, letter(b"a"), key=1) is not None
@@ -246,9 +251,9 @@ async def test_a_letter_that_is_refused_at_once_is_not_reported(writer):
 async def test_a_retry_finds_its_letters_after_a_change_of_replicas(writer, monkeypatch):
     made, log = writer()
     log.pending = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     assert await store(made, letter(b"a"), key=1) is not None
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     again = asyncio.ensure_future(store(made, letter(b"a"), 1, TO._replace(replicas=1)))
     await asyncio.sleep(0)
     log.pending.set_result(None)

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.client.connections.metadata import PartitionLeader
-from penstock.gateway.produce.dead_letters import pending_letters
+from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from tests.gateway.produce.dead_letters.letter_log import TO, letter, store, until
 
@@ -86,10 +86,10 @@ async def test_a_topic_that_was_created_again_with_fewer_partitions_gets_the_bat
 async def test_a_retry_of_a_client_waits_for_the_letters_of_its_first_attempt(writer, monkeypatch):
     made, log = writer("unsaid")
     log.pending = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     assert await store(made, letter(b"a"), key=1) == "it took too long"
     assert made.waiting_bytes, "it counts as long as it is held"
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     again = asyncio.ensure_future(store(made, letter(b"a"), key=1))
     await asyncio.sleep(0)
     log.pending.set_result(None)
@@ -101,9 +101,9 @@ async def test_a_retry_of_a_client_waits_for_the_letters_of_its_first_attempt(wr
 async def test_a_retry_after_letters_were_stored_late_succeeds_at_once(writer, monkeypatch):
     made, log = writer()
     log.pending = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     assert await store(made, letter(b"a") + letter(b"b"), key=1) == "it took too long"
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     log.pending.set_result(None)
     await until(lambda: not made.waiting_bytes)
     assert log.partitions[0].values == [b"a", b"b"], "a batch that was begun is completed"
@@ -128,11 +128,11 @@ async def test_an_early_retry_waits_beside_the_first_attempt(writer):
 async def test_letters_that_were_never_sent_are_given_up_at_their_deadline(writer, monkeypatch):
     made, log = writer()
     leaders, log.leaders = log.leaders, None
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     log.begin_describe = lambda _: Future()
     assert await store(made, letter(b"a"), key=1) == "it took too long"
     assert made.waiting_bytes == 0
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     log.leaders = leaders
     assert await store(made, letter(b"a"), key=1) is None
     assert log.partitions[0].values == [b"a"]
@@ -140,13 +140,13 @@ async def test_letters_that_were_never_sent_are_given_up_at_their_deadline(write
 
 async def test_a_batch_without_a_result_is_given_up_in_the_end(writer, monkeypatch):
     """Its numbers are never those of another batch: the broker would take it for a copy."""
-    monkeypatch.setattr(pending_letters, "RETRIED_S", 0.02)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.02)
+    monkeypatch.setattr(partition_letters, "RETRIED_S", 0.02)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     made, log = writer(*["unsaid"] * 3, *["lost"] * 10_000)
     assert await store(made, letter(b"a"), key=1) is not None
     await until(lambda: not made.waiting_bytes)
     assert log.faults, "it was not stored after all"
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     log.faults.clear()
     assert await store(made, letter(b"b"), key=2) is None
     assert log.partitions[0].values == [b"a", b"b"]
@@ -255,7 +255,7 @@ async def test_a_producer_id_that_is_not_there_yet_is_waited_for(writer):
 @pytest.mark.parametrize("seed", range(40))
 async def test_no_letter_is_lost_or_doubled_under_random_faults(writer, monkeypatch, seed):
     chance = random.Random(seed)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.004)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.004)
     made, log = writer()
     kinds = [None, None, "lost", "unsaid", NOT_LEADER, -NOT_LEADER, -TIMED_OUT, -AFTER_APPEND]
     log.faults = [chance.choice(kinds) for _ in range(150)]

@@ -80,8 +80,8 @@ def writer(monkeypatch):
     )
     monkeypatch.setattr(partition_letters, "_PAUSE_S", 0.001)
 
-    def make(*answers):
-        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
+    def make(*answers, **options):
+        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future, **options)
         made._connection = Connection(*answers)
         return made, made._connection
 
@@ -122,7 +122,7 @@ async def test_other_errors_end_letters_at_once(writer, code, message):
 
 
 async def test_letters_fail_at_their_deadline_if_a_broker_does_not_respond(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.05)
     made, _ = writer(None)
     assert await store(made) == "it took too long"
 
@@ -325,7 +325,7 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
     failures = []
 
     def begin(partition, time_s):
-        monkeypatch.setattr(pending_letters, "DEADLINE_S", time_s)
+        monkeypatch.setattr(partition_letters, "DEADLINE_S", time_s)
         to = TO._replace(partition=partition)
         made.store(to, ONE, lambda failure: failures.append((partition, failure)))
 
@@ -341,13 +341,12 @@ async def test_letters_before_their_deadline_outlive_expired_letters_of_their_re
 
 
 async def test_expired_letters_are_not_sent(writer, monkeypatch):
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 0.2)
-    made, connection = writer(SLOW)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.2)
+    made, connection = writer(SLOW, clock=lambda: 0.0)
     connection.slow = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(made, "_clock", lambda: 0.0)
     assert await asyncio.gather(store(made, ONE), store(made, ONE)) == ["it took too long"] * 2
     connection.slow.set_result(0)
-    monkeypatch.setattr(pending_letters, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(partition_letters, "DEADLINE_S", 30.0)
     assert await store(made, ONE) is None
     assert len(connection.sent) == 2
     assert made.waiting_bytes == 0
@@ -398,7 +397,7 @@ async def test_a_broker_reports_before_the_deadline_which_partitions_wait_for_re
     made, connection = writer()
     assert await store(made, ONE) is None
     timeout_ms = int.from_bytes(connection.sent[0][1][3:7], "big")
-    assert 7_000 < timeout_ms < 1000 * pending_letters.DEADLINE_S - 1000
+    assert 7_000 < timeout_ms < 1000 * partition_letters.DEADLINE_S - 1000
 
 
 async def test_without_numbers_letters_that_replicas_do_not_have_in_time_are_not_retried(writer):

@@ -1,5 +1,7 @@
 """Which topics, and for how long, have interceptors that count as changed."""
 
+import weakref
+
 import pytest
 
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S, Doubts
@@ -57,6 +59,23 @@ def test_no_change_of_many_changes_is_forgotten(doubts):
         doubts.add(lambda _: False)
     assert doubts.affect("orders")
     assert not doubts.affect("payments")
+
+
+def test_changes_expire_in_their_time_however_many_follow(doubts, clock):
+    """Each keeps the policies before it in memory."""
+
+    def policies(topic):
+        return topic == "orders"
+
+    doubts.add(policies)
+    ended = weakref.ref(policies)
+    del policies
+    for _ in range(100):
+        clock.now += DOUBTED_S / 40
+        doubts.add(lambda _: False)
+        doubts.expire()
+    assert ended() is None
+    assert not doubts.affect("orders")
 
 
 def test_the_announcements_of_thousands_of_stopped_gateways_are_processed(doubts):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.client.protocol.produce import answer_of, read_response, write_request
-from penstock.gateway.produce.dead_letters import pending_letters
+from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.letter_batches import join_letters
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError, failure_of
 from penstock.wire.errors import WireError
@@ -57,6 +57,11 @@ class LetterRequests:
     ) -> Mapping[Place, Exception | None]:
         """Send batches to the leader of their partitions.
 
+        Args:
+            node: The id of that broker.
+            taken: The batches, by their partitions.
+            channel: See `Connection.begin`.
+
         Returns:
             Why each is not stored; None if it is.
 
@@ -68,7 +73,7 @@ class LetterRequests:
         now = self._clock()
         # The others have less time left, and are given up before.
         latest = max(batch.deadline for batch in taken.values())
-        deadline = min(latest, now + pending_letters.DEADLINE_S)
+        deadline = min(latest, now + partition_letters.DEADLINE_S)
         async with asyncio.timeout(deadline - now):
             await self._begin_numbers(taken)
             # Meanwhile, some may have been given up.
@@ -101,7 +106,7 @@ class LetterRequests:
 
     def _begin_batches(self, taken: Mapping[Place, LetterBatch]) -> None:
         """Leave out letters that are over; a broker may have the others from now on."""
-        until = self._clock() + pending_letters.RETRIED_S
+        until = self._clock() + partition_letters.RETRIED_S
         for place, batch in taken.items():
             batch.leave_out()
             if self._numbers(place).have_begun:

@@ -18,6 +18,7 @@ from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connect
 from penstock.client.connections.metadata import NO_NODE
 from penstock.client.errors import BrokerUnreachableError, ClientError, response_error
 from penstock.cluster.created_topics import create
+from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.engine.modes.quarantine import LETTERS_BYTES
@@ -86,7 +87,11 @@ class LetterTopics:
             self._looking[to.name] = looking
             looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
         # It continues for the others when a letter has waited for too long.
-        leaders = await asyncio.shield(looking)
+        try:
+            leaders = await asyncio.shield(looking)
+        finally:
+            # An error keeps this frame: with its task it would be a cycle, collected seldom.
+            del looking
         if leader_of(to, leaders) is None:
             connection.refresh(to.name)
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
@@ -156,7 +161,7 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, source)
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
-        value = described[resource].result(_CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
+        value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
         # Many letters are in one batch, however large the batches of the source may be.
         limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
         return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}

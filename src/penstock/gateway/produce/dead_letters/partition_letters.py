@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     """Called with None when letters are stored, or with an error message: with `LettersRefused`
     where a retry would not help."""
 
+DEADLINE_S: Final = 10.0
+"""Dead letters not stored by then have failed: clients wait half a minute for a response."""
+RETRIED_S: Final = 600.0
+"""How long a retry of a client finds its letters: as `producer_state` holds batches for retries."""
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
 _SUSPECT_AFTER: Final = 3
@@ -48,7 +52,7 @@ class Waiter:
 
 
 class WaitingLetters:
-    """Letters that are not stored yet.
+    """The letters of a batch of a client, as long as they are not stored.
 
     Attributes:
         to: Where they go.

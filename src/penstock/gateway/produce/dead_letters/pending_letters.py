@@ -13,6 +13,7 @@ from cachetools import TTLCache
 
 from penstock.client.errors import describe
 from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
+from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.late_letters import LateLetters
 from penstock.gateway.produce.dead_letters.letter_failures import (
     LettersRefused,
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-DEADLINE_S: Final = 10.0
-"""Dead letters not stored by then have failed: clients wait half a minute for a response."""
-RETRIED_S: Final = 600.0
-"""How long a retry of a client finds its letters: as `producer_state` holds batches for retries."""
 WAITING_MAX_BYTES: Final = 64 * 2**20
 _FOUND_LATER_MAX: Final = 10_000
 _LOG_EVERY_S: Final = 60.0
@@ -40,7 +37,7 @@ _TOO_MANY: Final = "too many dead letters wait"
 
 
 class PendingLetters:
-    """Letters that are not stored yet.
+    """All letters of the gateway that are not stored yet.
 
     Attributes:
         size: Their bytes.
@@ -51,7 +48,7 @@ class PendingLetters:
         self._clock = clock
         self._unstored: dict[Hashable, WaitingLetters] = {}
         self._stored_late: TTLCache[Hashable, None] = TTLCache(
-            _FOUND_LATER_MAX, RETRIED_S, timer=clock
+            _FOUND_LATER_MAX, partition_letters.RETRIED_S, timer=clock
         )
         self._late = LateLetters()
         self._failed = 0
@@ -79,20 +76,20 @@ class PendingLetters:
                 self._report(to, _TOO_MANY)
                 done(_TOO_MANY)
                 return None
-            waiting = WaitingLetters(to, letters, self._clock() + DEADLINE_S, key)
+            waiting = WaitingLetters(to, letters, self._clock() + partition_letters.DEADLINE_S, key)
             self.size += waiting.size
             if key is not None:
                 self._unstored[key] = waiting
             self._wait(waiting, done)
             return waiting
-        waiting.deadline = max(waiting.deadline, self._clock() + DEADLINE_S)
+        waiting.deadline = max(waiting.deadline, self._clock() + partition_letters.DEADLINE_S)
         self._wait(waiting, done)
         return None
 
     def _wait(self, letters: WaitingLetters, done: Done) -> None:
         waiter = Waiter(done)
         loop = asyncio.get_running_loop()
-        waiter.timer = loop.call_later(DEADLINE_S, self._give_up, letters, waiter)
+        waiter.timer = loop.call_later(partition_letters.DEADLINE_S, self._give_up, letters, waiter)
         letters.waiters.append(waiter)
 
     def _give_up(self, letters: WaitingLetters, waiter: Waiter) -> None:

@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Affects = tuple[Callable[[str], bool], ...]
-
 DOUBTED_S: Final = 600.0
 """No client retries a batch for longer, unless configured to."""
-_CHANGES_MAX: Final = 20
-"""The most changes that expire one by one; older changes expire with the newest of them."""
+_TOGETHER_S: Final = 30.0
+"""Changes within this time expire together, with the last of them."""
 _TOPICS_MAX: Final = 10_000
+
+
+class _Changes:
+    """Changes that expire together.
+
+    Attributes:
+        since: The time of the first.
+        until: When they expire.
+        affect: Whether records of a topic may be affected, by each of them.
+    """
+
+    __slots__ = ("affect", "since", "until")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.until = 0.0
+        self.affect: list[Callable[[str], bool]] = []
 
 
 class Doubts:
@@ -31,7 +46,7 @@ class Doubts:
             now: Returns the time in seconds.
         """
         self._now = now
-        self._changes: deque[tuple[float, Affects]] = deque()
+        self._changes: deque[_Changes] = deque()
         self._topics: dict[str, float] = {}
         self._until: dict[str, float] = {}
         """Until when each topic is affected, as far as it was compared with the changes."""
@@ -43,7 +58,7 @@ class Doubts:
     @property
     def are_of_interceptors(self) -> bool:
         """Whether interceptors have changed, and earlier batches may be retried."""
-        return bool(self._changes) and self._changes[-1][0] > self._now()
+        return bool(self._changes) and self._changes[-1].until > self._now()
 
     @property
     def are_present(self) -> bool:
@@ -59,12 +74,12 @@ class Doubts:
         """
         self.generation += 1
         self._until.clear()
-        until = self._now() + DOUBTED_S
-        if len(self._changes) == _CHANGES_MAX:
-            earlier = tuple(change for _, changes in self._changes for change in changes)
-            self._changes.clear()
-            self._changes.append((until, earlier))
-        self._changes.append((until, (affects,)))
+        now = self._now()
+        if not self._changes or now - self._changes[-1].since > _TOGETHER_S:
+            self._changes.append(_Changes(now))
+        together = self._changes[-1]
+        together.affect.append(affects)
+        together.until = max(together.until, now + DOUBTED_S)
 
     def add_topic(self, topic: str) -> None:
         """Add a change of one topic's own settings."""
@@ -85,14 +100,14 @@ class Doubts:
 
     def _affected_until(self, topic: str) -> float:
         own = self._topics.get(topic, 0.0)
-        for until, changes in reversed(self._changes):
-            if any(affects(topic) for affects in changes):
-                return max(until, own)
+        for changes in reversed(self._changes):
+            if any(affects(topic) for affects in changes.affect):
+                return max(changes.until, own)
         return own
 
     def expire(self) -> None:
         """Forget the changes that are long past."""
         now = self._now()
-        while self._changes and self._changes[0][0] <= now:
+        while self._changes and self._changes[0].until <= now:
             self._changes.popleft()
         self._topics = {topic: until for topic, until in self._topics.items() if until > now}

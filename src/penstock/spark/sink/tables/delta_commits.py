@@ -15,7 +15,7 @@ _WRITING: Final = ("WRITE", "STREAMING UPDATE", "MERGE")
 """The operations of commits that can have other records than the table had."""
 
 
-class TableCommits:
+class DeltaCommits:
     """The commits of a table since a command began."""
 
     def __init__(self, spark: SparkSession, table: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.spark.sink.tables.delta_commits import TableCommits
+from penstock.spark.sink.tables.delta_commits import DeltaCommits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class DeltaTable:
         """Read the version of the table."""
         self._spark = spark
         self._name = name
-        self._commits = TableCommits(spark, name)
+        self._commits = DeltaCommits(spark, name)
 
     def warnings(self) -> Sequence[str]:
         """Return nothing: Delta has each micro-batch once."""

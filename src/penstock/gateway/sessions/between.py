@@ -1,0 +1,61 @@
+"""The state of a connection between two bytes, as a session and the lane pass it to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.gateway.context.exchange import ExchangeState, Streamed
+
+if TYPE_CHECKING:
+    from penstock.gateway.context.exchange import Exchange
+    from penstock.gateway.sessions.session import OwnRequest
+
+Transferred = tuple[int, int, int, float, float, bool]
+"""An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and
+`was_held`."""
+
+
+class Between(NamedTuple):
+    """The state of a session between two bytes, with all earlier bytes forwarded.
+
+    Attributes:
+        request_left: The bytes of the current request that have not been received yet.
+        is_last: Whether that is the last exchange of `expected`.
+        receiving: Otherwise the request, or None.
+        response_left: The bytes of the current response that have not been received yet.
+        expected: The requests whose responses are expected, in order.
+        unconfirmed: Whether the broker may not have read a request that has no response.
+    """
+
+    request_left: int
+    is_last: bool
+    receiving: Transferred | None
+    response_left: int
+    expected: list[Transferred]
+    unconfirmed: bool
+
+
+def is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
+    """Return whether a request was forwarded unchanged, and its response is the next."""
+    return (
+        expected is unanswered
+        and isinstance(unanswered, Streamed)
+        and unanswered.response is None
+        and unanswered.rewriter is None
+    )
+
+
+def transferred(of: Exchange | OwnRequest) -> Transferred:
+    """Return what the lane needs of an exchange that was sent to the broker unchanged."""
+    assert isinstance(of, Streamed)
+    return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)
+
+
+def sent_exchange(of: Transferred) -> Streamed:
+    """Make the exchange again; its response is forwarded unchanged."""
+    exchange = Streamed(of[0], of[1], of[2])
+    exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
+    exchange.is_streamed = not exchange.was_held
+    exchange.transition_to(ExchangeState.READY)
+    exchange.transition_to(ExchangeState.SENT)
+    return exchange
