@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.sink.tables.iceberg_snapshots import Snapshots
-from penstock.spark.sink.tables.table_commit import TableCommit
+    from penstock.spark.sink.tables.table_commit import TableCommit
 
 _PROPERTY: Final = "snapshot-property."
 """What the options begin with that become properties of a snapshot."""

@@ -27,8 +27,8 @@ def check_types(spark: SparkSession, name: str) -> None:
     Raises:
         ConfigurationError: It has.
     """
-    java: Any = spark.sparkContext._jvm.org.apache.iceberg  # noqa: SLF001 - only Java knows them
-    session = spark._jsparkSession  # type: ignore[attr-defined]  # noqa: SLF001 - of Spark classic
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - only Java knows them
+    java, session = jvm.org.apache.iceberg, spark._jsparkSession  # noqa: SLF001
     schema = java.spark.Spark3Util.loadIcebergTable(session, name).schema()
     for place, kind in hidden_types(java.SchemaParser.toJson(schema)):
         instead = "STRING" if kind == _UUID else "BINARY"
