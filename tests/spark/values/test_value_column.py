@@ -148,7 +148,7 @@ def test_a_record_that_nobody_expects():
 @pytest.mark.parametrize(
     "error", [RetriableException("now"), MemoryError(), OSError(), ImportError()]
 )
-def test_what_is_not_wrong_with_the_record(error):
+def test_errors_that_are_not_of_the_record(error):
     class Away:
         reads_headers = False
 

@@ -37,7 +37,7 @@ def plain_message(message: Message, wanted: Wanted = ALL) -> Any:
 
     Args:
         message: The message.
-        wanted: Which of its fields are wanted.
+        wanted: The fields to return.
 
     Raises:
         NotDecodedError: It has a timestamp that Python does not have, a string of proto2 that is

@@ -13,4 +13,4 @@ class Unclear:
 
 
 UNCLEAR: Final = Unclear()
-"""The value: what is stored is known, and what it means is not."""
+"""The value: the stored number or bytes are known, but not their meaning."""

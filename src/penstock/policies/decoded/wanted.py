@@ -1,4 +1,4 @@
-"""The fields of values that a column has: others are not decoded where that takes memory."""
+"""The fields of values that a column has: others need not be decoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Wanted:
-    """What is wanted of a value, or of each value of an array."""
+    """The fields that a column has of a value, or of each value of an array."""
 
     def __init__(
         self, fields: Mapping[str, Wanted] | None = None, each: Wanted | None = None
@@ -18,17 +18,16 @@ class Wanted:
         """Take the fields.
 
         Args:
-            fields: What is wanted of each field, by name; None for all fields.
-            each: What is wanted of each value if all fields are; None for everything.
+            fields: The fields in each field, by name; None for all fields.
+            each: The fields in each field if there are all; None for all fields.
         """
         self._fields = fields
         self._each = each
 
     def of(self, name: str) -> Wanted | None:
-        """Return what is wanted of a field; None if it is not wanted.
+        """Return the fields in a field; None if the column does not have it.
 
-        A field whose name differs from that of a column in case only is wanted, since it is an
-        error.
+        A name may differ in case from the column's: the column refuses such a value.
         """
         if self._fields is None:
             return self._each or ALL
