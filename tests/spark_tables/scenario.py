@@ -758,7 +758,7 @@ def errors() -> None:
         of_struct = create_statement(positive, FORMAT.using)
         spark.sql(of_struct.replace("`value` BINARY", "`value` STRUCT<id: BIGINT>"))
         spark.sql(f"ALTER TABLE {positive} ADD CONSTRAINT pos CHECK (value.id > 0)")
-        is_refused(f"table:{positive}", "the constraint pos (value.id > 0) is of value")
+        is_refused(f"table:{positive}", "the constraint pos (value . id > 0) is of value")
         single = "one_table"
     spark.sql(create_statement(single, FORMAT.using))
     others = ("spark_catalog.default.one_table", f"delta.`{where(single)}`") if IS_DELTA else (

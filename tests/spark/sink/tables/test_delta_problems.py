@@ -16,7 +16,8 @@ def session(**properties):
 
 
 @pytest.mark.parametrize(
-    "condition", ["value.id > 0", "VALUE IS NOT NULL", "`value`.`id` > 0", "size(value.tags) < 5"]
+    "condition",
+    ["value.id > 0", "VALUE IS NOT NULL", "`value`.`id` > 0", "size ( value . tags ) < 5"],
 )
 def test_constraints_of_values(condition):
     with pytest.raises(ConfigurationError) as raised:
@@ -29,7 +30,8 @@ def test_constraints_of_values(condition):
 
 
 @pytest.mark.parametrize(
-    "condition", ["offset >= 0", "topic <> 'value'", "headers[0].value IS NULL", "old_value > 0"]
+    "condition",
+    ["offset >= 0", "topic <> 'value'", "headers [ 0 ] . value IS NULL", "old_value > 0"],
 )
 def test_other_constraints(condition):
     check_constraints(session(delta__constraints__pos=condition, owner="value"), "db.orders")

@@ -15,6 +15,8 @@ _CONSTRAINT: Final = "delta.constraints."
 """What the property of a CHECK constraint begins with; its value is the condition."""
 _TEXTS: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OF_VALUE: Final = re.compile(r"(?<![\w.])`?value\b", re.IGNORECASE)
+_DOTS: Final = re.compile(r"\s*\.\s*")
+"""Delta writes `value . id`."""
 
 
 def check_constraints(spark: SparkSession, name: str) -> None:
@@ -25,7 +27,8 @@ def check_constraints(spark: SparkSession, name: str) -> None:
     """
     for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect():
         key, condition = row[0], row[1]
-        if key.startswith(_CONSTRAINT) and _OF_VALUE.search(_TEXTS.sub("", condition)):
+        bare = _DOTS.sub(".", _TEXTS.sub("", condition))
+        if key.startswith(_CONSTRAINT) and _OF_VALUE.search(bare):
             constraint = key.removeprefix(_CONSTRAINT)
             raise ConfigurationError(
                 f"{TABLE}{name}: the constraint {constraint} ({condition}) is of value, and is not "
