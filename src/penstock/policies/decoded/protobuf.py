@@ -16,7 +16,7 @@ from penstock.policies.decoded.wanted import ALL
 from penstock.policies.schema_policy.fields.protobuf import is_map, is_repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
@@ -50,20 +50,24 @@ def plain_message(message: Message, wanted: Wanted = ALL) -> Any:
 
 
 class _Reading:
-    """Counts the fields of a record's messages."""
+    """Reads the messages of a record, and counts their fields."""
 
     def __init__(self) -> None:
         self._left = _MOST
+        self._fields: dict[tuple[str, Wanted], Sequence[tuple[FieldDescriptor, Wanted]]] = {}
 
     def message(self, message: Message, wanted: Wanted) -> Any:
-        known = _KNOWN.get(message.DESCRIPTOR.full_name)
+        name = message.DESCRIPTOR.full_name
+        known = _KNOWN.get(name)
         if known is not None:
             return known(message)
-        fields = [
-            (field, inner)
-            for field in message.DESCRIPTOR.fields
-            if (inner := wanted.of(field.name)) is not None
-        ]
+        fields = self._fields.get((name, wanted))
+        if fields is None:
+            fields = self._fields[name, wanted] = [
+                (field, inner)
+                for field in message.DESCRIPTOR.fields
+                if (inner := wanted.of(field.name)) is not None
+            ]
         self._left -= 1 + len(fields)
         if self._left < 0:
             raise NotDecodedError(_TOO_MANY)
