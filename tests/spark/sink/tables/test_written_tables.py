@@ -162,13 +162,18 @@ def test_the_type_of_values_is_read_again(spark, tmp_path, monkeypatch):
 
     table = SimpleNamespace(identity=lambda: ("", ""))
     monkeypatch.setitem(written_tables._FORMATS, "parquet", lambda *_: table)
+    monkeypatch.setattr(written_tables, "_ICEBERG", "parquet")
+    checked = []
+    monkeypatch.setattr(written_tables, "check_types", lambda _, of: checked.append(of))
     create("STRUCT<id: BIGINT>")
     try:
         tables = WrittenTables(spark, {"accepted": name})
         assert tables.read_value_column().kind.fieldNames() == ["id"]
+        assert checked == []
         create("STRUCT<id: BIGINT, more: STRING>")
         assert tables.read_value_column().kind.fieldNames() == ["id", "more"]
         assert tables.value_column == tables.read_value_column()
+        assert checked == [name]
         create("BINARY")
         assert tables.read_value_column() is None
     finally:

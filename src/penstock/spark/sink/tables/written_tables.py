@@ -20,6 +20,7 @@ from penstock.spark.sink.shared_targets import SharedTargetError
 from penstock.spark.sink.tables.delta_problems import check_constraints
 from penstock.spark.sink.tables.delta_table import DeltaTable
 from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.iceberg_types import check_types
 from penstock.spark.sink.tables.table_commit import TableCommit
 from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
@@ -133,7 +134,7 @@ class WrittenTables:
         """Read the types of tables again, which can have been altered; return `value_column`.
 
         Raises:
-            ConfigurationError: No value can have the type.
+            ConfigurationError: No value can have the type, or it is not checked.
         """
         for sink, target in self._targets.items():
             if target.parses:
@@ -141,6 +142,8 @@ class WrittenTables:
                     self._spark.sql(f"REFRESH TABLE {target.name}")
                 schema = self._spark.table(target.name).schema
                 column = ValueColumn.of(target.name, schema, target.using)
+                if target.using == _ICEBERG and column != target.column:
+                    check_types(self._spark, target.name)
                 self._targets[sink] = target._replace(column=column)
         return self.value_column
 
