@@ -83,6 +83,7 @@
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
     ├── NotDecodedError                  policies: a value is not of its schema, or not JSON
+    │   └── NotJsonError
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
     ├── TooLongError                     policies: a number in an Avro payload
     ├── TooManyFieldsError               policies: a Protobuf message is not looked at further

@@ -433,21 +433,29 @@ def where(name: str) -> str:
     return {row[0]: row[1] for row in described}["Location"].removeprefix("file:")
 
 
-VALUE = "STRUCT<id: BIGINT NOT NULL, amount: DECIMAL(10,2), at: TIMESTAMP, tags: ARRAY<STRING>>"
+VALUE = (
+    "STRUCT<id: BIGINT NOT NULL, amount: DECIMAL(10,2), at: TIMESTAMP, tags: ARRAY<STRING>, "
+    "old: STRING>"
+)
 
 
 def parsed_values() -> None:
     """Values that are parsed for the type of the table's column, also of a repeated micro-batch."""
     clean, dead, batch = FORMAT.table(folder, "parsed"), table("unfit"), table("unfit_batch")
     whole, topic = FORMAT.table(folder, "parsed_batch"), f"parsed-{folder.name}"
+    # Delta can rename no column without this property.
+    mapped = " TBLPROPERTIES ('delta.columnMapping.mode'='name')" if IS_DELTA else ""
     for name in (clean, whole):
         statement = create_statement(name, FORMAT.using)
-        spark.sql(statement.replace("`value` BINARY", f"`value` {VALUE}"))
+        spark.sql(statement.replace("`value` BINARY", f"`value` {VALUE}") + mapped)
     producer = Producer({"bootstrap.servers": servers})
 
     def send(first: int) -> None:
         for number in range(first, first + 20):
-            text = b'{"id": %d, "amount": 0.1, "at": "2026-11-17T10:00:00Z", "tags": ["a", null]}'
+            text = (
+                b'{"id": %d, "amount": 0.1, "at": "2026-11-17T10:00:00Z", "tags": ["a", null], '
+                b'"old": "o", "new": "n", "more": 5}'
+            )
             producer.produce(topic, text % number, partition=number % 2)
         for value in (b"bad", b'{"id": "secret"}', b'{"amount": 1}', b"no JSON", None):
             producer.produce(topic, value, partition=0)
@@ -486,12 +494,51 @@ def parsed_values() -> None:
     options = ("--streaming", "--available-now", "--checkpoint", str(folder / "parsed_stream"))
     run(split(topic, *options, **to))
     send(20)
-    with refusing(dead):
+    with refusing(dead, above=14):  # each sending has 15 offsets in partition 0
         run(split(topic, *options, **to), 3)
     run(split(topic, *options, policy="Nothing", **to))
     assert has(clean, dead) == [40 + 2 * nulls, 10 - 2 * nulls]
     assert ids(clean) == list(range(40))
     shown("parsed values of a stream", *has(clean, dead))
+
+    def altered(column: str) -> list[tuple[object, int]]:
+        spark.sql(f"REFRESH TABLE {clean}")
+        found = spark.table(clean).where("value IS NOT NULL").groupBy(f"value.{column}").count()
+        return sorted(((row[0], row[1]) for row in found.collect()), key=str)
+
+    for number, refusing_table in enumerate((clean, dead), 2):
+        send(20 * number)
+        with refusing(refusing_table, above=15 * number - 1):
+            run(split(topic, *options, **to), 3)
+        names = ("old", "new") if number == 2 else ("new", "old")
+        spark.sql(f"ALTER TABLE {clean} RENAME COLUMN value.{names[0]} TO {names[1]}")
+        run(split(topic, *options, **to))
+        count = 20 * number + 20
+        each = 1 + number
+        assert has(clean, dead) == [count + each * nulls, each * (5 - nulls)]
+        assert ids(clean) == list(range(count))
+        # The names of what the table had, and the values of what it got since.
+        shown("a column that was renamed inside a micro-batch", altered(names[1]))
+    assert altered("old") == [("n", 40), ("o", 40)], altered("old")
+
+    calls, read = [], WrittenTables.read_value_column
+
+    def alter_first(tables: WrittenTables):
+        calls.append(tables)
+        if len(calls) == (2 if IS_DELTA else 1):
+            spark.sql(f"ALTER TABLE {clean} ADD COLUMNS (value.more BIGINT)")
+        return read(tables)
+
+    send(80)
+    several = ("--batch-records", "10") if IS_DELTA else ()  # needs PySpark 4.2
+    WrittenTables.read_value_column = alter_first
+    run(split(topic, *options, *several, **to))
+    WrittenTables.read_value_column = read
+    assert ids(clean) == list(range(100))
+    found = dict(altered("more"))
+    assert found[None] + found[5] == 100, found
+    assert found[5] >= (10 if IS_DELTA else 20), found
+    shown("a column that was added while a stream runs", len(calls), found)
 
 
 def expired_snapshots() -> None:
@@ -698,7 +745,20 @@ def errors() -> None:
         )
         spark.sql(not_null)
         is_refused(f"table:{full}", "the column more is NOT NULL")
+        uuids = "lake.tables.uuids"
+        of_struct = create_statement(uuids, FORMAT.using)
+        spark.sql(of_struct.replace("`value` BINARY", "`value` STRUCT<id: BIGINT>"))
+        run(split(topic, accepted=f"table:{uuids}", rejected=f"path:{folder / 'no_json'}"))
+        java = spark.sparkContext._jvm.org.apache.iceberg
+        loaded = java.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, uuids)
+        loaded.updateSchema().addColumn("value", "u", java.types.Types.UUIDType.get()).commit()
+        is_refused(f"table:{uuids}", "value.u has Iceberg's type uuid")
     if IS_DELTA:
+        positive = FORMAT.table(folder, "positive")
+        of_struct = create_statement(positive, FORMAT.using)
+        spark.sql(of_struct.replace("`value` BINARY", "`value` STRUCT<id: BIGINT>"))
+        spark.sql(f"ALTER TABLE {positive} ADD CONSTRAINT pos CHECK (value.id > 0)")
+        is_refused(f"table:{positive}", "the constraint pos (value . id > 0) is of value")
         single = "one_table"
     spark.sql(create_statement(single, FORMAT.using))
     others = ("spark_catalog.default.one_table", f"delta.`{where(single)}`") if IS_DELTA else (

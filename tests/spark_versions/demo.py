@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.spark import apply, audit, judge, load_plan, split
+from penstock.spark.execution.settings import SETTINGS
 
 version, file, checkpoint, source, clean, dead, out, streamed = sys.argv[1:]
 assert pyspark.__version__ == version, pyspark.__version__
@@ -56,6 +57,14 @@ accepted, rejected = split(frame, plan)
 assert (accepted.count(), rejected.count()) == (75, 25)
 assert audit(frame, plan).refused == 25
 shown("judge, apply, split, audit", len(outcomes), accepted.count(), rejected.count())
+
+# What Spark 3.5 refuses to write by default.
+for key in ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite"):
+    spark.conf.set(f"spark.sql.parquet.{key}", SETTINGS[f"spark.sql.parquet.{key}"])
+old = spark.sql("SELECT DATE'0001-01-01' day, TIMESTAMP'1500-01-01 00:00:00' at")
+old.write.parquet(f"{checkpoint}-old")
+assert spark.read.parquet(f"{checkpoint}-old").exceptAll(old).count() == 0
+shown("write old dates and times")
 
 if version.startswith("3."):
     try:

@@ -9,6 +9,8 @@ import pytest
 
 from penstock.policies.decoded.avro import plain_values
 from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.floats import Single
+from penstock.policies.decoded.unclear import UNCLEAR
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
 UTC = dt.UTC
@@ -42,6 +44,19 @@ TWO = [{"type": "record", "name": name, "fields": [{"name": "b", "type": "long"}
         (logical("bytes", "decimal", precision=8), b"\xff", Decimal(-1)),
         (logical("bytes", "decimal", precision=38), (10**37 + 1).to_bytes(16), Decimal(10**37 + 1)),
         (logical("bytes", "decimal", precision=4, scale=-1), b"\x05", b"\x05"),
+        (logical("bytes", "decimal", precision=4, scale=9), b"\x05", b"\x05"),
+        (logical("bytes", "decimal", precision=4, scale=10**30), b"\x05", b"\x05"),
+        (logical("bytes", "decimal", scale=2), b"\x05", b"\x05"),
+        (logical("bytes", "decimal", precision=0), b"\x05", b"\x05"),
+        (logical("bytes", "decimal", precision=True, scale=True), b"\x05", b"\x05"),
+        (logical("long", ["x"]), 5, 5),
+        (logical("int", {"x": 1}), 5, 5),
+        ("float", 0.10000000149011612, Single(0.10000000149011612)),
+        ("double", 0.1, 0.1),
+        (["null", "double", logical("long", "timestamp-millis")], 0, dt.datetime(1970, 1, 1, tzinfo=UTC)),
+        (["null", "double", logical("long", "timestamp-millis")], 0.5, 0.5),
+        (["string", "long", logical("int", "date")], "x", "x"),
+        (["string", "long", "int"], 5, 5),
         ({**FIXED, "logicalType": "uuid"}, bytes(range(16)), str(UUID(bytes=bytes(range(16))))),
         (logical("string", "uuid"), "x", "x"),
         (logical("int", "time-millis"), 5, 5),
@@ -54,6 +69,21 @@ TWO = [{"type": "record", "name": name, "fields": [{"name": "b", "type": "long"}
 def test_values(kind, value, expected):
     found = plain(kind, value)
     assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ([logical("int", "date"), "long"], 5),
+        (["int", logical("long", "timestamp-millis")], 5),
+        ([logical("bytes", "decimal", precision=4, scale=2), FIXED], bytes(16)),
+        (["bytes", {**FIXED, "logicalType": "decimal", "precision": 4}], bytes(16)),
+        (["null", {"type": "map", "values": "long"},
+          {**TWO[0], "fields": [{"name": "b", "type": logical("int", "date")}]}], {"b": 5}),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_show_their_branch(kind, value):
+    assert plain(kind, value) is UNCLEAR
 
 
 @pytest.mark.parametrize(

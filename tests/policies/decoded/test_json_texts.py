@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.errors import NotDecodedError, NotJsonError
 from penstock.policies.decoded.json_texts import read_json
 
 
@@ -21,9 +21,16 @@ def test_numbers_are_exact():
     "data",
     [
         b"", b"{", b"{} {}", b"NaN", b"[Infinity]", b'{"a": -Infinity}', b"\xff", b"\xef\xbb\xbf{}",
-        "{}".encode("utf-16"), b"9" * 5000, b"1e9999999999999999999", b"[" * 100_000,
+        "{}".encode("utf-16"),
     ],
 )  # fmt: skip
 def test_texts_that_are_not_json(data):
-    with pytest.raises(NotDecodedError, match=r"^is not JSON$"):
+    with pytest.raises(NotJsonError, match=r"^is not JSON$"):
         read_json(data)
+
+
+@pytest.mark.parametrize("data", [b"9" * 5000, b"1e9999999999999999999", b"[" * 100_000])
+def test_texts_that_are_too_large(data):
+    with pytest.raises(NotDecodedError, match=r"^has thousands of digits or levels$") as raised:
+        read_json(data)
+    assert type(raised.value) is NotDecodedError

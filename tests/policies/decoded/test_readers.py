@@ -9,6 +9,7 @@ import pytest
 
 from penstock.policies import Rules, SchemaPolicy
 from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.schema_policy import compiled_schemas
 from penstock.policy import Header, RetriableException
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 
@@ -49,13 +50,17 @@ def reader(folder):
     """Returns the reader of a policy, which is closed at the end."""
     policies = []
 
-    def make(policy, configs, topic=JUDGED):
+    def opened(policy, configs):
         made = policy()
         policies.append(made)
         made.use_folder(folder)
         made.configure(configs)
-        return made.value_reader("orders", topic)
+        return made
 
+    def make(policy, configs, topic=JUDGED):
+        return opened(policy, configs).value_reader("orders", topic)
+
+    make.policy = opened
     yield make
     for made in policies:
         made.close()
@@ -104,6 +109,8 @@ def test_by_a_registry(registry, by_registry):
     assert of.read(framed(as_proto, b"\0\x08\x05"), ()) == {"id": 5}
     header = Header("__value_schema_id", framed(as_avro, b""))
     assert (of.read(avro(6), (header,)), of.reads_headers) == ({"id": 6}, True)
+    header = Header("__value_schema_id", framed(as_avro, b"\x08"))
+    assert flaw(of, avro(6), (header,)) == "has 1 bytes too many in the header with its schema id"
     assert flaw(of, framed(999, b"")) == "has schema id 999, which the registry does not know"
     assert flaw(of, b"secret").startswith("does not begin with a schema id")
     assert flaw(of, framed(as_avro, b"")).startswith("does not fit its schema: ")
@@ -123,6 +130,32 @@ def test_a_registry_that_is_away(registry, by_registry):
     registry.goes_away()
     with pytest.raises(RetriableException):
         of.read(framed(number, avro(5)), ())
+
+
+def test_a_schema_is_compiled_once_for_all_topics(registry, reader, monkeypatch):
+    compiled = []
+    of = compiled_schemas.compile_schema
+    monkeypatch.setattr(
+        compiled_schemas, "compile_schema", lambda *a, **b: compiled.append(a) or of(*a, **b)
+    )
+    configs = {"schema.registry.url": registry.url}
+    policies = ((SchemaPolicy, configs), (Rules, {**RULE, "format": "avro", **configs}))
+    for number, (policy, own) in enumerate(policies):
+        schema = {**AVRO, "name": f"Order{number}"}
+        known = registry.register("orders-value", json.dumps(schema), "AVRO")
+        made = reader.policy(policy, own)
+        for topic in ("a", "b"):
+            assert made.value_reader(topic, JUDGED).read(framed(known, avro(5)), ()) == {"id": 5}
+        assert len(compiled) == number + 1
+
+
+def test_bytes_after_an_id_in_a_header(registry, reader):
+    """They are before no payload."""
+    configs = {**RULE, "format": "avro", "schema.registry.url": registry.url}
+    known = registry.register("orders-value", json.dumps(AVRO), "AVRO")
+    header = Header("__value_schema_id", framed(known, b"\x08"))
+    text = "has 1 bytes too many in the header with its schema id"
+    assert flaw(reader(Rules, configs), b"", (header,)) == text
 
 
 def test_rules(registry, reader):

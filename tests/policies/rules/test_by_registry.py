@@ -124,3 +124,8 @@ def test_an_id_may_be_in_a_header(registry):
     header = Header("__value_schema_id", b"\1" + UUID(registry.guid(number)).bytes)
     [found] = verdicts(registry, [{"value": payload(2.0), "headers": [header]}])
     assert found.message is None
+    longer = Header("__value_schema_id", (header.value or b"") + payload(2.0))
+    [found] = verdicts(registry, [{"value": b"", "headers": [longer]}])
+    assert found.message == (
+        f"the value has {len(payload(2.0))} bytes too many in the header with its schema id"
+    )

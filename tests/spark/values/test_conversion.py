@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from penstock.policies.decoded.floats import Single
+from penstock.policies.decoded.unclear import UNCLEAR
 from penstock.spark.values.conversion import conversion_of
 from penstock.spark.values.misfits import MisfitError
 
@@ -49,6 +51,11 @@ def flaw(kind, value):
         (T.DecimalType(5, 2), 7, Decimal("7.00")),
         (T.DecimalType(5, 2), 0.1, Decimal("0.10")),
         (T.DecimalType(5, 2), "-1.5", Decimal("-1.50")),
+        (T.DecimalType(5, 2), "0e99", Decimal("0.00")),
+        (T.DecimalType(5, 2), Single(0.10000000149011612), Decimal("0.10")),
+        (T.DoubleType(), Single(0.10000000149011612), 0.10000000149011612),
+        (T.FloatType(), Single(0.5), 0.5),
+        (T.LongType(), Single(3), 3),
         (T.DecimalType(38, 0), 10**37, Decimal(10**37)),
         (T.StringType(), "\xe4", "\xe4"),
         (T.BinaryType(), b"\0\1", b"\0\1"),
@@ -58,6 +65,9 @@ def flaw(kind, value):
         (T.TimestampType(), "2026-11-17T10:00:00.5+02:00",
          dt.datetime(2026, 11, 17, 8, 0, 0, 500_000, UTC)),
         (T.TimestampType(), "2026-11-17T10:00:00", dt.datetime(2026, 11, 17, 10, tzinfo=UTC)),
+        (T.TimestampType(), "2026-11-17 10:00Z", dt.datetime(2026, 11, 17, 10, tzinfo=UTC)),
+        (T.TimestampType(), "2026-11-17T10:00:00.1234567-0130",
+         dt.datetime(2026, 11, 17, 11, 30, 0, 123_456, UTC)),
         (T.TimestampType(), dt.datetime(1960, 1, 1, tzinfo=UTC),
          dt.datetime(1960, 1, 1, tzinfo=UTC)),
         (T.TimestampNTZType(), "2026-11-17T10:00:00", dt.datetime.fromisoformat("2026-11-17T10:00")),
@@ -97,6 +107,9 @@ def test_values_that_fit(kind, value, expected):
         (T.DecimalType(5, 2), 1000, "has more digits than DECIMAL(5,2)"),
         (T.DecimalType(5, 2), Decimal("1e999999"), "has more digits than DECIMAL(5,2)"),
         (T.DecimalType(5, 2), float("nan"), "is not a number, as DECIMAL(5,2) is"),
+        (T.DecimalType(5, 2), "1e9999999999999999999", "has more digits than DECIMAL(5,2)"),
+        (T.DecimalType(5, 2), "1e-9999999999999999999", "has more digits than DECIMAL(5,2)"),
+        (T.DecimalType(5, 2), Single("nan"), "is not a number, as DECIMAL(5,2) is"),
         (T.DecimalType(5, 2), "NaN", "is a string, not DECIMAL(5,2)"),
         (T.DecimalType(5, 2), "1_0", "is a string, not DECIMAL(5,2)"),
         (T.DecimalType(5, 2), True, "is true or false, not DECIMAL(5,2)"),
@@ -105,7 +118,17 @@ def test_values_that_fit(kind, value, expected):
         (T.StringType(), "\ud800", "has half a surrogate pair, which STRING cannot have"),
         (T.BinaryType(), "%", "is a string that is not base64, not BINARY"),
         (T.BinaryType(), [1], "is an array, not BINARY"),
+        (T.LongType(), UNCLEAR,
+         "is of one of several types of a union, which its value does not show, not BIGINT"),
         (T.DateType(), "yesterday", "is a string, not a DATE such as 2026-11-17"),
+        *((T.DateType(), text, "is a string, not a DATE such as 2026-11-17") for text in (
+            "20261117", "2026-W47-2", "2026-02-30", "\uff12026-11-17", "2026-11-17\n",
+            "2026-11-17T10:00:00")),
+        *((T.TimestampType(), text, "is a string, not a TIMESTAMP such as 2026-11-17T10:00:00Z")
+          for text in (
+            "20261117T100000", "2026-11-17x10:00", "2026-W47-2T10:00", "2026-11-17\ud80010:00:00",
+            "2026-11-17T10:00:00,5", "2026-11-17T24:00:00", "2026-11-17T10:00:60Z", "2026-11-17",
+            "2026-11-17T10:00:00Z\n", "2026-11-17T10:00:00+25:00")),
         (T.DateType(), dt.datetime(2026, 1, 1, tzinfo=UTC), "is a time, not DATE"),
         (T.DateType(), 1, "is a number, not DATE"),
         (T.TimestampType(), "yesterday",
@@ -134,6 +157,28 @@ def test_the_place_of_a_flaw_has_no_name_of_the_record():
     assert flaw(T.MapType(T.StringType(), line), {secret: {"b/c": 1}}) == (
         "at /a/* has half a surrogate pair, which STRING cannot have"
     )
+
+
+def test_a_field_in_other_letters():
+    """A field that was renamed does not empty the column silently."""
+    kind = T.StructType().add("orderId", T.LongType())
+    text = "is missing: the name of a field differs from it in case only"
+    for value in ({"orderid": 1}, {"ORDERID": None}):
+        assert flaw(kind, value) == f"at /a/orderId {text}"
+    assert converted(kind, {"orderId": 1, "orderid": 2}) == {"orderId": 1}
+    assert converted(kind, {"orderId": None, "orderid": 2}) == {"orderId": None}
+
+
+def test_a_small_value_that_fills_many_fields():
+    """Each empty object would become all the fields of the column."""
+    line = T.StructType([T.StructField(f"f{number}", T.LongType()) for number in range(50)])
+    made = conversion_of(T.ArrayType(T.ArrayType(line)))
+    with pytest.raises(MisfitError, match=r"fills more than 1,000,000 fields of the column$"):
+        made.convert([[{}]] * 20_001)
+    for _ in range(2):  # each value has the limit
+        assert len(made.convert([[{}]] * 15_000)) == 15_000
+    with pytest.raises(MisfitError, match=r"fills more than 1,000,000 fields of the column$"):
+        conversion_of(T.ArrayType(T.ArrayType(T.LongType()))).convert([[]] * 1_000_001)
 
 
 def test_nulls_where_the_table_has_none():

@@ -10,9 +10,9 @@ from pyspark.sql import types as T
 from penstock.engine.verdict import PostponedError
 from penstock.policy import RetriableException
 from penstock.spark import load_plan
-from penstock.spark.execution.failures import SparkError
 from penstock.spark.jobs.split import _judged, _with_sink
 from penstock.spark.values import parsing
+from penstock.spark.values.parsing import parsed_again
 from penstock.spark.values.value_column import PARSED, ValueColumn, with_value
 
 POLICIES = """
@@ -55,6 +55,7 @@ def judged(request, spark, rows, tmp_path, monkeypatch):
     def judge(*values):
         return _judged(rows(*values, partitions=2), load_plan(file), None, column), column
 
+    judge.file = file
     judge.id = 43 if request.param else 86
     return judge
 
@@ -118,7 +119,50 @@ def test_a_schema_that_cannot_be_looked_up_now(monkeypatch):
         list(parse(iter([None])))
 
 
-def test_a_batch_that_was_judged_for_bytes(spark):
-    column = ValueColumn("orders", T.StructType(), False)
-    with pytest.raises(SparkError, match=r"^table:orders has another type of value than when"):
-        with_value(spark.range(1), column)
+@pytest.fixture
+def again(spark, tmp_path, judged):
+    """Judges values for a column, keeps the records, and returns them for another type."""
+
+    def make(kind, *values, parsed=True):
+        frame, column = judged(*values)
+        frame = frame if parsed else frame.drop(PARSED)
+        frame.write.parquet(str(tmp_path / "kept"))
+        kept = spark.read.parquet(str(tmp_path / "kept"))
+        if kind is not None:
+            schema = spark.sql(f"SELECT CAST(NULL AS STRUCT<{kind}>) value").schema
+            column = ValueColumn.of("orders", schema)
+        return kept, parsed_again(kept, column, load_plan(judged.file), None)
+
+    return make
+
+
+def test_kept_records_of_the_same_type_are_not_parsed_again(again):
+    kept, found = again(None, FULL)
+    assert found is kept
+
+
+@pytest.mark.parametrize("parsed", [True, False], ids=["another type", "bytes"])
+def test_kept_records_are_parsed_for_a_changed_type(again, judged, parsed):
+    """The table was altered after they were judged: with the former type it takes none of them."""
+    _, found = again(
+        "id STRUCT<x: INT>, tags ARRAY<STRING>, zip STRING", b'{"tags": ["a"], "zip": "x"}',
+        b"bad", FULL, None, parsed=parsed,
+    )  # fmt: skip
+    first, bad, unfit, null = found.orderBy("offset").collect()
+    assert (first[PARSED].tags, first[PARSED].zip, first[PARSED].id) == (["a"], "x", None)
+    assert (null[PARSED], null.verdict.outcome) == (None, "accepted")
+    assert (bad[PARSED], bad.verdict.message) == (None, "bad is not good")
+    assert unfit[PARSED] is None
+    assert unfit.verdict.message == (
+        "the value does not fit table orders: at /id is a number, not STRUCT"
+    )
+    assert unfit.value == FULL.replace(b"86", b"%d" % judged.id)
+
+
+def test_kept_letters_stay_letters(again):
+    """A table of dead letters may have them already."""
+    _, found = again("id STRING", b'{"id": "86"}', b'{"id": 7}')
+    letter, unfit = found.orderBy("offset").collect()
+    assert letter.verdict.message.endswith("at /id is a string, not BIGINT")
+    assert unfit.verdict.message.endswith("at /id is a number, not STRING")
+    assert letter[PARSED] is None

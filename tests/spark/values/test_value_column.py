@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome, PolicyVerdict
 from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policy import RetriableException
 from penstock.spark.frames.rows import verdict_array
 from penstock.spark.values.value_column import PARSED, ValueColumn
 
@@ -102,6 +103,71 @@ def test_values_that_no_policy_reads():
     )
 
 
+@pytest.mark.parametrize("value", [b"9" * 5000, b"[" * 100_000, b'{"id": 1e9999999999999999999}'])
+def test_json_that_is_too_large(value):
+    (row,) = added(ValueColumn.of("orders", table(ORDER)), value)
+    assert row["verdict"]["message"] == (
+        "the value does not fit table orders: has thousands of digits or levels"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(ORDER, "STRUCT"), (T.ArrayType(ORDER), "ARRAY"), (T.MapType(T.StringType(), ORDER), "MAP")],
+)
+def test_the_text_null(kind, name):
+    """The record is no tombstone, whose value is null."""
+    rows = added(ValueColumn.of("orders", table(kind)), b"null", None)
+    assert rows[0]["verdict"]["message"] == (
+        f"the value does not fit table orders: is null, not {name}"
+    )
+    assert rows[1]["verdict"]["outcome"] == "accepted"
+
+
+def test_a_record_that_nobody_expects():
+    """It becomes a dead letter, so the stream continues; the text of the exception has content."""
+
+    class Surprised:
+        reads_headers = False
+
+        def read(self, value, _headers, _wanted):
+            if value == b"{}":
+                raise ZeroDivisionError("secret")
+            return {"id": 1}
+
+    column = ValueColumn.of("orders", table(ORDER))
+    rows = column.added_to(batch(b"{}", b"[]"), lambda _: Surprised()).to_pylist()
+    assert rows[0]["verdict"]["message"] == (
+        "the value does not fit table orders: cannot be read (ZeroDivisionError)"
+    )
+    assert (rows[1]["verdict"]["outcome"], rows[1][PARSED]) == (
+        "accepted", {"id": 1, "note": None},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error", [RetriableException("now"), MemoryError(), OSError(), ImportError()]
+)
+def test_errors_that_are_not_of_the_record(error):
+    class Away:
+        reads_headers = False
+
+        def read(self, *_):
+            raise error
+
+    with pytest.raises(type(error)):
+        ValueColumn.of("orders", table(ORDER)).added_to(batch(b"{}"), lambda _: Away())
+
+
+def test_the_fields_that_readers_are_given():
+    column = ValueColumn.of("orders", table(T.ArrayType(ORDER)))
+    wanted = column.wanted
+    assert wanted.of("id") is not None
+    assert wanted.of("Note") is not None
+    assert wanted.of("more") is None
+    assert ValueColumn.of("orders", table(T.MapType(T.StringType(), ORDER))).wanted.of("x").of("id")
+
+
 def test_a_null_where_the_column_has_none():
     column = ValueColumn.of("orders", table(ORDER, nullable=False))
     (row,) = added(column, None)
@@ -129,7 +195,7 @@ class Reader:
 
     reads_headers = True
 
-    def read(self, value, headers):
+    def read(self, value, headers, _wanted):
         if value == b"secret":
             raise NotDecodedError("does not fit its schema")
         return {"id": len(value), "note": headers[0].value.decode() if headers else None}

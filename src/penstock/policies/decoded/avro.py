@@ -1,6 +1,8 @@
 """Values of Avro as Python's: without the names of branches, and with logical types.
 
-A time of day is the number that represents it, and a duration its bytes.
+A time of day is the number that represents it, and a duration its bytes. Nanoseconds are cut to
+microseconds: no type of Spark's has them. A value of a union that does not show its type is
+`UNCLEAR` if one of the types has a logical type: fastavro returns the number alone.
 
 Source: Avro's specification, "Logical types". An annotation that does not fit its type is ignored,
 as specified.
@@ -15,8 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.floats import Single
 from penstock.policies.decoded.instants import EPOCH, instant
+from penstock.policies.decoded.unclear import UNCLEAR
 from penstock.policies.schema_policy.fields import avro
+from penstock.policies.schema_policy.fields.tree import Node, leading_to, reachable
 from penstock.policies.schema_policy.rules.avro_values import conversion
 from penstock.policies.schema_policy.tags import read_patterns
 
@@ -40,19 +45,69 @@ def plain_values(source: SchemaSource) -> Callable[[Any], Any]:
         InvalidSchemaError: It is not an Avro schema.
     """
     root = avro.read_fields(source, read_patterns({}))
-    return partial(conversion(root, logical_types=True, read=logical_type), root)
+    unclear = _add_unclear(root)
+
+    def read(node: Node) -> Callable[[Any], Any] | None:
+        if node in unclear:
+            return _unclear
+        if node.type_name == "FLOAT":
+            return Single
+        return _logical(node)
+
+    return partial(conversion(root, logical_types=True, read=read), root)
+
+
+def _add_unclear(root: Node) -> frozenset[Node]:
+    """Add a first alternative to unions, for values that several of their types have.
+
+    Returns:
+        The alternatives.
+    """
+    nodes = reachable(root)
+    ways = leading_to(nodes, lambda _: False, lambda node: _logical(node) is not None)
+    added = set()
+    for node in nodes:
+        if node.type_name in {"FLOAT", "DOUBLE"}:
+            node.fits = _is_float  # a payload has no integer for it
+        if any(id(branch) in ways for branch in node.alternatives):
+            first = Node(fits=partial(_is_unclear, tuple(node.alternatives), ways))
+            node.alternatives.insert(0, first)
+            added.add(first)
+    return frozenset(added)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)
+
+
+def _is_unclear(branches: tuple[Node, ...], ways: frozenset[int], value: Any) -> bool:
+    found = [branch for branch in branches if branch.fits(value)]
+    return len(found) > 1 and any(id(branch) in ways for branch in found)
+
+
+def _unclear(value: Any) -> Any:
+    del value
+    return UNCLEAR
+
+
+def _logical(node: Node) -> Callable[[Any], Any] | None:
+    return None if node.logical is None else logical_type(node.logical)
 
 
 def logical_type(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     """Return the conversion of a type with a logical type; None if it has no conversion."""
     kind, name = schema.get("type"), schema.get("logicalType")
+    if type(name) is not str:
+        return None
     if kind == "long":
         return _TIMES.get(name)
     if kind == "int" and name == "date":
         return _date
     if kind in ("bytes", "fixed") and name == "decimal":
-        scale = schema.get("scale", 0)
-        return partial(_decimal, scale=scale) if type(scale) is int and scale >= 0 else None
+        scale, precision = schema.get("scale", 0), schema.get("precision")
+        if type(scale) is not int or type(precision) is not int or precision < 1:
+            return None
+        return partial(_decimal, scale=scale) if 0 <= scale <= precision else None
     if kind == "fixed" and name == "uuid" and schema.get("size") == _UUID_BYTES:
         return _uuid
     return None

@@ -10,7 +10,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.errors import NotDecodedError, NotJsonError
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -20,17 +20,20 @@ def read_json(data: bytes) -> Any:
     """Return the value of a JSON text; numbers with a fraction or an exponent are decimals.
 
     Raises:
-        NotDecodedError: It is not JSON in UTF-8, or has a number of thousands of digits, or
-            thousands of levels.
+        NotJsonError: It is not JSON in UTF-8.
+        NotDecodedError: It has a number of thousands of digits, a huge exponent, or thousands of
+            levels.
     """
     try:
         return _DECODER.decode(data.decode())
+    except (json.JSONDecodeError, UnicodeDecodeError, NotJsonError):
+        raise NotJsonError("is not JSON") from None
     except (ValueError, ArithmeticError, RecursionError):
-        raise NotDecodedError("is not JSON") from None
+        raise NotDecodedError("has thousands of digits or levels") from None
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
+    raise NotJsonError(name)
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)

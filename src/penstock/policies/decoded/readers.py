@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from cachetools import LRUCache
 
 from penstock.policies.decoded.errors import NotDecodedError
 from penstock.policies.decoded.json_texts import read_json
+from penstock.policies.decoded.wanted import ALL
 from penstock.policies.schema_policy.files import compile_file, read_source
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
-from penstock.policies.schema_policy.wire_format import FramingError, SchemaIdLocation, find_id
+from penstock.policies.schema_policy.wire_format import (
+    FramingError,
+    SchemaIdLocation,
+    check_header,
+    find_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
     from pathlib import Path
 
+    from penstock.policies.decoded.wanted import Wanted
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import SchemaFileName
     from penstock.policy import Header
 
-    Decode = Callable[[bytes], Any]
+    Decode = Callable[[bytes, Wanted], Any]
 
 _KEPT: Final = 1000
+"""How many decoders of a registry's schemas are kept for all topics."""
 
 
 class ValueReader(Protocol):
@@ -36,8 +44,13 @@ class ValueReader(Protocol):
 
     reads_headers: bool
 
-    def read(self, value: bytes, headers: Sequence[Header]) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
         """Return a value as Python's objects.
+
+        Args:
+            value: The bytes.
+            headers: The record's headers.
+            wanted: The fields that are needed; those that cost nothing may also be there.
 
         Raises:
             NotDecodedError: It is not of its schema, or has none.
@@ -53,12 +66,12 @@ def decoder_of(source: SchemaSource, compiled: CompiledSchema) -> Decode:
         compiled: The same, compiled.
     """
     if source.schema_type == "JSON":
-        return read_json  # unlike `compiled.decode`, with exact numbers
+        return _read_json
     plain = _plain(source)
 
-    def decode(payload: bytes) -> Any:
+    def decode(payload: bytes, wanted: Wanted) -> Any:
         try:
-            return plain(compiled.decode(payload))
+            return plain(compiled.decode(payload), wanted)
         except NotDecodedError:
             raise
         except ValueError:
@@ -68,11 +81,18 @@ def decoder_of(source: SchemaSource, compiled: CompiledSchema) -> Decode:
     return decode
 
 
-def _plain(source: SchemaSource) -> Callable[[Any], Any]:
+def _read_json(payload: bytes, wanted: Wanted) -> Any:
+    """Return the value of a JSON text; unlike `CompiledSchema.decode`, with exact numbers."""
+    del wanted
+    return read_json(payload)
+
+
+def _plain(source: SchemaSource) -> Callable[[Any, Wanted], Any]:
     if source.schema_type == "AVRO":
         from penstock.policies.decoded.avro import plain_values  # noqa: PLC0415 - an extra
 
-        return plain_values(source)
+        convert = plain_values(source)
+        return lambda value, _: convert(value)
     from penstock.policies.decoded.protobuf import plain_message  # noqa: PLC0415 - an extra
 
     return plain_message
@@ -101,10 +121,57 @@ class ByFile:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
 
-    def read(self, value: bytes, headers: Sequence[Header]) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
         """Return a value; see `ValueReader.read`."""
         del headers
-        return self._decode(value)
+        return self._decode(value, wanted)
+
+
+class _Decoder(NamedTuple):
+    schema_type: str
+    decode: Decode
+
+
+class Decoders:
+    """Decoders by the schemas of a registry, for all topics of a policy."""
+
+    def __init__(self, registry: Registry, schemas: CompiledSchemas) -> None:
+        """Look nothing up yet.
+
+        Args:
+            registry: Has the schemas.
+            schemas: Compiles them.
+        """
+        self.registry = registry
+        self._schemas = schemas
+        self._kept: MutableMapping[int | str, _Decoder] = LRUCache(_KEPT)
+
+    def of(self, known_as: int | str) -> _Decoder:
+        """Return the decoder of a schema.
+
+        Args:
+            known_as: Its id or GUID.
+
+        Raises:
+            NotDecodedError: The registry does not know it, or it cannot be used.
+            RetriableException: It cannot be looked up now.
+        """
+        found = self._kept.get(known_as)
+        if found is None:
+            found = self._kept[known_as] = self._made(known_as)
+        return found
+
+    def _made(self, known_as: int | str) -> _Decoder:
+        named = f"schema {'id ' if isinstance(known_as, int) else ''}{known_as}"
+        try:
+            registered = self.registry.schema(known_as)
+        except UnknownSchemaError:
+            raise NotDecodedError(f"has {named}, which the registry does not know") from None
+        compiled = self._schemas.of(registered, known_as)
+        if compiled.schema is None:
+            raise NotDecodedError(f"has {named}, which cannot be used: {compiled.problem}")
+        decode = decoder_of(self.registry.source(registered), compiled.schema)
+        return _Decoder(registered.schema_type, decode)
 
 
 class ByRegistry:
@@ -112,8 +179,7 @@ class ByRegistry:
 
     def __init__(
         self,
-        registry: Registry,
-        schemas: CompiledSchemas,
+        decoders: Decoders,
         location: SchemaIdLocation = SchemaIdLocation.ANY,
         *,
         look_up_s: float,
@@ -121,37 +187,22 @@ class ByRegistry:
         """Look nothing up yet.
 
         Args:
-            registry: Has the schemas.
-            schemas: Compiles them.
+            decoders: Those of the policy.
             location: Where ids are.
             look_up_s: How long the look-ups for a schema may take, in seconds.
         """
-        self._registry = registry
-        self._schemas = schemas
+        self._decoders = decoders
         self._location = location
         self._look_up_s = look_up_s
         self.reads_headers = location is not SchemaIdLocation.PREFIX
-        self._decoders: MutableMapping[int | str, Decode] = LRUCache(_KEPT)
 
-    def read(self, value: bytes, headers: Sequence[Header]) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
         """Return a value; see `ValueReader.read`."""
         try:
             framed = find_id(value, headers, is_key=False, location=self._location)
+            self._decoders.registry.allow(self._look_up_s)
+            decoder = self._decoders.of(framed.schema)
+            check_header(framed, decoder.schema_type)
         except FramingError as error:
             raise NotDecodedError(str(error)) from None
-        decode = self._decoders.get(framed.schema)
-        if decode is None:
-            decode = self._decoders[framed.schema] = self._decoder(framed.schema)
-        return decode(framed.payload(value))
-
-    def _decoder(self, known_as: int | str) -> Decode:
-        named = f"schema {'id ' if isinstance(known_as, int) else ''}{known_as}"
-        self._registry.allow(self._look_up_s)
-        try:
-            registered = self._registry.schema(known_as)
-        except UnknownSchemaError:
-            raise NotDecodedError(f"has {named}, which the registry does not know") from None
-        compiled = self._schemas.of(registered, known_as)
-        if compiled.schema is None:
-            raise NotDecodedError(f"has {named}, which cannot be used: {compiled.problem}")
-        return decoder_of(self._registry.source(registered), compiled.schema)
+        return decoder.decode(framed.payload(value), wanted)

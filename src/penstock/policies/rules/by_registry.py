@@ -6,6 +6,7 @@ Which subject the schema is under is for `SchemaPolicy` to judge.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cachetools import LRUCache
@@ -24,6 +25,7 @@ from penstock.policies.schema_policy.rules.options import RuleOptions
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
     SchemaIdLocation,
+    check_header,
     find_id,
     groups_of,
 )
@@ -120,18 +122,23 @@ class ByRegistry:
         """
         try:
             framed = find_id(data, headers, is_key=self._is_key, location=SchemaIdLocation.ANY)
+            schema = self._schema(framed.schema)
+            check_header(framed, "AVRO")
         except FramingError as error:
             raise UnreadableError(str(error)) from None
-        schema = self._schema(framed.schema)
         payload = framed.payload(data)
         for _, reason in schema.compiled.objections((payload,)):
             raise UnreadableError(f"does not fit {_named(framed.schema)}: {reason}")
         return only(schema.convert(schema.compiled.decode(payload)), fields)
 
     def value_reader(self) -> ValueReader:
-        """Return the reader of whole values."""
-        schemas = CompiledSchemas(self._registry)
-        return readers.ByRegistry(self._registry, schemas, look_up_s=self._look_up_s)
+        """Return the reader of whole values, which is the same for all topics."""
+        return self._value_reader
+
+    @cached_property
+    def _value_reader(self) -> ValueReader:
+        decoders = readers.Decoders(self._registry, CompiledSchemas(self._registry))
+        return readers.ByRegistry(decoders, look_up_s=self._look_up_s)
 
     def close(self) -> None:
         """Close the connections to the registry."""

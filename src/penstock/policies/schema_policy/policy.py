@@ -40,7 +40,7 @@ from penstock.policy import RecordValidationPolicy as Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.policies.decoded.readers import ValueReader
+    from penstock.policies.decoded.readers import Decoders, ValueReader
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.judge import PreparedColumn
     from penstock.policies.schema_policy.registry.cache import Registry
@@ -84,6 +84,7 @@ class SchemaPolicy(Policy):
         self._folder = Path()
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
+        self._decoders: Decoders | None = None
         self._prepared: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
         self._unusable: Unusable | None = None
@@ -180,10 +181,12 @@ class SchemaPolicy(Policy):
             return readers.file_reader(
                 self._folder, settings.files[False], unknown_fields=unknown_fields
             )
-        if self._registry is None or self._schemas is None:
-            return None  # `prepare_topic` has raised
+        if self._decoders is None:
+            if self._registry is None or self._schemas is None:
+                return None  # `prepare_topic` has raised
+            self._decoders = readers.Decoders(self._registry, self._schemas)
         return readers.ByRegistry(
-            self._registry, self._schemas, settings.location, look_up_s=self._settings.judging_s
+            self._decoders, settings.location, look_up_s=self._settings.judging_s
         )
 
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:

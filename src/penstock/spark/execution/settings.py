@@ -15,6 +15,9 @@ SETTINGS: Final = {
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # The defaults of Spark 4. Spark 3.5 ends a job at a date before 1582, and a time before 1900.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.ui.showConsoleProgress": "false",
     # Where Spark shows pairs, it hides the values of those whose name or value matches. This is
     # its own pattern, and more.

@@ -16,6 +16,7 @@ from penstock.spark.jobs.dead_letters import still_dead_letter
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
+from penstock.spark.values.parsing import parsed_again
 from penstock.spark.verdicts import apply, by_rows, check_arguments, needed_columns
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def split_stream(
     A folder gets a folder `batch=N` for each micro-batch, which replaces the folder of an
     interrupted attempt at it: every reader sees every record once. A table gets each micro-batch
     once. If there is a table, verdicts of a micro-batch are kept with the checkpoint until the
-    next one: an attempt at it that follows does not judge. A topic may get records of an
+    next one: an attempt at it that follows does not judge. It parses values again if the type of
+    the table's column has changed. A topic may get records of an
     interrupted micro-batch twice.
 
     Args:
@@ -165,10 +167,12 @@ def split_stream(
             raise
 
     def write_batch(frame: DataFrame, number: int) -> None:
-        began, judged = time.monotonic(), _judged(frame, plan, topic, sinks.value_column)
+        began, column = time.monotonic(), sinks.read_value_column()
+        judged = _judged(frame, plan, topic, column)
         query = query_id(judged.sparkSession)
         if sinks.has_tables:
             batch = kept.kept(judged, query, number)
+            batch = batch._replace(frame=parsed_again(batch.frame, column, plan, topic))
             found = _write(batch.frame, sinks, batch)
         else:
             judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)

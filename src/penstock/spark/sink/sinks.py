@@ -91,6 +91,14 @@ class Sinks:
         """The column of a table that accepted values are parsed for, or None."""
         return self._tables.value_column
 
+    def read_value_column(self) -> ValueColumn | None:
+        """Read the types of tables again, which can have been altered; return `value_column`.
+
+        Raises:
+            ConfigurationError: No value can have the type.
+        """
+        return self._tables.read_value_column()
+
     @property
     def has_tables(self) -> bool:
         """Whether there is a table among them, which needs a frame that does not change."""

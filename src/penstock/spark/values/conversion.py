@@ -1,8 +1,9 @@
-"""Converts values to the type of a column: as Arrow takes them, and nothing lost on the way.
+"""Converts values to the type of a column: as Arrow takes them, and exactly.
 
-Spark's `from_json` rounds decimals, makes texts of numbers, takes the first element of an array for
-a struct, and says neither which field does not fit nor why. The conversion is the same for values
-of JSON, Avro and Protobuf. Fields that the column does not have are left out; fields that the value
+Only fractions of microseconds are cut, and numbers for DOUBLE and FLOAT rounded. Spark's
+`from_json` rounds decimals, makes texts of numbers, takes the first element of an array for a
+struct, and says neither which field does not fit nor why. The conversion is the same for values of
+JSON, Avro and Protobuf. Fields that the column does not have are left out; fields that the value
 does not have are null.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - as everybody names it
 
+from penstock.policies.decoded.wanted import Wanted
 from penstock.spark.values import numbers, times
 from penstock.spark.values.misfits import MisfitError, kind_of
 
@@ -26,6 +28,10 @@ REQUIRED: Final = "is null, but NOT NULL"
 """The flaw of a null where a column has none."""
 _REQUIRED_FIELD: Final = "is null or missing, but NOT NULL"
 _OF_REQUIRED: Final = "is null or missing, but a field of it is NOT NULL"
+_OTHER_CASE: Final = "is missing: the name of a field differs from it in case only"
+_MOST: Final = 1_000_000
+"""How many fields of the column a value may fill: an empty object fills all fields of a struct."""
+_TOO_MANY: Final = f"fills more than {_MOST:,} fields of the column"
 
 
 class Conversion(NamedTuple):
@@ -43,25 +49,55 @@ class Conversion(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-def conversion_of(
-    kind: T.DataType, place: str = "value", *, checks_nulls: bool = False
-) -> Conversion:
-    """Return the conversion to a type.
+class _Table:
+    """How a table takes values, and how many fields of the column a value may still fill."""
+
+    def __init__(self, checks_nulls: bool) -> None:
+        self.checks_nulls = checks_nulls
+        self._left = _MOST
+
+    def begin(self) -> None:
+        """Begin a value."""
+        self._left = _MOST
+
+    def fill(self, count: int) -> None:
+        """Count fields.
+
+        Raises:
+            MisfitError: The value fills too many.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise MisfitError(_TOO_MANY)
+
+
+def conversion_of(kind: T.DataType, *, checks_nulls: bool = False) -> Conversion:
+    """Return the conversion to a type; by one thread.
 
     Args:
         kind: The type.
-        place: Its place in the table, for the error.
         checks_nulls: Whether the table refuses a null where a struct has a NOT NULL field.
 
     Raises:
         ValueError: No value can have this type, or a type within it; the text names it.
     """
+    table = _Table(checks_nulls)
+    inner = _conversion_of(kind, "value", table)
+
+    def convert(value: Any) -> Any:
+        table.begin()
+        return inner.convert(value)
+
+    return inner._replace(convert=convert)
+
+
+def _conversion_of(kind: T.DataType, place: str, table: _Table) -> Conversion:
     if isinstance(kind, T.StructType):
-        return _struct(kind, place, checks_nulls)
+        return _struct(kind, place, table)
     if isinstance(kind, T.ArrayType):
-        return _array(kind, place, checks_nulls)
+        return _array(kind, place, table)
     if isinstance(kind, T.MapType):
-        return _map(kind, place, checks_nulls)
+        return _map(kind, place, table)
     if isinstance(kind, T.DecimalType):
         return Conversion(
             kind,
@@ -81,23 +117,36 @@ def has_required(kind: T.DataType) -> bool:
     )
 
 
-def _struct(kind: T.StructType, place: str, checks_nulls: bool) -> Conversion:
+def wanted_of(kind: T.DataType) -> Wanted:
+    """Return which fields of a value a type has."""
+    if isinstance(kind, T.StructType):
+        return Wanted({field.name: wanted_of(field.dataType) for field in kind})
+    if isinstance(kind, T.ArrayType):
+        return wanted_of(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return Wanted(None, wanted_of(kind.valueType))
+    return Wanted({})
+
+
+def _struct(kind: T.StructType, place: str, table: _Table) -> Conversion:
     inner = {
-        field.name: conversion_of(
-            field.dataType, f"{place}.{field.name}", checks_nulls=checks_nulls
-        )
-        for field in kind
+        field.name: _conversion_of(field.dataType, f"{place}.{field.name}", table) for field in kind
     }
     flaws = {
         field.name: _OF_REQUIRED if field.nullable else _REQUIRED_FIELD
         for field in kind
-        if not field.nullable or (checks_nulls and has_required(field.dataType))
+        if not field.nullable or (table.checks_nulls and has_required(field.dataType))
     }
     fields = [(name, found.convert, flaws.get(name)) for name, found in inner.items()]
+    names = frozenset(inner)
+    size = 1 + len(fields)
 
     def convert(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise MisfitError(f"is {kind_of(value)}, not STRUCT")
+        table.fill(size)
+        if not value.keys() >= names:
+            _check_case(value, names)
         made = {}
         for name, convert_field, flaw in fields:
             found = value.get(name)
@@ -117,13 +166,25 @@ def _struct(kind: T.StructType, place: str, checks_nulls: bool) -> Conversion:
     )
 
 
-def _array(kind: T.ArrayType, place: str, checks_nulls: bool) -> Conversion:
-    inner = conversion_of(kind.elementType, f"{place}[]", checks_nulls=checks_nulls)
+def _check_case(value: Mapping[str, Any], names: frozenset[str]) -> None:
+    """Check that no field would be left out whose name differs from a missing one in case only."""
+    missing = names - value.keys()
+    others = value.keys() - names
+    if others:
+        folded = {name.lower() for name in others}
+        for name in sorted(missing):
+            if name.lower() in folded:
+                raise MisfitError(_OTHER_CASE).within(name)
+
+
+def _array(kind: T.ArrayType, place: str, table: _Table) -> Conversion:
+    inner = _conversion_of(kind.elementType, f"{place}[]", table)
     may_be_null = kind.containsNull
 
     def convert(value: Any) -> list[Any]:
         if type(value) is not list:
             raise MisfitError(f"is {kind_of(value)}, not ARRAY")
+        table.fill(1 + len(value))
         made = []
         for position, item in enumerate(value):
             try:
@@ -135,17 +196,18 @@ def _array(kind: T.ArrayType, place: str, checks_nulls: bool) -> Conversion:
     return Conversion(T.ArrayType(inner.spark), pa.list_(inner.arrow), convert)
 
 
-def _map(kind: T.MapType, place: str, checks_nulls: bool) -> Conversion:
+def _map(kind: T.MapType, place: str, table: _Table) -> Conversion:
     if not isinstance(kind.keyType, T.StringType):
         raise ValueError(  # noqa: TRY004 - no caller passed it
             f"the keys of {place} are {kind.keyType.simpleString().upper()}, not STRING"
         )
-    inner = conversion_of(kind.valueType, f"{place}{{}}", checks_nulls=checks_nulls)
+    inner = _conversion_of(kind.valueType, f"{place}{{}}", table)
     may_be_null = kind.valueContainsNull
 
     def convert(value: Any) -> list[tuple[str, Any]]:
         if type(value) is not dict:
             raise MisfitError(f"is {kind_of(value)}, not MAP")
+        table.fill(1 + len(value))
         made = []
         for key, item in value.items():
             try:

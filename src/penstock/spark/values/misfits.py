@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import MalformedError
+from penstock.policies.decoded.unclear import Unclear
 
 _KINDS: Final = {
     type(None): "null",
@@ -13,6 +14,7 @@ _KINDS: Final = {
     bytes: "bytes",
     list: "an array",
     dict: "an object",
+    Unclear: "of one of several types of a union, which its value does not show",
 }
 
 

@@ -10,6 +10,7 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from math import isfinite, isinf, isnan
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.policies.decoded.floats import Single
 from penstock.spark.values.misfits import MisfitError, kind_of
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ def single(value: Any) -> float:
 
 
 def _double(value: Any, name: str) -> float:
-    kind = type(value)
-    if kind is float:
+    if isinstance(value, float):
         return float(value)
+    kind = type(value)
     if kind is not int and kind is not Decimal:
         raise MisfitError(f"is {kind_of(value)}, not {name}")
     try:
@@ -108,16 +109,19 @@ def decimal(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
     def convert(value: Any) -> Decimal:
         kind = type(value)
-        if kind is int or (kind is str and _DECIMAL_TEXT.fullmatch(value)):
-            value = Decimal(value)
-        elif kind is float:
-            value = Decimal(repr(value))  # as it is written, not its digits in base 2
-        elif kind is not Decimal:
+        if kind is float:
+            value = repr(value)  # as it is written, not its digits in base 2
+        elif kind is Single:
+            value = value.shortest
+        elif not (
+            kind is int or kind is Decimal or (kind is str and _DECIMAL_TEXT.fullmatch(value))
+        ):
             raise MisfitError(f"is {kind_of(value)}, not {name}")
-        if not value.is_finite():
-            raise MisfitError(f"is not a number, as {name} is")
         try:
-            fits: Decimal = value.quantize(step, context=context)
+            number = Decimal(value)  # its exponent has at most 18 digits
+            if not number.is_finite():
+                raise MisfitError(f"is not a number, as {name} is")
+            fits = number.quantize(step, context=context)
         except (Inexact, InvalidOperation):
             raise MisfitError(f"has more digits than {name}") from None
         return fits

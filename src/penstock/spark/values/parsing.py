@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import types as T  # noqa: N812 - as everybody names it
+
 from penstock.engine.verdict import PostponedError, postponed
 from penstock.policy import RetriableException
-from penstock.spark.values.value_column import POLICY
+from penstock.spark.values.value_column import PARSED, POLICY
 from penstock.stored.evaluation import evaluator_of
 from penstock.stored.policy_retries import decided
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.plan import RecordPlan
@@ -47,3 +50,33 @@ def with_parsed_values(
             yield decided(partial(added_to, batch), plan.retry_for_s)
 
     return parse
+
+
+def parsed_again(
+    kept: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
+) -> DataFrame:
+    """Return kept records with values for the type that the column has now.
+
+    The table can have been altered since they were judged, and takes no values of its former type.
+
+    Args:
+        kept: Judged records. Those of the column's type are returned as they are.
+        column: The column; None if the table has the bytes.
+        plan: The policies: some read values by schemas.
+        topic: The one topic of all records, or None.
+
+    Returns:
+        The same records. An accepted record whose value does not fit the new type is refused.
+    """
+    if column is None or column.parsed in kept.schema.fields:
+        return kept
+    bare = kept.drop(PARSED)
+    parse = with_parsed_values(_as_they_are, column, plan, topic)
+    # Several jobs read it, and a registry is not always there.
+    return bare.mapInArrow(
+        parse, T.StructType([*bare.schema.fields, column.parsed])
+    ).localCheckpoint()
+
+
+def _as_they_are(batches: Batches) -> Batches:
+    return batches

@@ -1,14 +1,25 @@
-"""Dates and times for columns, from ISO 8601 texts or from the values of a schema's types."""
+"""Dates and times for columns, from ISO 8601 texts or from the values of a schema's types.
+
+Of the texts of ISO 8601, those are read that RFC 3339 has, also without seconds or a zone. More
+digits than those of microseconds are cut: no type of Spark's has nanoseconds.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any, Final
 
 from penstock.spark.values.misfits import MisfitError, kind_of
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICRO: Final = dt.timedelta(microseconds=1)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME: Final = re.compile(
+    _DATE.pattern
+    + r"[T ](?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
+    + r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
 
 
 def date(value: Any) -> dt.date:
@@ -22,9 +33,11 @@ def date(value: Any) -> dt.date:
     if type(value) is not str:
         raise MisfitError(f"is {kind_of(value)}, not DATE")
     try:
-        return dt.date.fromisoformat(value)
+        if _DATE.fullmatch(value):
+            return dt.date.fromisoformat(value)
     except ValueError:
-        raise MisfitError("is a string, not a DATE such as 2026-11-17") from None
+        pass
+    raise MisfitError("is a string, not a DATE such as 2026-11-17")
 
 
 def timestamp(value: Any) -> int:
@@ -55,9 +68,11 @@ def _time(value: Any, name: str, example: str) -> dt.datetime:
     if type(value) is not str:
         raise MisfitError(f"is {kind_of(value)}, not {name}")
     try:
-        return dt.datetime.fromisoformat(value)
+        if _TIME.fullmatch(value):
+            return dt.datetime.fromisoformat(value)
     except ValueError:
-        raise MisfitError(f"is a string, not a {name} such as {example}") from None
+        pass
+    raise MisfitError(f"is a string, not a {name} such as {example}")
 
 
 def _micros(time: dt.datetime) -> int:

@@ -18,9 +18,9 @@ from pyspark.sql import types as T  # noqa: N812
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.error_codes import INVALID_RECORD
-from penstock.policies.decoded.errors import NotDecodedError
+from penstock.policies.decoded.errors import NotDecodedError, NotJsonError
 from penstock.policies.decoded.json_texts import read_json
-from penstock.spark.execution.failures import SparkError
+from penstock.policy import RetriableException
 from penstock.spark.frames.rows import Rows, runs
 from penstock.spark.values.conversion import (
     OF_REQUIRED,
@@ -28,8 +28,9 @@ from penstock.spark.values.conversion import (
     Conversion,
     conversion_of,
     has_required,
+    wanted_of,
 )
-from penstock.spark.values.misfits import MisfitError
+from penstock.spark.values.misfits import MisfitError, kind_of
 from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.policies.decoded.readers import ValueReader
+    from penstock.policies.decoded.wanted import Wanted
     from penstock.policy import Header
 
     ReaderOf = Callable[[str | None], ValueReader | None]
@@ -49,6 +51,7 @@ POLICY: Final = "table"
 """Named as the policy that refuses."""
 _CHECKING: Final = frozenset({"delta"})
 """Formats that check NOT NULL of a field without a look at the structs that it is in."""
+_NOT_OF_A_RECORD: Final = (RetriableException, MemoryError, OSError, ImportError)
 _LENGTHS: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """What the metadata of a column has if its type limits lengths, which Spark shows as STRING."""
 
@@ -127,6 +130,10 @@ class ValueColumn:
                         parsed[row] = self._parsed(value, reader, own)
                     except (MisfitError, NotDecodedError) as error:
                         misfits[row] = str(error)
+                    except _NOT_OF_A_RECORD:
+                        raise
+                    except Exception as error:  # else the record ends each attempt
+                        misfits[row] = f"cannot be read ({type(error).__name__})"
         if misfits:
             columns["verdict"] = self._refused(verdicts, misfits)
         columns[PARSED] = pa.array(parsed, self._conversion.arrow)
@@ -135,11 +142,10 @@ class ValueColumn:
     def _parsed(
         self, value: bytes | None, reader: ValueReader | None, headers: Sequence[Header]
     ) -> Any:
-        if value is None:
-            found = None
-        else:
-            found = _json(value) if reader is None else reader.read(value, headers)
-        if found is not None:
+        if value is not None:
+            found = _json(value) if reader is None else reader.read(value, headers, self.wanted)
+            if found is None:
+                raise MisfitError(f"is {kind_of(found)}, not {self._name}")
             return self._conversion.convert(found)
         if self.required:
             raise MisfitError(REQUIRED)
@@ -160,6 +166,15 @@ class ValueColumn:
         return pa.array(made, verdicts.type)
 
     @cached_property
+    def wanted(self) -> Wanted:
+        """The fields that it has."""
+        return wanted_of(self.kind)
+
+    @property
+    def _name(self) -> str:
+        return self.kind.typeName().upper()
+
+    @cached_property
     def _conversion(self) -> Conversion:
         return conversion_of(self.kind, checks_nulls=self.checks_nulls)
 
@@ -170,7 +185,7 @@ class ValueColumn:
 def _json(value: bytes) -> Any:
     try:
         return read_json(value)
-    except NotDecodedError as error:
+    except NotJsonError as error:
         # All values of a topic may be of another format.
         raise MisfitError(f"{error}, and no policy of its topic reads it by a schema") from None
 
@@ -181,20 +196,8 @@ def with_value(frame: DataFrame, column: ValueColumn | None) -> DataFrame:
     Args:
         frame: Judged records.
         column: The table's column; None if it has the bytes.
-
-    Raises:
-        SparkError: The records were judged when the column had the bytes: those of a micro-batch
-            that is written again.
     """
-    if column is None:
-        return frame
-    if PARSED not in frame.columns:
-        raise SparkError(
-            f"{TABLE}{column.table} has another type of {_VALUE} than when its stream ended inside "
-            "a micro-batch: continue with a table whose type is BINARY, or use a new --checkpoint, "
-            "and --from where the records in the table end"
-        )
-    return frame.withColumn(_VALUE, F.col(PARSED))
+    return frame if column is None else frame.withColumn(_VALUE, F.col(PARSED))
 
 
 def _check(table: str, field: T.StructField) -> None:

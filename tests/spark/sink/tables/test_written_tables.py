@@ -7,6 +7,7 @@ import pytest
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 from penstock.spark.frames.kafka_columns import COLUMNS
+from penstock.spark.sink.tables import written_tables
 from penstock.spark.sink.tables.table_problems import create_statement, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.tables.written_tables import WrittenTables
@@ -150,8 +151,38 @@ def test_further_columns_of_a_table_are_not_those_of_the_check(spark):
         spark.sql(f"DROP TABLE {name}")
 
 
+def test_the_type_of_values_is_read_again(spark, tmp_path, monkeypatch):
+    """A table can be altered while a stream writes to it."""
+    name = f"altered_{tmp_path.name.replace('-', '_')}"
+
+    def create(kind):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        statement = create_statement(name, "parquet")
+        spark.sql(statement.replace("`value` BINARY", f"`value` {kind}"))
+
+    table = SimpleNamespace(identity=lambda: ("", ""))
+    monkeypatch.setitem(written_tables._FORMATS, "parquet", lambda *_: table)
+    monkeypatch.setattr(written_tables, "_ICEBERG", "parquet")
+    checked = []
+    monkeypatch.setattr(written_tables, "check_types", lambda _, of: checked.append(of))
+    create("STRUCT<id: BIGINT>")
+    try:
+        tables = WrittenTables(spark, {"accepted": name})
+        assert tables.read_value_column().kind.fieldNames() == ["id"]
+        assert checked == []
+        create("STRUCT<id: BIGINT, more: STRING>")
+        assert tables.read_value_column().kind.fieldNames() == ["id", "more"]
+        assert tables.value_column == tables.read_value_column()
+        assert checked == [name]
+        create("BINARY")
+        assert tables.read_value_column() is None
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+
+
 def test_nothing_is_needed_of_no_tables(spark):
     tables = WrittenTables(spark, {})
     tables.check_new(())
     tables.write(spark.range(1), None)
+    assert tables.read_value_column() is None
     assert not tables

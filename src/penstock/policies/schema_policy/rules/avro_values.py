@@ -26,20 +26,28 @@ def as_it_is(node: Node | None, value: Any) -> Any:
     return value
 
 
+def of_logical_type(node: Node) -> Callable[[Any], Any] | None:
+    """Return the conversion of a type with a logical type; None if it has none."""
+    return None if node.logical is None else logical_type(node.logical)
+
+
 def conversion(
-    root: Node, *, logical_types: bool, read: Callable[..., Any] = logical_type
+    root: Node,
+    *,
+    logical_types: bool,
+    read: Callable[[Node], Callable[[Any], Any] | None] = of_logical_type,
 ) -> Convert:
     """Return the conversion of values that fastavro reads to values for rules.
 
     Args:
         root: The fields of the schema.
         logical_types: Whether logical types are read.
-        read: Returns the conversion of a type with a logical type, or None.
+        read: Returns the conversion of values of a type, or None.
     """
     nodes = reachable(root)
     logical = {}
     for node in nodes:
-        made = None if node.logical is None or not logical_types else read(node.logical)
+        made = read(node) if logical_types else None
         if made is not None:
             logical[id(node)] = made
 

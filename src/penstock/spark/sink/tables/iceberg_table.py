@@ -25,6 +25,7 @@ from penstock.spark.sink.tables.iceberg_snapshots import (
     Snapshot,
     ancestors,
 )
+from penstock.spark.sink.tables.iceberg_types import check_types
 from penstock.spark.sink.tables.table_problems import OldCheckpointError
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.stored.locations import TABLE
@@ -54,6 +55,7 @@ class IcebergTable:
         self._spark = spark
         self._name = full_name(spark, name)
         check_columns(spark, self._name)
+        check_types(spark, self._name)
         branch = branch_problem(spark, self._name)
         if branch is not None:
             raise ConfigurationError(branch)

@@ -17,8 +17,10 @@ from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import first_line
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.shared_targets import SharedTargetError
+from penstock.spark.sink.tables.delta_problems import check_constraints
 from penstock.spark.sink.tables.delta_table import DeltaTable
 from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.iceberg_types import check_types
 from penstock.spark.sink.tables.table_commit import TableCommit
 from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
 from penstock.spark.sink.tables.table_records import TableRecords
@@ -68,9 +70,10 @@ class WrittenTable(Protocol):
         """
 
 
+_DELTA, _ICEBERG = "delta", "iceberg"
 _FORMATS: Final[Mapping[str, Callable[[SparkSession, str], WrittenTable]]] = {
-    "delta": DeltaTable,
-    "iceberg": IcebergTable,
+    _DELTA: DeltaTable,
+    _ICEBERG: IcebergTable,
 }
 
 
@@ -82,12 +85,16 @@ class _Target(NamedTuple):
         table: Appends to it.
         records: Compares its records.
         column: The column that its values are parsed for; None if it has their bytes.
+        using: Its format.
+        parses: Whether values are parsed if the column's type is not bytes.
     """
 
     name: str
     table: WrittenTable
     records: TableRecords
     column: ValueColumn | None
+    using: str
+    parses: bool
 
 
 class WrittenTables:
@@ -122,6 +129,23 @@ class WrittenTables:
         """The column that accepted values are parsed for; None if tables have their bytes."""
         columns = (target.column for target in self._targets.values())
         return next(filter(None, columns), None)
+
+    def read_value_column(self) -> ValueColumn | None:
+        """Read the types of tables again, which can have been altered; return `value_column`.
+
+        Raises:
+            ConfigurationError: No value can have the type, or it is not checked.
+        """
+        for sink, target in self._targets.items():
+            if target.parses:
+                if target.using == _ICEBERG:  # its catalog keeps a table for a while
+                    self._spark.sql(f"REFRESH TABLE {target.name}")
+                schema = self._spark.table(target.name).schema
+                column = ValueColumn.of(target.name, schema, target.using)
+                if target.using == _ICEBERG and column != target.column:
+                    check_types(self._spark, target.name)
+                self._targets[sink] = target._replace(column=column)
+        return self.value_column
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -184,23 +208,27 @@ class WrittenTables:
             text = problem(self._spark, name, error)
             raise ConfigurationError(f"{TABLE}{name}: {text}") from None
         provider = {row[0]: row[1] for row in description}.get("Provider", "")
-        format_of = _FORMATS.get(provider.lower())
+        using = provider.lower()
+        format_of = _FORMATS.get(using)
         if format_of is None:
             raise ConfigurationError(
                 f"{TABLE}{name} has the format {provider or 'of a view'}; only Delta and Iceberg "
                 "tables can be written, because others could get the records of a repeated "
                 "micro-batch twice"
             )
-        column = ValueColumn.of(name, table.schema, provider.lower()) if parses else None
-        wrong = wrong_columns(name, dict(table.dtypes), provider.lower(), parsed=column is not None)
+        column = ValueColumn.of(name, table.schema, using) if parses else None
+        wrong = wrong_columns(name, dict(table.dtypes), using, parsed=column is not None)
         if wrong is not None:
             raise ConfigurationError(f"{TABLE}{name}: {wrong}")
+        if column is not None and using == _DELTA:
+            check_constraints(self._spark, name)
         try:
             written = format_of(self._spark, name)
         except (PySparkException, Py4JJavaError) as error:
             text = first_line(str(error))
             raise ConfigurationError(f"{TABLE}{name}: its history cannot be read: {text}") from None
-        return _Target(name, written, TableRecords(self._spark, name), column)
+        records = TableRecords(self._spark, name)
+        return _Target(name, written, records, column, using, parses)
 
     def _check_different(self) -> None:
         """Compare what identifies tables: a table can have several names and paths."""
