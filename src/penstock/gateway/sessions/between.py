@@ -8,7 +8,7 @@ from penstock.gateway.context.exchange import ExchangeState, Streamed
 
 if TYPE_CHECKING:
     from penstock.gateway.context.exchange import Exchange
-    from penstock.gateway.sessions.session import OwnRequest
+    from penstock.gateway.sessions.own_request import OwnRequest
 
 Transferred = tuple[int, int, int, float, float, bool]
 """An exchange that was sent: API key, version, correlation id, `received_at`, `sent_at`, and

@@ -39,6 +39,7 @@ from penstock.gateway.sessions.between import (
     sent_exchange,
     transferred,
 )
+from penstock.gateway.sessions.own_request import OWN_CORRELATION_ID, OwnRequest
 from penstock.gateway.sessions.pending_requests import PendingRequests
 from penstock.gateway.sessions.sliced_work import SlicedWork
 from penstock.wire import api_versions
@@ -71,14 +72,13 @@ UNANSWERED_MAX: Final = 256
 """The most requests of one connection without a response; then reading is paused."""
 UNANSWERED_BYTES: Final = 500
 """The estimated memory of one of these, without its content."""
-_OWN_CORRELATION_ID: Final = 0x50454E53
 _numbers = itertools.count(1)
 _FLOWING: Final = frozenset({ExchangeState.SENT, ExchangeState.COMPLETED})
 """States in which further bytes of a request are forwarded. A broker may respond before it has
 read all of a request."""
 _SIZE_OF_WORK: Final = 2
 """The memory of work on a response, as a multiple of its size: the response, and its result."""
-_BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
+_BARRIER: Final = api_versions.request(OWN_CORRELATION_ID)
 
 
 class SessionPhase(Enum):
@@ -98,20 +98,6 @@ class Transport(Protocol):
 
     def writelines(self, data: Iterable[bytes | memoryview]) -> None:
         """Send several buffers, in order."""
-
-
-class OwnRequest:
-    """A request of the gateway's own."""
-
-    __slots__ = ("correlation_id", "on_response")
-
-    is_needed_after_disconnect = True
-
-    def __init__(
-        self, on_response: Callable[[bytes], None], correlation_id: int = _OWN_CORRELATION_ID
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.on_response = on_response
 
 
 class Session:
@@ -751,7 +737,7 @@ class Session:
         request: Callable[[int], bytes],
         on_response: Callable[[bytes], None],
         *,
-        correlation_id: int = _OWN_CORRELATION_ID,
+        correlation_id: int = OWN_CORRELATION_ID,
     ) -> None:
         """Send a request of the gateway's own to the broker, over the client's connection.
 
