@@ -45,3 +45,9 @@ def test_the_cache_does_not_keep_its_object():
     ended = weakref.ref(squares)
     del squares
     assert ended() is None
+
+
+def test_a_cache_that_is_used_after_its_object_raises_an_error():
+    of = Squares().of
+    with pytest.raises(ReferenceError, match="has ended"):
+        of(3)

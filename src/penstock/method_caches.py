@@ -7,7 +7,7 @@ collector reads all objects, which a gateway has it do seldom.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakMethod
 
 if TYPE_CHECKING:
@@ -28,4 +28,7 @@ def cached_method(size: int, method: Callable[..., Result]) -> _lru_cache_wrappe
 
 
 def _call(method: WeakMethod[Callable[..., Result]], *args: object, **kwargs: object) -> Result:
-    return cast("Callable[..., Result]", method())(*args, **kwargs)
+    found = method()
+    if found is None:
+        raise ReferenceError("the object of the cached method has ended")
+    return found(*args, **kwargs)

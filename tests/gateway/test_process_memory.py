@@ -58,7 +58,8 @@ def test_many_new_objects_do_not_cause_a_full_garbage_collection():
 @pytest.mark.system
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc has arenas")
 @pytest.mark.parametrize(
-    ("environment", "least", "most"), [({}, 1, 2), ({"MALLOC_ARENA_MAX": "5"}, 3, 5)]
+    ("environment", "least", "most"),
+    [({}, 1, max(2, os.cpu_count() or 1)), ({"MALLOC_ARENA_MAX": "5"}, 3, 5)],
 )
 def test_threads_share_arenas_unless_the_environment_sets_their_number(environment, least, most):
     without = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}

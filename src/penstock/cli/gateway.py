@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    share_arenas()
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
     raise_descriptor_limit()
-    share_arenas()
     try:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:

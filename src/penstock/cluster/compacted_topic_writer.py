@@ -184,5 +184,5 @@ def _reason(error: KafkaError) -> str:
     """Return why a record was not written, and what causes it if that is known."""
     if error.code() == KafkaError.TOPIC_EXCEPTION:
         # A gateway takes no records for the topics in which it keeps its own state.
-        return f"{error.str()} (the upstream is a gateway that uses this topic: name another topic)"
+        return f"{error.str()} (if the upstream is a gateway that uses this topic, name another)"
     return error.str()

@@ -109,13 +109,15 @@ class Brokers:
         """
         connection = await self._connected(node, channel)
         received_at = connection.received_at
+        # Frames of an error have the future that has it: such a cycle is collected seldom.
         try:
             return await connection.send(request)
         except asyncio.CancelledError:
             if has_deadline and connection.is_silent(received_at):
                 self._give_up(connection)
             raise
-        except TimeoutError:
+        except TimeoutError as error:
+            error.__traceback__ = None
             self._give_up(connection)
             raise BrokerUnreachableError(
                 f"{_place(connection)} did not respond within "
@@ -124,7 +126,6 @@ class Brokers:
         except (IncompatibleBrokerVersion, NotImplementedError) as error:
             raise UnsupportedVersionError(f"{_place(connection)}: {error}") from None
         except (KafkaError, OSError) as error:
-            # Its frames have the future that has it: such a cycle is collected seldom.
             error.__traceback__ = None
             raise ConnectionLostError(
                 f"the connection to {_place(connection)} was lost ({type(error).__name__})"
