@@ -54,8 +54,11 @@ def put(kafka):
 
 def test_by_default_a_refusal_ends_the_client_with_the_reason(judged, topic, put, stored, tmp_path):
     source, target = topic(), topic()
-    put(source, "good-0", "bad-1", "good-2")
+    put(source, "good-0")
     with copying(judged, source, target, tmp_path) as lines:
+        # In one batch with the bad record, it would be reported first, without a reason.
+        wait_until(lambda: b"good-0" in values_of(stored(target)), 120, what="the first record")
+        put(source, "bad-1", "good-2")
         wait_until(lambda: ["state", "ERROR"] in lines, 120, what="its end")
     assert ["ended", "InvalidRecordException", REASON] in lines
     assert b"bad-1" not in values_of(stored(target))
