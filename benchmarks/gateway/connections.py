@@ -25,7 +25,7 @@ from pathlib import Path
 from unittest import mock
 
 import trustme
-from bench import HERE, OTHER, Bench, RelayedKafka, batch, cpu_s
+from bench import HERE, OTHER, Bench, RelayedKafka, batch, cpu_s, process_cpu_s
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
@@ -109,12 +109,6 @@ def idle(kafka: LocalKafka, folder: Path, most: int, table: Table, other: Path |
                 )  # fmt: skip
 
 
-def cpu_of(pid: int) -> float:
-    """CPU seconds of one process so far."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
-
-
 def busy(kafka: RelayedKafka, folder: Path, most: int, table: Table, other: Path | None) -> None:
     """Latency and CPU time of connections that send, alone and next to idle connections."""
     bench = Bench(kafka, folder, VARIANTS, other)
@@ -140,9 +134,9 @@ def load(bench: Bench, folder: Path, variant: str) -> list[str]:
     running = bench.gateways.get(variant)
     run(bench.address(variant), frame, 1.0)
     pids = [running.pid, *running.workers()] if running else []
-    before = {pid: cpu_of(pid) for pid in pids}
+    before = {pid: process_cpu_s(pid) for pid in pids}
     result = run(bench.address(variant), frame, SECONDS)
-    used = [(cpu_of(pid) - before[pid]) / result["requests"] * 1e6 for pid in pids]
+    used = [(process_cpu_s(pid) - before[pid]) / result["requests"] * 1e6 for pid in pids]
     bench.delete(topic)
     gateway = f"{used[0]:.0f}" if used else ""
     workers = f"{sum(used[1:]):.0f}" if used else ""
