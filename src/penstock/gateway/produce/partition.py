@@ -1,7 +1,8 @@
 """A topic and a partition of a Produce request, from the request to its response.
 
 The state of a partition's batch is only here: its producer, its verdict, its
-replacement, its response. `verdicts` applies a verdict, `intercepted_batches` decides what is sent.
+replacement, its response. `verdicts` applies a verdict, and
+`intercepted.intercepted_batches` decides what is sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides whether a batch waits for an earlier batch of its producer.
+"""Decides whether a batch that may be renumbered waits for an earlier batch of its producer.
 
 An earlier batch may have got a retriable error before it was decided here: then it has no place
 among the producer's batches yet, and a retry of it is expected. Or it is decided, and is not sent,
