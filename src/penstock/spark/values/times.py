@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.spark.values.misfits import MisfitError, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Read = TypeVar("Read", bound=dt.date)
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICRO: Final = dt.timedelta(microseconds=1)
@@ -30,14 +35,7 @@ def date(value: Any) -> dt.date:
     """
     if type(value) is dt.date:
         return value
-    if type(value) is not str:
-        raise MisfitError(f"is {kind_of(value)}, not DATE")
-    try:
-        if _DATE.fullmatch(value):
-            return dt.date.fromisoformat(value)
-    except ValueError:
-        pass
-    raise MisfitError("is a string, not a DATE such as 2026-11-17")
+    return _read(value, _DATE, dt.date.fromisoformat, "DATE", "2026-11-17")
 
 
 def timestamp(value: Any) -> int:
@@ -65,11 +63,17 @@ def local_timestamp(value: Any) -> int:
 def _time(value: Any, name: str, example: str) -> dt.datetime:
     if isinstance(value, dt.datetime):
         return value
+    return _read(value, _TIME, dt.datetime.fromisoformat, name, example)
+
+
+def _read(
+    value: Any, pattern: re.Pattern[str], read: Callable[[str], Read], name: str, example: str
+) -> Read:
     if type(value) is not str:
         raise MisfitError(f"is {kind_of(value)}, not {name}")
     try:
-        if _TIME.fullmatch(value):
-            return dt.datetime.fromisoformat(value)
+        if pattern.fullmatch(value):
+            return read(value)
     except ValueError:
         pass
     raise MisfitError(f"is a string, not a {name} such as {example}")
