@@ -179,6 +179,11 @@ def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str,
     return result
 
 
+def started(file: Path, python: Path | None) -> RunningGateway:
+    """Start a gateway, of the version that is installed for an interpreter (None: this)."""
+    return RunningGateway(file, [str(python or sys.executable), "-c", START])
+
+
 class Bench:
     """A Kafka and a gateway for each variant.
 
@@ -257,9 +262,7 @@ class Bench:
         )
         environment = {"PENSTOCK_NATIVE_LANE": "0" if name.endswith("-in-Python") else ""}
         with mock.patch.dict(os.environ, environment):
-            if name.endswith("-other-version"):
-                return RunningGateway(file, [str(self._other), "-c", START])
-            return RunningGateway(file)
+            return started(file, self._other if name.endswith("-other-version") else None)
 
     def close(self) -> None:
         """End the gateways."""

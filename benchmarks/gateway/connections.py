@@ -25,11 +25,11 @@ from pathlib import Path
 from unittest import mock
 
 import trustme
-from bench import HERE, OTHER, Bench, RelayedKafka, batch, cpu_s, process_cpu_s
+from bench import HERE, OTHER, Bench, RelayedKafka, batch, cpu_s, process_cpu_s, started
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
-from tests.gateways import START, RunningGateway, resident_bytes, write_configuration
+from tests.gateways import resident_bytes, write_configuration
 from tests.hostile.greedy import place
 from tests.raw import produce_request, request_frame
 
@@ -86,8 +86,7 @@ def idle(kafka: LocalKafka, folder: Path, most: int, table: Table, other: Path |
         file = write_configuration(own, kafka.bootstrap_servers, port, {**properties, **address})
         environment = {"PENSTOCK_NATIVE_TLS": "0" if name.endswith("in Python") else ""}
         with mock.patch.dict(os.environ, environment):
-            python = str(other) if name.endswith(OTHER) else sys.executable
-            running = RunningGateway(file, [python, "-c", START])
+            running = started(file, other if name.endswith(OTHER) else None)
         with ExitStack() as ends:
             ends.callback(running.stop)
             connections = ends.enter_context(ExitStack())
