@@ -45,7 +45,7 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -124,9 +124,12 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
 spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
-	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes
+	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes --kill-rounds=3
 
-spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and a newer one, each installed in an environment of its own; VERSIONS= for others
+spark-kills: setup  ## split, its stream and redrive, on Spark and without it, killed at random moments in 50 rounds while brokers come and go; ROUNDS=, SEED=
+	$(BIN)/python -m pytest tests/stored/kills -m spark_processes --kill-rounds=$(or $(ROUNDS),50) $(if $(SEED),--chaos-seed=$(SEED)) -o timeout=7200
+
+spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; each is installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 spark-tables: setup  ## split to real Delta and Iceberg tables, each on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some, and for one format

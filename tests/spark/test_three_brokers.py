@@ -4,8 +4,6 @@ import random
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections import defaultdict
 
 import pytest
@@ -13,11 +11,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.local import LocalKafka
-from tests.chaos.leaders import move_leaders
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
+from tests.stored.kills.brokers import Disturbances, replicated_brokers
 
 pytestmark = pytest.mark.spark_processes
 COUNT, PARTITIONS = 30_000, 3
@@ -40,14 +37,7 @@ class Repair(ProduceRequestInterceptor):
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory):
-    replicated = {
-        "default.replication.factor": "3", "min.insync.replicas": "2",
-        "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
-        "offsets.topic.replication.factor": "3",
-    }  # fmt: skip
-    with LocalKafka(
-        nodes=3, properties=replicated, folder=tmp_path_factory.mktemp("brokers")
-    ) as it:
+    with replicated_brokers(tmp_path_factory.mktemp("brokers")) as it:
         yield it
 
 
@@ -76,39 +66,6 @@ def names(brokers):
     return made
 
 
-class Disturbances:
-    """Moves leaders, and kills and stops brokers, one at a time, as long as a command runs."""
-
-    def __init__(self, brokers, topics):
-        self._brokers, self._topics = brokers, topics
-        self._chance, self._ended = random.Random(SEED), threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.count = 0
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self):
-        while not self._ended.wait(self._chance.uniform(1, 3)):
-            self._chance.choice((self._move, self._restart))()
-            self.count += 1
-
-    def _move(self):
-        move_leaders(self._brokers.bootstrap_servers, self._topics, self._chance)
-
-    def _restart(self):
-        node = self._chance.choice(self._brokers.nodes)
-        self._chance.choice((node.kill, node.stop))()
-        time.sleep(self._chance.uniform(0.2, 2))
-        node.start()
-        self._brokers.wait_ready()
-
-
 @pytest.fixture
 def penstock(brokers, tmp_path, names):
     """Runs a command with the policies, during disturbances; returns its output."""
@@ -119,7 +76,7 @@ def penstock(brokers, tmp_path, names):
     topics = [*names, "__transaction_state", "__consumer_offsets"]
 
     def run(name, *arguments):
-        with Disturbances(brokers, topics) as disturbances:
+        with Disturbances(brokers, topics, random.Random(SEED)) as disturbances:
             done = subprocess.run(
                 [sys.executable, "-m", "penstock", name, str(file), *arguments,
                  "--master", "local[3,4]"],

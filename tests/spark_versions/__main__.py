@@ -4,8 +4,11 @@ Each has an environment of its own in the cache, with that PySpark and what it r
 else comes from the environment of the checkout. Ends with 1 where a demo fails.
 """
 
+import contextlib
+import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -14,13 +17,17 @@ from typing import Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock.artifacts import cache_folder
+from penstock.artifacts import cache_folder, class_path
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
 from tests.limits import HANGS_S
+from tests.spark.connect_server import connect_server
+from tests.spark_connector import jars_without
 from tests.spark_versions.environments import environment, variables
 
 VERSIONS: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+CONNECT_SERVER: Final = "org.apache.spark:spark-connect_2.12:3.5.7"
+"""Of Spark 3.5, whose PySpark has no server."""
 RECORDS: Final = 2000
 HERE: Final = Path(__file__).parent
 POLICIES: Final = """
@@ -38,19 +45,36 @@ def main(wanted: list[str]) -> int:
     results = {}
     with LocalKafka(properties={"auto.create.topics.enable": "false"}) as kafka:
         for version in wanted or VERSIONS:
-            began = time.monotonic()
-            done = subprocess.run(
-                [environment(version), str(HERE / "demo.py"), *_prepared(kafka, version)],
-                env=variables(version), capture_output=True, text=True, timeout=HANGS_S, check=False,
-            )  # fmt: skip
-            results[version] = done.returncode == 0
-            print(f"PySpark {version}: {time.monotonic() - began:.0f} s", flush=True)
-            print(done.stdout, end="", flush=True)
-            if done.returncode:
-                print(done.stderr[-6000:], file=sys.stderr)
+            results[version] = _run_demo(kafka, version, "local[2]")
+            with tempfile.TemporaryDirectory() as folder, _server(version, Path(folder)) as address:
+                results[f"{version} with Spark Connect"] = _run_demo(kafka, version, address)
     for version, is_good in results.items():
         print(f"{version}  {'passed' if is_good else 'FAILED'}")
     return 0 if all(results.values()) else 1
+
+
+def _run_demo(kafka: LocalKafka, version: str, where: str) -> bool:
+    """Run the demo on a master, or with a server of Spark Connect; return whether it passed."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [environment(version), str(HERE / "demo.py"), where, *_prepared(kafka, version)],
+        env=variables(version), capture_output=True, text=True, timeout=HANGS_S, check=False,
+    )  # fmt: skip
+    how = "with Spark Connect" if where.startswith("sc://") else where
+    print(f"PySpark {version} {how}: {time.monotonic() - began:.0f} s", flush=True)
+    print(done.stdout, end="", flush=True)
+    if done.returncode:
+        print(done.stderr[-6000:], file=sys.stderr)
+    return done.returncode == 0
+
+
+def _server(version: str, folder: Path) -> contextlib.AbstractContextManager[str]:
+    (home,) = Path(environment(version)).parents[1].glob("lib/python*/site-packages/pyspark")
+    jars: list[Path] = []
+    if version.startswith("3."):
+        found = class_path(CONNECT_SERVER).split(os.pathsep)
+        jars = jars_without(found, home / "jars")
+    return connect_server(home, folder, variables(version), jars)
 
 
 def _prepared(kafka: LocalKafka, version: str) -> list[str]:

@@ -84,7 +84,13 @@ def range_task(
 
 
 def keep_position(
-    connection: Connection, position: PositionTask, offset: int, *, transactions: bool, claim: Claim
+    connection: Connection,
+    position: PositionTask,
+    offset: int,
+    *,
+    transactions: bool,
+    claim: Claim,
+    places: PlaceRecords | None = None,
 ) -> None:
     """Commit the position of a task again, which brokers forget some days after it was committed.
 
@@ -94,10 +100,13 @@ def keep_position(
         offset: Where the task begins if nothing has been committed.
         transactions: Whether the cluster has transactions.
         claim: Of the run.
+        places: Where the position is written besides, to last longer (`redrive`).
 
     Raises:
         FencedError: Another run has claimed the task.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    with open_writer(connection, position, transactions=transactions, claim=claim) as writer:
+    with open_writer(
+        connection, position, transactions=transactions, claim=claim, places=places
+    ) as writer:
         writer.commit(writer.position or Position(offset))

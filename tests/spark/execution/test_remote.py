@@ -9,13 +9,12 @@ import pytest
 from penstock.configuration import ConfigurationError
 from penstock.local import free_ports
 from penstock.spark.execution.remote import check_remote
-from tests.gateways import wait_until
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD, SPARK
+from tests.spark.connect_server import connect_server
 
 ENVIRONMENT = {
     **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_HOME": str(SPARK),
 }  # fmt: skip
 FUNCTIONS = """
 import sys
@@ -38,24 +37,8 @@ frame.write.format("penstock").mode("append").option("plan", file).option("topic
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Starts a server of Spark Connect; returns its address."""
-    folder = tmp_path_factory.mktemp("connect")
-    port = free_ports(1)[0]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(SPARK / "bin" / "spark-submit"), "--master", "local[2]",
-             "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-             "--conf", f"spark.connect.grpc.binding.port={port}",
-             "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-             "--conf", "spark.ui.enabled=false", "spark-internal"],
-            stdout=log, stderr=subprocess.STDOUT, env=ENVIRONMENT, cwd=folder,
-        )  # fmt: skip
-    try:
-        text = folder / "log"
-        wait_until(lambda: "server started at" in text.read_text(), HANGS_S, what="Spark Connect")
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    with connect_server(SPARK, tmp_path_factory.mktemp("connect"), ENVIRONMENT) as address:
+        yield address
 
 
 def penstock(*arguments):

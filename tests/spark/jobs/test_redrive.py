@@ -6,6 +6,7 @@ import pytest
 
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, commit_positions
+from penstock.stored.jobs import redrive
 from tests.client.settings import FILE
 from tests.integration.reading import read_topic, values_of
 from tests.spark.conftest import BOTH, NO_BAD
@@ -295,6 +296,25 @@ def test_folders(command, configured, produce, topic, spark, tmp_path):
     assert spark.read.parquet(str(dead)).count() == 2
     values = {bytes(r.value) for r in spark.read.parquet(str(good)).collect()}
     assert b"good18" in values
+
+
+@pytest.mark.parametrize("runner", ["local"])
+@pytest.mark.parametrize("transactions", ["yes", "no"])
+def test_a_run_that_was_killed_before_its_first_record(
+    command, split, monkeypatch, transactions, runner
+):
+    """The topic of parked letters is there already, and no position is lost."""
+    file, good, dead = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--transactions", transactions)
+
+    def is_killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redrive, "write_ranges", is_killed)
+        assert command(*arguments).code not in {0, 1}
+    done = command(*arguments, "--with", repair(file))
+    assert "18 returned, 2 again, 0 parked" in done.out, done
 
 
 @pytest.mark.slow

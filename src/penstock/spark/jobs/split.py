@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
@@ -77,7 +78,8 @@ def split(
 
     Raises:
         ConfigurationError: It is a streaming frame, a column that the policies need is missing or
-            has another type, or Spark is too old for `observation`.
+            has another type, or Spark is too old for `observation`, or with Spark Connect for this
+            function: it needs PySpark 4.0.
     """
     check_arguments("split", df, plan, topic)
     if observation is not None:
@@ -90,7 +92,14 @@ def split(
     needed_columns(df, plan, topic, replacing=True, optional=COLUMNS)
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
-    judged = _judged(df, plan, topic).localCheckpoint()
+    try:
+        judged = _judged(df, plan, topic).localCheckpoint()
+    except PySparkNotImplementedError:
+        raise ConfigurationError(
+            "split of a frame with Spark Connect needs PySpark 4.0 or newer, because older clients "
+            "have no local checkpoints: store what judge() returns, and select the records by "
+            "verdict.outcome"
+        ) from None
     if observation is not None:
         count_verdicts(judged, observation)
     with_sink = _with_sink(judged)

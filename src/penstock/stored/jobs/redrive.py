@@ -8,15 +8,18 @@ The command and the function of `penstock.spark` run it::
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.batch_jobs.at_cluster import keep_position
 from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, REFUSED, RETURNED
 from penstock.batch_jobs.refused_letters import BROKER
 from penstock.client.errors import TruncatedError
-from penstock.client.places import find_starts
+from penstock.client.places import PlaceRecords, find_starts
 from penstock.client.positions import PositionTask, redrive_job
+from penstock.client.protocol.write_errors import FencedError
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.jobs.writing_job import (
@@ -101,17 +104,35 @@ def prepare_redrive(
     name = redrive_job(target.name, target.topic_id)
     places = there.places(create=not dry_run)
     ranges = _not_done(there, letters, name, places, target.name, parked)
-    if not dry_run:
-        there.cluster.create_like(parked, letters)
     known = known_in(there, (letters,), name, places)
     targets = {ACCEPTED: target.name, REJECTED: letters.name}
     job = WritingJob("redrive", letters.name, targets, name=name, transactions=transactions)
     work = writing_task(there, job, (letters,), ranges, plan, name, known)
+    if not dry_run:
+        if not there.cluster.exists(parked):
+            _keep_first_place(there, letters, work, ranges[0])
+        there.cluster.create_like(parked, letters)
     # Created like the dead letters, and for a dry run not at all.
     to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
     return RedriveJob(
         letters, ranges, dataclasses.replace(work, targets=to, replays_max=max_replays)
     )
+
+
+def _keep_first_place(
+    there: StoredTopics, letters: Topic, work: WritingTask, first: OffsetRange
+) -> None:
+    """Write a place: the topic of parked letters without any place means that places are lost."""
+    # If another run has claimed the task, that run has written a place, and this run's task ends.
+    with contextlib.suppress(FencedError):
+        keep_position(
+            there.access.connect(),
+            PositionTask(work.job, letters.name, letters.topic_id, first.partition),
+            first.start,
+            transactions=work.transactions,
+            claim=work.claims[first.of],
+            places=PlaceRecords(there.places_topic),
+        )
 
 
 def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
