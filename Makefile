@@ -282,8 +282,7 @@ bench-connections: setup  ## benchmarks/gateway: memory of connections that do n
 	$(BIN)/python benchmarks/gateway/connections.py
 
 bench-spark: setup  ## the Spark commands against jobs that do nothing, and what their tasks take without Spark
-	$(BIN)/python benchmarks/spark/bench.py --batches 1MB
-	$(BIN)/python benchmarks/spark/bench.py --batches 16KB
+	$(BIN)/python benchmarks/spark/bench.py --batches 1 10 40 100 1MB 16KB
 	$(BIN)/python benchmarks/batch_jobs.py
 
 clean:  ## remove what make setup and the tests created

@@ -2,13 +2,14 @@
 
 Stores records of 160 B (JSON, 5 % bad) in a local Kafka, then runs, interleaved in one session:
 an identity read by Spark's connector (thrown away), an identity copy to another topic, audits with
-the built-in JSON Schema check and with a class in Python, a split, and a redaction of one field.
-Prints records a second and CPU of Spark and its Python workers for each record, the share of the
-identity job that each reaches, and the most memory that the JVM and a Python worker took.
+the built-in JSON Schema check and with a class in Python, a split, a redaction of one field, and
+audit and split without Spark (`--local`). Prints records a second and CPU of Spark, its Python
+workers and this process for each record, that of the broker, the share of the identity job that
+each reaches, and the most memory that the JVM and a Python worker took.
 
 `--batches` says how the records are stored: 1 MB (not compressed), 16 KB (lz4), or 1, 10, 40 or 100
-records a batch (not compressed). Bounded: 2
-million records and three rounds after a warm-up take about five minutes on two cores.
+records a batch (not compressed); several of them follow each other in one session. Bounded: 200,000
+records in batches of one, 2 million in batches of 1 MB. Each size takes about five minutes.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
@@ -34,6 +35,7 @@ from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.session import start_session, stop_session
 from penstock.stored.jobs.audit import audit_raw
 from penstock.stored.jobs.positions import Known, claims
+from penstock.stored.jobs.runner import LocalRunner
 from penstock.stored.tasks.writing import write_raw
 from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
 from penstock.stored.topics.access import ClusterAccess
@@ -49,7 +51,7 @@ sys.path[:0] = [
 
 import bench as gateway_bench  # noqa: E402
 from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: E402
-from tests.conftest import create_topic  # noqa: E402
+from tests.conftest import create_topic, delete_topic  # noqa: E402
 from tests.raw import RawClient, produce_request, produced  # noqa: E402
 from tests.spark_connector import connector_jars, read_by_connector  # noqa: E402
 
@@ -57,6 +59,8 @@ PARTITIONS = 6
 SCHEMAS = ROOT / "benchmarks" / "gateway"
 BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)} | {str(size): (size, 0) for size in (1, 10, 40, 100)}
 """Records of a batch, and its codec."""
+RECORDS = {"1": 200_000, "10": 500_000, "40": 1_000_000, "100": 1_000_000}
+"""The most records of sizes whose batches take long to store."""
 BUILT_IN = f"""
 record.validation.policy.class.name=penstock.policies.JsonSchema
 topics.orders.record.validation.policy=order.schema.json
@@ -187,34 +191,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", choices=BATCHES, default="1MB")
+    parser.add_argument("--batches", choices=BATCHES, default=["1MB"], nargs="+")
     parser.add_argument("--jobs", default="", help="only those whose names begin so, by commas")
     options = parser.parse_args()
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        create_topic(admin, "orders", PARTITIONS, {"max.message.bytes": "20000000"})
-        count = fill(kafka, "orders", options.records, options.batches)
         files = []
         (Path(folder) / "masked.py").write_text(MASKED)
         for name, policy in (("built-in", BUILT_IN), ("own", OWN), ("redact", REDACT)):
             file = Path(folder) / f"{name}.properties"
             file.write_text(f"upstream.bootstrap.servers={kafka.bootstrap_servers}{policy}")
             files.append(file)
-        run(admin, kafka.nodes[0].pid, files, count, options)
+        spark = start_session("bench", "local[2]", {"spark.jars": connector_jars()})
+        for batches in options.batches:
+            run(kafka, spark, files, batches, options)
+        stop_session(spark)
 
 
 def run(
-    admin: AdminClient, broker: int, files: list[Path], count: int, arguments: argparse.Namespace
+    kafka: LocalKafka, spark: Any, files: list[Path], batches: str, arguments: argparse.Namespace
 ) -> None:
-    """Measure."""
-    spark = start_session("bench", "local[2]", {"spark.jars": connector_jars()})
+    """Store records, and measure the jobs."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    broker = Path("/proc", str(kafka.nodes[0].pid))
+    create_topic(admin, "orders", PARTITIONS, {"max.message.bytes": "20000000"})
+    count = fill(kafka, "orders", min(arguments.records, RECORDS.get(batches, 10**9)), batches)
     memory = Memory()
-    plan, own, redacting = map(load_plan, files)
-    properties = plan.configuration.upstream_properties
-    servers = properties["bootstrap.servers"]
+    servers = kafka.bootstrap_servers
+    properties = {"bootstrap.servers": servers}
     access = ClusterAccess.of(properties, files[0])
     cluster = Cluster(properties, files[0].parent)
     ranges = cluster.ranges(cluster.topics("orders"), "earliest")
+    ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
+    plan, own, redacting = (load_plan(file, topic_ids=ids) for file in files)
+    on_spark, in_process = SparkRunner(spark), LocalRunner()
 
     def read():
         return read_by_connector(spark, servers, "orders")
@@ -238,11 +247,11 @@ def run(
     def check(result) -> None:
         assert (result.judged, result.outcomes["refused"]) == (count, count // 20), result.outcomes
 
-    def audited(of_plan) -> None:
+    def audited(of_plan, runner=on_spark) -> None:
         sizes = measured(access.connect(), ranges)
-        check(audit_raw(SparkRunner(spark), access, ranges, of_plan, sizes=sizes).counts)
+        check(audit_raw(runner, access, ranges, of_plan, sizes=sizes).counts)
 
-    def written(of_plan, *names: str):
+    def written(of_plan, *names: str, runner=on_spark):
         made = targets(*(f"{name}-target" for name in names))
         to = {
             name: Target(topic, PARTITIONS, 20_000_000)
@@ -250,16 +259,15 @@ def run(
         }
         job = made[0]
         claimed = claims(job, job, ranges, Known({}, {}))
-        ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
         work = WritingTask(access, of_plan, ids, to, job, job, claimed)
         sizes = measured(access.connect(), ranges)
-        result = write_raw(SparkRunner(spark), ranges, work, sizes=sizes)
+        result = write_raw(runner, ranges, work, sizes=sizes)
         for name in made:
             admin.delete_topics([name])[name].result(30)
         return result.counts.outcomes
 
-    def raw_split() -> None:
-        assert written(plan, ACCEPTED, REJECTED)["refused"] == count // 20
+    def raw_split(runner=on_spark) -> None:
+        assert written(plan, ACCEPTED, REJECTED, runner=runner)["refused"] == count // 20
 
     def raw_redact() -> None:
         outcomes = written(redacting, ACCEPTED)
@@ -269,8 +277,10 @@ def run(
         "identity read": Job(identity_read),
         "audit": Job(lambda: audited(plan), "identity read"),
         "audit, Python class": Job(lambda: audited(own), "identity read"),
+        "audit --local": Job(lambda: audited(plan, in_process), "identity read"),
         "identity copy": Job(identity_copy),
         "split": Job(raw_split, "identity copy"),
+        "split --local": Job(lambda: raw_split(in_process), "identity copy"),
         "redact": Job(raw_redact, "identity copy"),
     }
     prefixes = tuple(arguments.jobs.split(","))
@@ -281,20 +291,20 @@ def run(
             began, cpu, broker_cpu = (
                 time.perf_counter(),
                 cpu_s(),
-                cpu_of(Path("/proc", str(broker))),
+                cpu_of(broker),
             )
             job.run()
             measurement = Taken(
                 time.perf_counter() - began,
                 cpu_s() - cpu,
-                cpu_of(Path("/proc", str(broker))) - broker_cpu,
+                cpu_of(broker) - broker_cpu,
             )
             print(f"  {name}: {measurement.wall:.1f} s, {measurement.cpu:.1f} s of CPU", flush=True)
             if round_number:  # the first round warms up
                 measured_by_job[name].append(measurement)
     most = memory.end()
-    show(count, arguments.batches, jobs, measured_by_job, most)
-    stop_session(spark)
+    show(count, batches, jobs, measured_by_job, most)
+    delete_topic(admin, "orders")
 
 
 def show(count, batches, jobs, measured_by_job, most) -> None:
@@ -306,14 +316,17 @@ def show(count, batches, jobs, measured_by_job, most) -> None:
         for name, measurements in measured_by_job.items()
     }
     table = Table(
-        "job", "records/s", "of identity", "CPU us/record", "of identity (CPU)", "broker's"
+        "job", "records/s", "of identity", "CPU us/record", "broker's", "of identity (CPU of all)"
     )
     for name, job in jobs.items():
         wall, cpu, broker = medians[name]
         base = medians.get(job.identity)
-        shares = (f"{base.wall / wall:.2f}", f"{base.cpu / cpu:.2f}") if base else ("", "")
+        shares = ("", "")
+        if base:
+            of_all = (base.cpu + base.broker) / (cpu + broker)
+            shares = (f"{base.wall / wall:.2f}", f"{of_all:.2f}")
         rate, cost = f"{count / wall:,.0f}", f"{cpu / count * 1e6:.2f}"
-        table.add_row(name, rate, shares[0], cost, shares[1], f"{broker / count * 1e6:.2f}")
+        table.add_row(name, rate, shares[0], cost, f"{broker / count * 1e6:.2f}", shares[1])
     say = Console(width=100, highlight=False).print
     say(f"{count:,} records in batches of {batches}")
     say(table)
