@@ -74,7 +74,7 @@ class Round:
         return ()
 
     def _is_local(self) -> bool:
-        return self._chance.random() < 0.4
+        return self._chance.random() < 0.5
 
     def _attack(self, command: str, *arguments: str, written: tuple[str, ...]) -> None:
         given = list(arguments)
