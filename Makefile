@@ -96,8 +96,10 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 unit: $(STAMP) $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(UNIT) -m "unit and not thorough"
 
-test: lint test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
-	$(UNIT) -m unit
+# What needs no other result of these is done at the same time. Lint has run the tests of words.
+test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
+	$(MAKE) --jobs=2 lint test-native
+	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
