@@ -18,6 +18,7 @@ from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import UNJUDGED, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.clock import RunningClock
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import JudgingJob
 from penstock.engine.workers.processes.child import Child, ProcessEnd
@@ -65,6 +66,7 @@ class Supervisor:
         child: Callable[[Worker, Supervisor], Child] = Child,
         observer: WorkerObserver | None = None,
         shared: SharedValues | None = None,
+        writes: GatheredWrites | None = None,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -76,7 +78,9 @@ class Supervisor:
             child: Makes the parent's side of a process.
             observer: Gets the events of workers.
             shared: The values that policies share, if other supervisors' workers have them as well.
+            writes: Gathers writes of the event loop.
         """
+        self.writes = writes or GatheredWrites()
         self._shared = shared or SharedValues()
         self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
@@ -497,7 +501,10 @@ class Supervisor:
         now, take = self._clock.now(), self._schedule.verdict
         for attempt, verdict, took_s in verdicts:
             take(worker, attempt, verdict, now, took_s)
-        self._execute_actions()
+        if len(verdicts) > 1:
+            self.writes.during(self._execute_actions)
+        else:
+            self._execute_actions()
 
     def on_protocol_error(self, worker: Worker) -> None:
         """Handle bytes that are not a message: a policy wrote to the socket."""
