@@ -33,18 +33,18 @@ def test_writes_are_sent_as_they_come():
 
 
 def test_writes_to_each_transport_are_sent_together_after_the_work():
-    writes, one, two = GatheredWrites(), Transport(), Transport()
+    writes, first, second = GatheredWrites(), Transport(), Transport()
 
     def work():
-        writes.write(one, [b"a"])
-        writes.write(two, [b"b"])
-        writes.write(one, [b"c", b"d"])
-        assert (one.calls, two.calls) == ([], [])
+        writes.write(first, [b"a"])
+        writes.write(second, [b"b"])
+        writes.write(first, [b"c", b"d"])
+        assert (first.calls, second.calls) == ([], [])
 
     writes.during(work)
-    assert (one.calls, two.calls) == ([b"acd"], [b"b"])
-    writes.write(one, [b"e"])
-    assert one.calls == [b"acd", b"e"]
+    assert (first.calls, second.calls) == ([b"acd"], [b"b"])
+    writes.write(first, [b"e"])
+    assert first.calls == [b"acd", b"e"]
 
 
 def test_receivers_get_the_first_writes_before_the_last():
@@ -71,7 +71,7 @@ def test_no_more_than_few_bytes_are_kept():
     assert list(map(len, transport.calls)) == [GATHERED_MAX_BYTES + 1, 1]
 
 
-def test_what_is_gathered_can_be_sent_before_a_transport_is_closed():
+def test_gathered_bytes_can_be_sent_before_a_transport_is_closed():
     writes, transport = GatheredWrites(), Transport()
 
     def work():
@@ -85,7 +85,7 @@ def test_what_is_gathered_can_be_sent_before_a_transport_is_closed():
     assert transport.calls == [b"a"]
 
 
-def test_what_was_written_before_an_error_is_sent():
+def test_writes_before_an_error_are_sent():
     writes, transport = GatheredWrites(), Transport()
 
     def work():

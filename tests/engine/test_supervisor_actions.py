@@ -486,7 +486,7 @@ class TestClosing:
         assert process.killed
 
 
-async def test_what_several_verdicts_cause_is_written_together():
+async def test_the_writes_after_several_verdicts_are_sent_together():
     class Transport:
         calls = ()
 

@@ -33,7 +33,7 @@ def loop():
 
 
 class Work:
-    """What is to be done at each tick; notes when it is called."""
+    """Work that is done at each tick; notes when it is called."""
 
     def __init__(self, loop, idle=()):
         self.loop, self.idle, self.at = loop, list(idle), []
@@ -114,7 +114,7 @@ def test_it_may_be_stopped_by_the_tick_itself_and_before_it_has_begun(loop):
     assert work.at == pytest.approx([TICK_S])
 
 
-def test_what_has_stopped_keeps_nothing_alive(loop):
+def test_stopped_ticks_keep_nothing_alive(loop):
     class Owner:
         def __init__(self):
             self.ticks = Ticks(self.tick)

@@ -28,7 +28,7 @@ class Writer(Protocol):
 class GatheredWrites:
     """The writes of one event loop, by transport. They are sent as they come outside of `during`.
 
-    What is written to one transport stays in order; nothing is kept when `during` returns.
+    The bytes for a transport stay in order; none are kept when `during` returns.
     """
 
     __slots__ = ("_buffers", "_bytes", "_count", "_is_on")
@@ -39,10 +39,10 @@ class GatheredWrites:
         self._is_on = False
 
     def during(self, work: Callable[[], None]) -> None:
-        """Do work; gather what it writes.
+        """Do work; gather its writes.
 
         Raises:
-            Exception: What the work raises; what it has written until then is sent.
+            Exception: The work raised it; its writes until then are sent.
         """
         if self._is_on:
             work()
@@ -72,7 +72,7 @@ class GatheredWrites:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is gathered. Call it before a transport is closed."""
+        """Send all gathered bytes. Call it before a transport is closed."""
         self._count = self._bytes = 0
         while self._buffers:  # a transport that is full may cause other writes
             transport = next(iter(self._buffers))
