@@ -5,7 +5,8 @@ connection and over ten. Each round runs every variant once, interleaved; median
 are printed: CPU microseconds of all the gateway's processes for a request, also as a ratio to a
 relay that reads nothing, and the time from `produce()` to the delivery report. Where the reached
 rate is lower than the requested rate, the queue grew. Bounded: about ten minutes on two cores;
-`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock.
+`--quick` about two. `--other PYTHON` runs some variants also with another version of Penstock, and
+`--only VARIANT` only some, beside the relay.
 """
 
 import argparse
@@ -165,6 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three of the loads, one round")
     parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
+    parser.add_argument("--only", action="append", choices=VARIANTS, help="a variant to run")
+    parser.add_argument("--rounds", type=int, help="how often each variant runs")
     parser.add_argument("--send", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.send:
@@ -173,11 +176,13 @@ def main() -> None:
         print(json.dumps(send(address, topic, Load(*map(int, load)), float(seconds))))
         return
     loads, rounds, seconds = (LOADS[1:4], 1, 4.0) if options.quick else (LOADS, 3, 6.0)
+    rounds = options.rounds or rounds
+    variants = ("bare relay", *options.only) if options.only else VARIANTS
     table = Table(
         "requests", "variant", "CPU us a request", "to relay", "p50 ms", "p99 ms", "requests/s"
     )
     with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(kafka, Path(folder), VARIANTS, options.other)
+        bench = Bench(kafka, Path(folder), variants, options.other)
         try:
             for load in loads:
                 results = measure(bench, load, seconds, rounds)

@@ -484,3 +484,28 @@ class TestClosing:
         process = supervised.process
         await supervised.supervisor.close(close_s=0.01)
         assert process.killed
+
+
+async def test_the_writes_after_several_verdicts_are_sent_together():
+    class Transport:
+        calls = ()
+
+        def is_closing(self):
+            return False
+
+        def writelines(self, buffers):
+            self.calls = (*self.calls, b"".join(buffers))
+
+    async with Supervised() as supervised:
+        supervisor, transport = supervised.supervisor, Transport()
+        batch = BatchToJudge(TopicPlan(topic="t", validators=("a.V",)), 3, TOPIC_ID, 9, DATA)
+        for sent in (b"a", b"b", b"c"):
+            supervisor.submit(
+                batch, lambda _, sent=sent: supervisor.writes.write(transport, [sent])
+            )
+        worker = supervised.process.worker
+        first, second, third = worker.sent
+        supervisor.on_verdicts(worker, [(first, ACCEPTED, 0.0), (second, ACCEPTED, 0.0)])
+        assert transport.calls == (b"ab",)
+        supervisor.on_verdicts(worker, [(third, ACCEPTED, 0.0)])
+        assert transport.calls == (b"ab", b"c")

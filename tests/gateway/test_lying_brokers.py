@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from penstock.configuration import Address
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget
@@ -29,6 +30,7 @@ class Server(Loop):
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.loop.call_soon)
         self.connections = set()
+        self.writes = GatheredWrites()
         self.later_s = 0.0
         self.budget = Budget(BUDGET, lambda: self.loop.time() + self.later_s)
         self.most_bytes = 0

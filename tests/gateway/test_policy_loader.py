@@ -7,6 +7,7 @@ import pytest
 
 from penstock.configuration import load_configuration
 from penstock.engine.plans.plan import Plan
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.gateway import policy_loader
 from penstock.gateway.policy_loader import PolicyLoader
@@ -42,7 +43,15 @@ async def test_the_classes_are_imported_for_a_digest_only_if_records_may_be_drop
     monkeypatch.setattr(policy_loader, "OutcomeDigest", Digest)
     file = write_configuration(tmp_path, "127.0.0.1:1", 0, properties, POLICIES)
     configuration = load_configuration(file)
-    loader = PolicyLoader(asyncio.create_task, print, None, time.monotonic, 2**20, SharedValues())
+    loader = PolicyLoader(
+        asyncio.create_task,
+        print,
+        None,
+        time.monotonic,
+        2**20,
+        SharedValues(),
+        GatheredWrites(),
+    )
     loaded = await loader.load(
         configuration,
         Plan(configuration.policies),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.configuration.topic_keys import TopicKey
     from penstock.engine.plans.plan import Plan
     from penstock.engine.workers.batch_to_judge import Submit
+    from penstock.engine.workers.gathered_writes import GatheredWrites
     from penstock.engine.workers.shared_values import SharedValues
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.refusal_log import Refused
@@ -83,6 +84,7 @@ class PolicyLoader(NamedTuple):
         clock: Returns the monotonic time in seconds.
         observed_max_bytes: The most bytes of observed batches that wait to be judged.
         shared: The values that policies share, which outlive them.
+        writes: Gathers writes of the event loop.
     """
 
     run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]]
@@ -91,6 +93,7 @@ class PolicyLoader(NamedTuple):
     clock: Callable[[], float]
     observed_max_bytes: int
     shared: SharedValues
+    writes: GatheredWrites
 
     async def load(
         self, configuration: Configuration, plan: Plan, *, topics_have_settings: bool
@@ -112,7 +115,9 @@ class PolicyLoader(NamedTuple):
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         pool = observed = inline = None
         if topics_have_settings or not plan.is_empty or any(plan.names.values()):
-            pool = Supervisor(configuration, observer=self.counts, shared=self.shared)
+            pool = Supervisor(
+                configuration, observer=self.counts, shared=self.shared, writes=self.writes
+            )
             observed = self._observed_batches(configuration)
         submit: Submit = _nothing_to_judge
         patterns: Patterns = ()

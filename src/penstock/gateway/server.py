@@ -19,6 +19,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.engine.verdict import FailureCause
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
@@ -109,6 +110,7 @@ class Gateway:
         self._cluster_id = ""
         self._announcing: asyncio.Task[Any] | None = None
         self.connections: set[ClientConnection] = set()
+        self.writes = GatheredWrites()
         self.lane: Lane | None = None
         self.request_max_bytes = configuration.socket_request_max_bytes
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
@@ -578,6 +580,7 @@ class Gateway:
             self.clock,
             observed_max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
             shared=self._shared,
+            writes=self.writes,
         )
         plan = Plan(configuration.policies)
         return await loader.load(configuration, plan, topics_have_settings=have_settings)

@@ -161,7 +161,12 @@ class FrameReader:
                 if end - position < self._head_bytes or self._suspended:
                     self._head = data[position:]
                     return
-                self._begin(data[position : position + self._head_bytes])
+                head = data[position : position + self._head_bytes]
+                length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
+                if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
+                    raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
+                self._left = LENGTH_BYTES + length
+                self._is_held = self._on_head(head)
             elif self._interrupted:
                 self._head = data[position:]
                 return
@@ -174,7 +179,7 @@ class FrameReader:
             elif self._left:
                 self._hold(part)
             else:
-                self._on_frame(self._whole(part))
+                self._on_frame(bytes(part) if self._held is None else self._whole(part, self._held))
 
     def _hold(self, part: bytes | memoryview) -> None:
         """Keep a part of a frame: the memory grows as its bytes are received."""
@@ -182,20 +187,11 @@ class FrameReader:
             self._held = BytesIO()
         self._held_bytes += self._held.write(part)
 
-    def _whole(self, last: bytes | memoryview) -> bytes:
+    def _whole(self, last: bytes | memoryview, held: BytesIO) -> bytes:
         """Return a frame whose last part has arrived. Its bytes are not copied again."""
-        held, self._held, self._held_bytes = self._held, None, 0
-        if held is None:
-            return bytes(last)
+        self._held, self._held_bytes = None, 0
         held.write(last)
         return held.getvalue()
-
-    def _begin(self, head: bytes) -> None:
-        length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
-        if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
-            raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
-        self._left = LENGTH_BYTES + length
-        self._is_held = self._on_head(head)
 
 
 def _ignore(*_: object) -> Any:

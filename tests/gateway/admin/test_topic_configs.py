@@ -276,12 +276,34 @@ async def test_the_principal_of_a_change_is_reported_and_remembered(gateways):
     assert gateway.changed_at("orders") == gateways.clock.now
 
 
+async def test_changes_are_forgotten_after_a_minute_when_another_topic_changes(gateways):
+    gateway = await gateways.start()
+    await gateway.put("orders", gateways.cluster.create("orders"), OWN)
+    gateways.later(30)
+    await gateway.put("bills", gateways.cluster.create("bills"), OWN)
+    gateways.later(31)
+    await gateway.put("prices", gateways.cluster.create("prices"), OWN)
+    assert gateway.changed_at("orders") == 0.0
+    assert gateway.changed_at("bills") == gateways.clock.now - 31
+    assert gateway.changed_at("prices") == gateways.clock.now
+
+
 async def test_topics_are_new_until_they_have_been_seen(gateways):
     first, topic_id = await gateways.start(), uuid4()
 
     assert first.unknown(["orders", topic_id]) == ["orders", topic_id]
     first.see(["orders"])
     assert first.unknown(["orders", topic_id]) == [topic_id]
+
+
+async def test_the_topics_that_were_seen_first_are_new_again_after_many_others(
+    gateways, monkeypatch
+):
+    monkeypatch.setattr(topic_settings, "_SEEN_MAX", 3)
+    gateway = await gateways.start()
+    gateway.see(["a", "b", "c"])
+    gateway.see(["a", "d"])
+    assert gateway.unknown(["a", "b", "c", "d"]) == ["b"]
 
 
 # Two who alter a topic at the same moment

@@ -56,3 +56,15 @@ def test_cached_names_count_as_held_memory_until_they_are_forgotten():
     names.forget()
     assert names.held_bytes == 0
     assert names.name(UUID(int=10_500)) is None
+
+
+def test_the_names_that_were_stored_first_are_forgotten_first():
+    names = TopicNames(lambda: 1.0)
+    for number in range(10_000):
+        names.put(f"topic-{number}", UUID(int=number + 1))
+    names.put("topic-0", UUID(int=1))
+    names.put("another", UUID(int=20_000))
+    assert names.topic_id("topic-0") == UUID(int=1)
+    assert names.topic_id("topic-1") is None
+    assert names.name(UUID(int=2)) is None
+    assert names.name(UUID(int=20_000)) == "another"

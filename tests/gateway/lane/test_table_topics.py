@@ -18,7 +18,7 @@ from penstock.engine.plans.plan import Plan
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
+from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
@@ -98,7 +98,8 @@ def python_forwards(talk, frame):
         request = talk.session.produce_requests.read(frame)
     except WireError:
         return False
-    return is_forwarded_at_once(request, talk.session)
+    found = known_topics(request, talk.session)
+    return found is not None and is_forwarded_at_once(found, request, talk.session)
 
 
 def learn(talk, frame):

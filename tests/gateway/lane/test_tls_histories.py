@@ -18,6 +18,7 @@ import structlog
 import trustme
 import uvloop
 
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.listening.listener import ConnectionLimits, Listener
@@ -51,6 +52,7 @@ class Gateway(Loop):
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.loop.call_soon)
         self.connections = set()
+        self.writes = GatheredWrites()
         self.budget = Budget(64 * MIB, self.loop.time)
         self.received = b""
         self.broker_writer = None

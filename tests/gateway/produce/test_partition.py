@@ -7,7 +7,9 @@ import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.produce import request as produce_request
+from penstock.gateway.produce import single_batch
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
+from penstock.gateway.produce.single_batch import SingleBatch
 from penstock.wire.requests.produce import ProduceRequest
 from tests import raw
 from tests.gateway.produce.test_intercepted_batches import DROPPED, Intercepted, batch, request
@@ -51,7 +53,7 @@ def test_a_batch_without_a_producer_id_has_no_idempotent_producer(data):
 
 @pytest.fixture
 def alive(monkeypatch):
-    """The partitions of requests that are still referenced, without the garbage collector."""
+    """The parts of requests that are still referenced, without the garbage collector."""
 
     class Watched(ProducePartition):
         __slots__ = ("__weakref__",)
@@ -60,8 +62,16 @@ def alive(monkeypatch):
             super().__init__(*given)
             found.add(self)
 
-    found: weakref.WeakSet[Watched] = weakref.WeakSet()
+    class WatchedSingle(SingleBatch):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *given):
+            super().__init__(*given)
+            found.add(self)
+
+    found: weakref.WeakSet[Watched | WatchedSingle] = weakref.WeakSet()
     monkeypatch.setattr(produce_request, "ProducePartition", Watched)
+    monkeypatch.setattr(single_batch, "SingleBatch", WatchedSingle)
     gc.disable()
     yield found
     gc.enable()
@@ -69,7 +79,7 @@ def alive(monkeypatch):
 
 @pytest.mark.parametrize("make", [Talk, Intercepted])
 @pytest.mark.parametrize("verdict", [ACCEPTED, NO, DROPPED])
-def test_no_partition_of_a_request_is_kept_after_its_response(make, verdict, alive):
+def test_no_part_of_a_request_is_kept_after_its_response(make, verdict, alive):
     """Its many bytes must not wait for the garbage collector, which may take long."""
     talk = make()
     talk.session.client_data(request(1, batch(b"v")))
@@ -81,7 +91,7 @@ def test_no_partition_of_a_request_is_kept_after_its_response(make, verdict, ali
     assert not alive
 
 
-def test_no_partition_of_a_request_is_kept_when_its_connection_closes(alive):
+def test_no_part_of_a_request_is_kept_when_its_connection_closes(alive):
     talk = Talk()
     talk.session.client_data(request(1, batch(b"v")))
     assert len(alive) == 1

@@ -211,3 +211,26 @@ def test_a_closed_connection_is_not_reset(new_loop):
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(close())
+
+
+def test_responses_that_come_together_are_sent_before_their_connection_is_closed():
+    """The last response closes the connection, since its client has closed its side."""
+
+    class Late(Broker):
+        async def _serve(self, reader, writer):
+            await reader.readexactly(2 * len(heartbeat()))
+            (client,) = self.connections
+            while client._half_closed is None:
+                await asyncio.sleep(0)
+            writer.write(ANSWER + ANSWER)
+            writer.close()
+
+    async def scenario():
+        async with Late() as server:
+            reader, writer = await server.connect()
+            writer.write(2 * heartbeat())
+            writer.write_eof()
+            assert await reader.read() == ANSWER + ANSWER
+            writer.close()
+
+    run(scenario)

@@ -139,7 +139,7 @@ class Plan:
         self._cached.cache_clear()
         self._may_be_intercepted.cache_clear()
 
-    @property
+    @cached_property
     def is_empty(self) -> bool:
         """Whether no topic can have a policy."""
         by_topic = any(default.key not in ABOUT_BAD_RECORDS for default in self._defaults)

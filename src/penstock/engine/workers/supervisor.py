@@ -18,6 +18,7 @@ from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import UNJUDGED, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.clock import RunningClock
+from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import JudgingJob
 from penstock.engine.workers.processes.child import Child, ProcessEnd
@@ -25,6 +26,7 @@ from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Schedule, SchedulePhase, WorkerLimits
 from penstock.engine.workers.shared_values import SharedValues
+from penstock.engine.workers.ticks import TICK_S, Ticks
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 
 if TYPE_CHECKING:
@@ -42,9 +44,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_TICK_S = 0.02
-_IDLE_TICK_S = 0.05
-"""While nothing is being judged; less than `RunningClock` counts at a time."""
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 CLOSE_MAX_S = 30.0
@@ -67,6 +66,7 @@ class Supervisor:
         child: Callable[[Worker, Supervisor], Child] = Child,
         observer: WorkerObserver | None = None,
         shared: SharedValues | None = None,
+        writes: GatheredWrites | None = None,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -78,7 +78,9 @@ class Supervisor:
             child: Makes the parent's side of a process.
             observer: Gets the events of workers.
             shared: The values that policies share, if other supervisors' workers have them as well.
+            writes: Gathers writes of the event loop.
         """
+        self.writes = writes or GatheredWrites()
         self._shared = shared or SharedValues()
         self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
@@ -110,7 +112,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
-        self._wake = asyncio.Event()
+        self._ticks = Ticks(self._tick)
         self._executing = False
         self._serving = False
 
@@ -126,7 +128,7 @@ class Supervisor:
         try:
             schedule.begin(self._clock.now())
             self._execute_actions()
-            self._run(self._tick())
+            self._ticks.start()
             await self._opened.wait()
             if schedule.phase is not SchedulePhase.SERVING:
                 raise ConfigurationError(schedule.failure or "a policy worker did not start")
@@ -200,7 +202,7 @@ class Supervisor:
     def _submit(self, job: JudgingJob, now: float) -> None:
         job.submitted_at = now
         self._schedule.submit(job, now)
-        self._wake.set()
+        self._ticks.wake()
         self._execute_actions()
 
     def leave(self, client: Hashable) -> None:
@@ -258,7 +260,7 @@ class Supervisor:
                 await asyncio.wait_for(self._idle.wait(), drain_s)
         self._serving = False
         self._schedule.close()
-        self._wake.set()
+        self._ticks.stop()
         self._execute_actions()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -440,7 +442,7 @@ class Supervisor:
             if asyncio.get_running_loop().time() > deadline:
                 child.kill()
                 return
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(TICK_S)
 
     def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Handle READY."""
@@ -499,35 +501,27 @@ class Supervisor:
         now, take = self._clock.now(), self._schedule.verdict
         for attempt, verdict, took_s in verdicts:
             take(worker, attempt, verdict, now, took_s)
-        self._execute_actions()
+        if len(verdicts) > 1:
+            self.writes.during(self._execute_actions)
+        else:
+            self._execute_actions()
 
     def on_protocol_error(self, worker: Worker) -> None:
         """Handle bytes that are not a message: a policy wrote to the socket."""
         self._schedule.protocol_error(worker, self._clock.now())
         self._execute_actions()
 
-    async def _tick(self) -> None:
-        """Run the timers of the schedule."""
-        while self._schedule.phase is not SchedulePhase.CLOSED:
-            await self._until_next_tick()
-            try:
-                current = {
-                    worker: self._children[worker].progress.current
-                    for worker in self._schedule.judging
-                }
-                self._schedule.tick(current, self._clock.now())
-            except Exception:
-                log.exception("an error of the gateway", action="tick")
-            self._execute_actions()
-
-    async def _until_next_tick(self) -> None:
-        if self._serving and self._schedule.is_idle:
-            self._wake.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _IDLE_TICK_S)
-            if not self._wake.is_set():
-                return
-        await asyncio.sleep(_TICK_S)
+    def _tick(self) -> bool:
+        """Run the timers of the schedule; return whether nothing is being judged."""
+        try:
+            current = {
+                worker: self._children[worker].progress.current for worker in self._schedule.judging
+            }
+            self._schedule.tick(current, self._clock.now())
+        except Exception:
+            log.exception("an error of the gateway", action="tick")
+        self._execute_actions()
+        return self._serving and self._schedule.is_idle
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -16,7 +16,6 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 import uuid
 from collections import Counter
@@ -24,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import structlog
-from cachetools import LRUCache, TTLCache
 
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.topic_configs.index import (
@@ -173,8 +171,9 @@ class StoredTopicConfigs(TopicConfigs):
         self._gateway = gateway
         self._changed = changed
         self.index = TopicConfigIndex()
-        self._seen: LRUCache[UUID, None] = LRUCache(_SEEN_MAX)
-        self._changed_at: TTLCache[str, float] = TTLCache(math.inf, _CHANGED_KEPT_S)
+        # Read for each request: the caches of cachetools are written in Python.
+        self._seen: dict[UUID, None] = {}
+        self._changed_at: dict[str, float] = {}
         self._missed: Counter[UUID] = Counter()
         self._mine: dict[UUID, TopicConfigRecord] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -216,7 +215,11 @@ class StoredTopicConfigs(TopicConfigs):
 
     def see(self, topics: Iterable[UUID]) -> None:
         """Record that the log has been read to its end since these topics were first used."""
-        self._seen.update(dict.fromkeys(topics))
+        for topic in topics:
+            self._seen.pop(topic, None)
+            self._seen[topic] = None
+        while len(self._seen) > _SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
 
     async def read_to_end(self) -> None:
         """Read the log up to its present end.
@@ -240,9 +243,16 @@ class StoredTopicConfigs(TopicConfigs):
         self._report(topics)
 
     def _report(self, changes: Mapping[str, Before]) -> None:
+        now = time.monotonic()
         for topic, before in changes.items():
-            self._changed_at[topic] = time.monotonic()
+            self._changed_at.pop(topic, None)
+            self._changed_at[topic] = now
             self._changed(topic, before)
+        while self._changed_at:
+            topic, at = next(iter(self._changed_at.items()))
+            if at > now - _CHANGED_KEPT_S:
+                break
+            del self._changed_at[topic]
 
     def read_again(self) -> None:
         """Read unreadable records once more, as another gateway may have kept new keys."""

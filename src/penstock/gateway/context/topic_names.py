@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
-
-from cachetools import FIFOCache, LRUCache
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ID_TTL_S: Final = 10.0
 """A topic that is deleted and created again has another id."""
@@ -26,8 +27,9 @@ class TopicNames:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._names: LRUCache[UUID, str] = LRUCache(_TOPICS_MAX)
-        self._ids: FIFOCache[str, tuple[UUID, float]] = FIFOCache(_TOPICS_MAX)
+        # Read for each request: the caches of cachetools are written in Python.
+        self._names: dict[UUID, str] = {}
+        self._ids: dict[str, tuple[UUID, float]] = {}
         self._clock = clock
         self.held_bytes = 0
 
@@ -60,6 +62,14 @@ class TopicNames:
 
     def put(self, name: str, topic_id: UUID) -> None:
         """Store a name and its id."""
-        self._names[topic_id] = name
-        self._ids[name] = (topic_id, self._clock())
+        _put(self._names, topic_id, name)
+        _put(self._ids, name, (topic_id, self._clock()))
         self.held_bytes = _TOPIC_BYTES * len(self._ids)
+
+
+def _put(cache: dict[K, V], key: K, value: V) -> None:
+    """Put an item behind all others; remove the first item if there are too many."""
+    cache.pop(key, None)
+    cache[key] = value
+    if len(cache) > _TOPICS_MAX:
+        del cache[next(iter(cache))]

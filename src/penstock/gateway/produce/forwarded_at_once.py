@@ -33,19 +33,35 @@ _ENTRIES_MAX: Final = 1_000
 """Requests with more topics and partitions are handled in slices, which this is not."""
 
 
-def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext) -> bool:
-    """Return whether all batches of a request are accepted inline, or need not be judged.
+def known_topics(
+    request: ProduceRequest, connection: ConnectionContext
+) -> Sequence[tuple[TopicPlan, TopicData]] | None:
+    """Return the topics that have policies; None if a request has to take all steps.
+
+    Its topics are not all known, or their batches may have to be changed or to wait.
 
     Args:
         request: The request.
         connection: The client's connection.
     """
     if request.acks not in VALID_ACKS or request.entries > _ENTRIES_MAX:
-        return False
-    if not _is_possible(connection):
-        return False
-    found = _judged_topics(request, connection)
-    if found is None or (found and not _are_accepted(found, request, connection)):
+        return None
+    return _judged_topics(request, connection) if _is_possible(connection) else None
+
+
+def is_forwarded_at_once(
+    found: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> bool:
+    """Return whether all batches of a request are accepted inline, or need not be judged.
+
+    Args:
+        found: The result of `known_topics`.
+        request: The request.
+        connection: The client's connection.
+    """
+    if found and not _are_accepted(found, request, connection):
         return False
     lane = connection.gateway.lane
     if lane is not None:
@@ -59,10 +75,10 @@ def _are_accepted(
     connection: ConnectionContext,
 ) -> bool:
     """Return whether the batches of topics with policies are accepted inline, or only observed."""
-    if not _are_in_order(found, request, connection):
-        return False
     waited_for = [(known.waited_for, topic) for known, topic in found if known.waited_for]
     inline = connection.gateway.policies.inline
+    if (waited_for and inline is None) or not _are_in_order(found, request, connection):
+        return False
     if waited_for and not _accepts_all(inline, request, waited_for):
         return False
     if not _observe_all(found, request, connection):

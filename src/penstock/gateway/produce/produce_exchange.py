@@ -84,6 +84,11 @@ class _Steps(NamedTuple):
     verdicts: Verdicts
 
 
+def size_of(request: ProduceRequest) -> int:
+    """Return the memory that a request uses until it is answered."""
+    return len(request.frame) + ENTRY_BYTES * request.entries
+
+
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
@@ -96,17 +101,20 @@ class ProduceExchange(Held):
     def __init__(
         self, request: ProduceRequest, connection: ConnectionContext, received: Exchange
     ) -> None:
-        super().__init__(received, len(request.frame) + ENTRY_BYTES * request.entries)
+        super().__init__(received, size_of(request))
         self.expects_response = request.acks != 0
-        self._request = ReceivedRequest(request, connection)
-        self._intercepted = InterceptedBatches(self._request)
-        self._order = SendOrder(self._request)
+        self._set_up(ReceivedRequest(request, connection))
+
+    def _set_up(self, request: ReceivedRequest) -> None:
+        self._request = request
+        self._intercepted = InterceptedBatches(request)
+        self._order = SendOrder(request)
         self._steps: _Steps | None = None
         self._phase = ProducePhase.JUDGING
         self._is_prepared = self._is_deciding = self._is_due_again = False
         self._is_order_checked = False
         self._rewritten: Sequence[bytes | memoryview] = ()
-        self._readdress = received.transform
+        self._readdress = self.transform
 
     @property
     def policies(self) -> PolicySet:

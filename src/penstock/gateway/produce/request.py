@@ -38,6 +38,12 @@ _RESPONSES_SLICE: Final = 5000
 """So many responses are collected in one turn, which takes a millisecond."""
 
 
+def close_after_error(connection: ConnectionContext, error: Exception) -> None:
+    """Close a connection after an error of the gateway; the client retries."""
+    log.error("closing a connection after an error of the gateway", exc_info=error)
+    connection.fail()
+
+
 class ReceivedRequest:
     """A request, with its topics and partitions.
 
@@ -230,8 +236,7 @@ class ReceivedRequest:
 
     def fail(self, error: Exception) -> None:
         """Close the connection after an error of the gateway; the client retries."""
-        log.error("closing a connection after an error of the gateway", exc_info=error)
-        self.connection.fail()
+        close_after_error(self.connection, error)
 
     def cancel(self) -> None:
         """Stop: the connection is closed."""

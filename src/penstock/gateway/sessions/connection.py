@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import sys
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
@@ -36,11 +37,13 @@ from penstock.gateway.sessions.transports import (
     tcp_state,
 )
 from penstock.wire.errors import WireError
+from penstock.wire.frames import LENGTH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Address
+    from penstock.engine.workers.gathered_writes import GatheredWrites
     from penstock.gateway.lane.lane import GivenBack, Lane
     from penstock.gateway.sessions.memory import Budget
 
@@ -119,6 +122,10 @@ class ServerContext(GatewayContext, Protocol):
     @property
     def connections(self) -> set[ClientConnection]:
         """The open connections of clients."""
+
+    @property
+    def writes(self) -> GatheredWrites:
+        """Gathers writes of the event loop."""
 
     @property
     def budget(self) -> Budget:
@@ -221,7 +228,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._tls = transport if isinstance(transport, TlsConnection) else None
-        self._client = ClientWriter(self._transport)
+        self._client = ClientWriter(self._transport, self._gateway.writes)
         self._open_connections += 1
         self._gateway.connections.add(self)
         if self._gateway.lane is not None:
@@ -293,7 +300,7 @@ class ClientConnection(asyncio.Protocol):
             self._gateway,
             route,
             client=self._client,
-            upstream=TransportWriter(transport),
+            upstream=TransportWriter(transport, self._gateway.writes),
             request_max_bytes=self._gateway.request_max_bytes,
             on_done=self.close,
             on_progress=self._progress,
@@ -337,7 +344,10 @@ class ClientConnection(asyncio.Protocol):
         if self._reads >= self._reads_until_try and self._move_to_lane(data, b""):
             return
         try:
-            session.client_data(data)
+            if _has_several(data):
+                self._gateway.writes.during(partial(session.client_data, data))
+            else:
+                session.client_data(data)
         except WireError as error:
             self._protocol_error("client", error)
             return
@@ -465,7 +475,10 @@ class ClientConnection(asyncio.Protocol):
         if self._reads >= self._reads_until_try and self._move_to_lane(b"", data):
             return
         try:
-            session.upstream_data(data)
+            if _has_several(data):
+                self._gateway.writes.during(partial(session.upstream_data, data))
+            else:
+                session.upstream_data(data)
         except WireError as error:
             self._protocol_error("broker", error)
         except Exception:
@@ -667,6 +680,7 @@ class ClientConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close both connections after the written bytes have been flushed."""
         self.take_back()
+        self._gateway.writes.flush()
         if self._phase is ConnectionPhase.CLOSED:
             return
         self._become(ConnectionPhase.CLOSED)
@@ -704,3 +718,8 @@ class ClientConnection(asyncio.Protocol):
         if self._upstream is not None:
             self._upstream.abort()
         self._gateway.connections.discard(self)
+
+
+def _has_several(data: bytes) -> bool:
+    """Return whether bytes hold more than a frame, if one begins with them."""
+    return int.from_bytes(data[:LENGTH_BYTES], "big") + LENGTH_BYTES < len(data)

@@ -22,8 +22,9 @@ from penstock.gateway.admin.find_coordinator import find_coordinator
 from penstock.gateway.admin.metadata import metadata
 from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbeat
 from penstock.gateway.produce.end_txn import end_txn
-from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
+from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.produce_exchange import ProduceExchange
+from penstock.gateway.produce.single_batch import single_batch
 from penstock.gateway.sessions.handler_exchange import HandlerExchange
 from penstock.wire import api_versions
 from penstock.wire.addresses import holds_addresses, known_versions, replace_in_slices
@@ -122,12 +123,16 @@ def _read_and_open_produce(
 def _produce_exchange(
     connection: ConnectionContext, received: Streamed, request: produce.ProduceRequest
 ) -> Exchange:
-    if is_forwarded_at_once(request, connection):
+    found = known_topics(request, connection)
+    if found is None:
+        return ProduceExchange(request, connection, received)
+    if is_forwarded_at_once(found, request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0
         received.was_held = True
         return received
-    return ProduceExchange(request, connection, received)
+    single = single_batch(found, request, connection, received)
+    return single or ProduceExchange(request, connection, received)
 
 
 def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Generator
 from enum import Enum, auto
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import structlog
@@ -44,14 +44,19 @@ from penstock.gateway.sessions.pending_requests import PendingRequests
 from penstock.gateway.sessions.sliced_work import SlicedWork
 from penstock.wire import api_versions
 from penstock.wire.errors import WireError
-from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
-from penstock.wire.primitives import INT16, INT32
+from penstock.wire.frames import (
+    LENGTH_BYTES,
+    REQUEST_HEAD_BYTES,
+    RESPONSE_HEAD_BYTES,
+    FrameReader,
+)
+from penstock.wire.primitives import INT32
 from penstock.wire.requests import leaders, producers
 from penstock.wire.requests.produce import RequestReader
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from penstock.gateway.context.exchange import Buffers
     from penstock.gateway.context.gateway_context import GatewayContext
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
     from penstock.gateway.sessions.routes import OpenExchange, Route
     from penstock.wire.requests.share_fetch import Rewriter
     from penstock.wire.slices import Slices
+else:  # to compare with the abstract class takes longer
+    from types import GeneratorType as Generator
 
 log = structlog.get_logger()
 
@@ -73,6 +80,7 @@ UNANSWERED_MAX: Final = 256
 UNANSWERED_BYTES: Final = 500
 """The estimated memory of one of these, without its content."""
 _numbers = itertools.count(1)
+_HEAD: Final = Struct(">hhi")  # API key, version, correlation id
 _FLOWING: Final = frozenset({ExchangeState.SENT, ExchangeState.COMPLETED})
 """States in which further bytes of a request are forwarded. A broker may respond before it has
 read all of a request."""
@@ -423,10 +431,9 @@ class Session:
     # Requests, as they are received
 
     def _request_head(self, head: bytes) -> bool:
-        api_key = INT16.unpack_from(head, 4)[0]
-        version = INT16.unpack_from(head, 6)[0]
+        api_key, version, correlation_id = _HEAD.unpack_from(head, LENGTH_BYTES)
         row = self._route(api_key)
-        receiving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
+        receiving = Streamed(api_key, version, correlation_id)
         if self._counts is not None:
             receiving.received_at = self._clock()
         first, last = row.versions
@@ -547,17 +554,18 @@ class Session:
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
         pending = self._pending
-        while self._phase is not SessionPhase.CLOSED:
+        while pending.exchanges and self._phase is not SessionPhase.CLOSED:
             ready = pending.take_ready()
             if ready is not None:
                 self._release(ready)
             elif not pending.decide_next():
                 break
-        exclusive = pending.first_if_exclusive()
-        if exclusive is not None:
-            exclusive.run_handler()
-        elif self._phase is not SessionPhase.CLOSED:
-            pending.start_next(self)
+        if pending.exchanges:
+            exclusive = pending.first_if_exclusive()
+            if exclusive is not None:
+                exclusive.run_handler()
+            elif self._phase is not SessionPhase.CLOSED:
+                pending.start_next(self)
         self._resume_if_possible()
         self._on_progress()
         if self._phase is SessionPhase.ENDING:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
+    from penstock.engine.workers.gathered_writes import GatheredWrites
+
 
 def tcp_state(transport: asyncio.Transport) -> int:
     """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available.
@@ -50,18 +52,17 @@ def socket_number(transport: asyncio.Transport) -> int:
 class TransportWriter:
     """Writes to a transport, and does nothing once it is closing."""
 
-    __slots__ = ("_transport",)
+    __slots__ = ("_transport", "_writes")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, writes: GatheredWrites) -> None:
         self._transport = transport
+        self._writes = writes
 
     def write(self, data: bytes | memoryview) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(data)
+        self._writes.write(self._transport, (data,))
 
     def writelines(self, data: Iterable[bytes | memoryview]) -> None:
-        if not self._transport.is_closing():
-            self._transport.writelines(list(data))
+        self._writes.write(self._transport, list(data))
 
 
 class ClientWriter(TransportWriter):
@@ -74,8 +75,8 @@ class ClientWriter(TransportWriter):
 
     __slots__ = ("has_written",)
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__(transport)
+    def __init__(self, transport: asyncio.Transport, writes: GatheredWrites) -> None:
+        super().__init__(transport, writes)
         self.has_written = False
         reset_on_close(transport, True)
 

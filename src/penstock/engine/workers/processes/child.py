@@ -19,9 +19,10 @@ from penstock.engine.workers.progress import SharedProgress, shared_file
 from penstock.processes import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.workers.gathered_writes import GatheredWrites
     from penstock.engine.workers.messages import Ready, TopicsLoaded
     from penstock.engine.workers.processes.worker import Worker
 
@@ -71,7 +72,13 @@ class ProcessEnd(NamedTuple):
 
 
 class Events(Protocol):
-    """Callbacks for the messages of a worker."""
+    """Callbacks for the messages of a worker.
+
+    Attributes:
+        writes: Gathers writes.
+    """
+
+    writes: GatheredWrites
 
     def on_ready(self, worker: Worker, ready: Ready) -> None:
         """Its policies are loaded."""
@@ -178,12 +185,11 @@ class Child(asyncio.Protocol):
         assert self._process is not None
         return self._process.pid
 
-    def write(self, buffers: Iterable[bytes | memoryview]) -> None:
+    def write(self, buffers: Sequence[bytes | memoryview]) -> None:
         """Send a message; does nothing if the process has closed its socket."""
-        if not self._transport.is_closing():
-            self._transport.writelines(buffers)
+        self._events.writes.write(self._transport, buffers)
 
-    def share(self, buffers: Iterable[bytes]) -> None:
+    def share(self, buffers: Sequence[bytes]) -> None:
         """Send values that others share, unless too many bytes wait to be sent."""
         if self._transport.get_write_buffer_size() < _UNSENT_MAX:
             self.write(buffers)
