@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from penstock.configuration import Address
 
@@ -33,12 +33,32 @@ async def connect(
     Raises:
         ConnectError: It does not work, or not in time.
     """
-    name = address.host if tls else None
+    return await in_time(open_transport(address, tls, protocol), timeout_s)
+
+
+async def in_time(opening: Awaitable[asyncio.Transport], timeout_s: float) -> asyncio.Transport:
+    """Wait for a connection.
+
+    Raises:
+        ConnectError: It does not work, or not in time.
+    """
     try:
         async with asyncio.timeout(timeout_s):
-            transport, _ = await asyncio.get_running_loop().create_connection(
-                protocol, address.host, address.port, ssl=tls, server_hostname=name
-            )
+            return await opening
     except (OSError, TimeoutError) as error:
         raise ConnectError(str(error) or type(error).__name__) from None
+
+
+async def open_transport(
+    address: Address, tls: ssl.SSLContext | None, protocol: Callable[[], asyncio.Protocol]
+) -> asyncio.Transport:
+    """Connect to a broker, however long it takes.
+
+    Raises:
+        OSError: It does not work.
+    """
+    name = address.host if tls else None
+    transport, _ = await asyncio.get_running_loop().create_connection(
+        protocol, address.host, address.port, ssl=tls, server_hostname=name
+    )
     return transport

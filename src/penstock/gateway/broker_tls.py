@@ -1,0 +1,233 @@
+"""TLS of connections to brokers: OpenSSL judges certificates, and native threads have the bytes.
+
+**Who does what.** rustls (`native/src/lane/tls_client.rs`, with ring) makes the handshake and has
+the connection after it, as on a client's side (`listening/native_tls.py`). It judges no
+certificate: it accepts those that OpenSSL has accepted, for the same host and with the same
+authorities, in the last minutes. For that, OpenSSL connects first, and closes that connection at
+once. So names, authorities, purposes and dates mean what they mean in Python, and OpenSSL reports
+each error of a broker, as before. With each connection, the broker proves that it has the key of
+its certificate. Sessions are not resumed: each connection shows a certificate.
+
+**What stays in Python.** Everything if rustls cannot have the configuration: an encrypted key, or
+of another kind; no suite that it knows; in FIPS mode, and with `PENSTOCK_NATIVE_TLS=0`. And all
+connections, for ten minutes, to a broker with which OpenSSL shakes hands and rustls does not (no
+suite, group or signature in common, a certificate that it cannot read). The log has the reason.
+
+**A certificate that is replaced** is not known yet: OpenSSL judges it, and rustls tries again.
+Behind one address may be several brokers, each with its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import structlog
+
+from penstock.configuration.clients.stores import key_and_chain
+from penstock.configuration.clients.tls_versions import versions_and_suites
+from penstock.gateway.broker_connection import connect, in_time, open_transport
+from penstock.gateway.lane.availability import why_without_tls
+from penstock.gateway.listening.tls_connection import TlsConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from penstock.configuration import Address
+
+log = structlog.get_logger()
+
+ACCEPTED_S: Final = 300.0
+"""How long a certificate is not judged again: one of its authorities may expire meanwhile."""
+CHECK_S: Final = 10.0
+HANDSHAKE_S: Final = 5.0
+"""How long a handshake of rustls may take; then there is time left for one of OpenSSL."""
+IN_PYTHON_S: Final = 600.0
+"""How long a broker is left to Python before it is tried again."""
+_CERTIFICATES_MAX: Final = 16
+"""So many are known of an address."""
+
+
+class _NotNativeError(Exception):
+    """A handshake of rustls has failed; the text has the reason."""
+
+
+class _Broker(NamedTuple):
+    """What is known of an address.
+
+    Attributes:
+        certificates: The accepted ones (DER), and until when each is, in seconds since 1970.
+        native: Begins connections that are to show one of them; None if that is left to Python.
+        until: Until when this holds.
+    """
+
+    certificates: Mapping[bytes, float]
+    native: Any | None
+    until: float
+
+
+class BrokerTls:
+    """The TLS of connections to brokers.
+
+    Attributes:
+        context: The context of those that are Python's.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, properties: Mapping[str, str], folder: Path
+    ) -> None:
+        """Make it for connections that are all Python's.
+
+        Args:
+            context: The context, which was just made with these properties.
+            properties: The keys after `upstream.`.
+            folder: Where relative locations start.
+        """
+        self.context = context
+        self._own = key_and_chain(properties, folder, "upstream.")
+        self._client: Any | None = None
+        self._brokers: dict[Address, _Broker] = {}
+        self._checks: dict[Address, asyncio.Task[None]] = {}
+
+    def use(self, native: Any) -> str:
+        """Let native threads have connections from now on, if that is possible.
+
+        Args:
+            native: The native module.
+
+        Returns:
+            Why it is not; empty if it is.
+        """
+        own, self._own = self._own, None
+        reason = why_without_tls()
+        if not reason:
+            try:
+                self._client = native.TlsClient(own, *versions_and_suites(self.context))
+            except ValueError as error:
+                reason = f"upstream.ssl.*: {error}"
+        if reason:
+            log.info("connections to brokers are processed in Python", reason=reason)
+        return reason
+
+    async def connect(
+        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> asyncio.Transport:
+        """Connect to a broker.
+
+        Args:
+            address: Its address.
+            protocol: Makes the protocol of the connection.
+            timeout_s: How long that may take, in seconds.
+
+        Returns:
+            The connection, a `TlsConnection` if native threads may have it.
+
+        Raises:
+            ConnectError: It does not work, or not in time.
+        """
+        if self._client is None:
+            return await connect(address, self.context, protocol, timeout_s)
+        return await in_time(self._connect(address, protocol), timeout_s)
+
+    async def _connect(
+        self, address: Address, protocol: Callable[[], asyncio.Protocol]
+    ) -> asyncio.Transport:
+        for _ in range(2):
+            native = await self._accepted(address)
+            if native is None:
+                break
+            try:
+                return await self._connect_natively(address, native, protocol)
+            except _NotNativeError as error:
+                if self._native(address) is native:
+                    await self._check(address)
+                if self._native(address) is native:  # there is no other certificate
+                    self._leave_to_python(address, str(error))
+        return await open_transport(address, self.context, protocol)
+
+    async def _connect_natively(
+        self, address: Address, native: Any, protocol: Callable[[], asyncio.Protocol]
+    ) -> asyncio.Transport:
+        tls = native.connect()
+        if tls is None:
+            raise _NotNativeError("an error of the library")
+        made = TlsConnection(tls, self.context, protocol)
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: made,  # noqa: F821 - it is deleted afterwards
+                address.host,
+                address.port,
+            )
+            try:
+                async with asyncio.timeout(HANDSHAKE_S):
+                    await made.established
+            except (OSError, TimeoutError) as error:
+                raise _NotNativeError(str(error) or type(error).__name__) from None
+        except BaseException:
+            made.abort()
+            raise
+        else:
+            return made
+        finally:
+            del made  # the error's traceback has this frame
+
+    async def _accepted(self, address: Address) -> Any | None:
+        """Return what begins a native connection; None if it is left to Python."""
+        known = self._brokers.get(address)
+        if known is None or known.until <= time.time():
+            await self._check(address)
+        return self._native(address)
+
+    def _native(self, address: Address) -> Any | None:
+        known = self._brokers.get(address)
+        return known.native if known is not None else None
+
+    async def _check(self, address: Address) -> None:
+        """Have OpenSSL judge the certificate of a broker, once for all that wait for it.
+
+        Raises:
+            OSError: It is not accepted, or the broker cannot be reached.
+        """
+        check = self._checks.get(address)
+        if check is None:
+            check = asyncio.create_task(self._judge(address))
+            self._checks[address] = check
+            check.add_done_callback(lambda done: self._checked(address, done))
+        await asyncio.shield(check)
+
+    def _checked(self, address: Address, check: asyncio.Task[None]) -> None:
+        del self._checks[address]
+        if not check.cancelled():
+            check.exception()  # perhaps nobody waits any more
+
+    async def _judge(self, address: Address) -> None:
+        async with asyncio.timeout(CHECK_S):
+            transport = await open_transport(address, self.context, asyncio.Protocol)
+        shown = transport.get_extra_info("ssl_object")
+        certificate, names = shown.getpeercert(binary_form=True), shown.getpeercert()
+        transport.close()
+        expires_at = ssl.cert_time_to_seconds(names["notAfter"])
+        self._accept(address, certificate, min(time.time() + ACCEPTED_S, expires_at))
+
+    def _accept(self, address: Address, certificate: bytes, until: float) -> None:
+        now = time.time()
+        self._brokers = {of: known for of, known in self._brokers.items() if known.until > now}
+        known = self._brokers.get(address, _Broker({}, None, now))
+        kept = {of: until for of, until in known.certificates.items() if until > now}
+        kept.pop(certificate, None)
+        kept = {**dict(list(kept.items())[1 - _CERTIFICATES_MAX :]), certificate: until}
+        native = known.native
+        if native is None or kept.keys() != known.certificates.keys():
+            native = self._client.to(address.host, list(kept)) if self._client else None
+        self._brokers[address] = _Broker(kept, native, min(kept.values()))
+        if native is None:
+            self._leave_to_python(address, "its name cannot be sent")
+
+    def _leave_to_python(self, address: Address, reason: str) -> None:
+        log.warning(
+            "connections to a broker are processed in Python", broker=str(address), reason=reason
+        )
+        self._brokers[address] = _Broker({}, None, time.time() + IN_PYTHON_S)
