@@ -500,27 +500,23 @@ def test_all_connections_with_tls_can_be_left_to_python(files, tmp_path, monkeyp
     assert [line["reason"] for line in logged] == ([reason] if reason else [])
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"])
-def test_connections_of_which_the_brokers_side_has_tls_are_left_to_python(
-    files, tmp_path, protocol
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+@pytest.mark.parametrize("brokers_in_python", ["", "upstream.ssl.*: the key is encrypted"])
+def test_connections_of_which_the_brokers_side_is_pythons_are_left_to_python(
+    files, tmp_path, protocol, brokers_in_python
 ):
     properties = {
         "upstream.bootstrap.servers": "none:1",
         "upstream.security.protocol": protocol,
-        "upstream.sasl.mechanism": "PLAIN",
-        "upstream.sasl.jaas.config": (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'username="u" password="p";'
-        ),
         "listeners": "SSL://127.0.0.1:0",
         "ssl.keystore.location": str(files.key),
     }
     of = read_configuration(tmp_path / "gateway.properties", properties)
     with structlog.testing.capture_logs() as logged:
-        listening = Listening(of, endpoints_of(of), None, None, native)
-    assert isinstance(listening._tls, NativeTls) == protocol.endswith("PLAINTEXT")
+        listening = Listening(of, endpoints_of(of), None, None, native, brokers_in_python)
+    assert isinstance(listening._tls, NativeTls) == (not brokers_in_python)
     reasons = [line["reason"] for line in logged if "processed in Python" in line["event"]]
-    assert reasons == ([] if protocol.endswith("PLAINTEXT") else ["upstream.security.protocol"])
+    assert reasons == ([brokers_in_python] if brokers_in_python else [])
 
 
 def first_bytes(*parts, ends=False):
