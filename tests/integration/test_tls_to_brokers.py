@@ -110,10 +110,10 @@ class Producing:
             assert self._producer.flush(60) == 0
 
     async def close(self, gateway):
-        """Let the client's connections end before those of the gateway."""
+        """End the client's connections, and wait until those to brokers have ended."""
         self._producer = None
         async with asyncio.timeout(60):
-            while gateway.connections:
+            while gateway._listening._limits.count:
                 await asyncio.sleep(0.01)
 
     async def until(self, condition):
