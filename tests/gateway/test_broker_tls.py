@@ -20,8 +20,9 @@ from penstock.gateway import broker_tls
 from penstock.gateway.broker_connection import ConnectError, connect
 from penstock.gateway.broker_tls import BrokerTls
 from penstock.gateway.lane import availability
-from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.listening.tls_connection import TlsConnection, TlsPhase
 from penstock.native import find_native
+from tests.gateway.listening.test_native_tls import Keys
 from tests.gateway.listening.test_tls import JAVA_SUITES, only
 
 native, _ = find_native()
@@ -543,3 +544,119 @@ async def test_addresses_that_are_not_used_any_more_are_forgotten(certificates, 
             tls._accept(other, bytes([number]), later + 100)
         assert 1 < len(tls._brokers[other].certificates) < 20
         assert bytes([39]) in tls._brokers[other].certificates
+
+
+class Ends:
+    """Both ends of a connection in memory: rustls's client, and OpenSSL's server."""
+
+    def __init__(self, certificates, change=lambda _: None, part=2**16):
+        file = certificates.issue()
+        self.inwards, self.outwards = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        change(context)
+        self.server = context.wrap_bio(self.inwards, self.outwards, server_side=True)
+        shown = ssl.PEM_cert_to_DER_cert(
+            "-----BEGIN CERTIFICATE-----" + file.read_text().split("-----BEGIN CERTIFICATE-----")[1]
+        )
+        suites = [cipher["name"] for cipher in context.get_ciphers()]
+        made = native.TlsClient(None, True, True, suites)
+        self.client = made.to("localhost", [shown]).connect()
+        self.inwards.write(self.client.take_unsent())
+        while True:
+            try:
+                self.server.do_handshake()
+            except ssl.SSLWantReadError:
+                self.to_client(part)
+            else:
+                break
+        self.to_client(part)
+        assert self.client.phase == TlsPhase.OPEN
+
+    def to_client(self, part=2**16):
+        """Pass on in parts what the server has sent; return what it says, and the last phase."""
+        data, said, phase = self.outwards.read(), b"", None
+        for at in range(0, len(data), part):
+            plain, unsent, phase = self.client.receive(data[at : at + part])
+            self.inwards.write(unsent)
+            said += plain
+        return said, phase
+
+    def to_server(self, data):
+        self.inwards.write(self.client.send(data))
+        found = b""
+        while len(found) < len(data):
+            found += self.server.read(2**20)
+        assert found == data
+
+
+@pytest.mark.parametrize("part", [1, 2, 5, 700])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_records_of_a_broker_may_be_divided_at_each_byte(certificates, version, part):
+    ends = Ends(certificates, only(version), part)
+    for size in (1, 300, 17_000):
+        data = bytes(at * 7 % 256 for at in range(size))
+        ends.to_server(data)
+        ends.server.write(data)
+        assert ends.to_client(part) == (data, TlsPhase.OPEN)
+    assert ends.client.held_bytes == 0
+    with pytest.raises(ssl.SSLWantReadError):
+        ends.server.unwrap()
+    assert ends.to_client(part) == (b"", TlsPhase.ENDED)
+
+
+def with_keys(certificates):
+    """Return both ends, and the server's keys: for records that OpenSSL never sends."""
+    log = certificates.folder / "keys"
+
+    def logged(context):
+        only(ssl.TLSVersion.TLSv1_3)(context)
+        context.num_tickets = 0
+        context.keylog_filename = str(log)
+
+    ends = Ends(certificates, logged)
+    (line,) = [line for line in log.read_text().splitlines() if "SERVER_TRAFFIC_SEC" in line]
+    return ends, Keys(ends.server.cipher()[0], bytes.fromhex(line.split()[2]))
+
+
+def test_a_broker_may_renew_its_keys_and_send_tickets_at_any_time(certificates):
+    ends, keys = with_keys(certificates)
+    ticket = ticket_of(60_000)
+    for number in range(500):
+        data = keys.renew() + keys.record(23, b"%d" % number)
+        if not number % 20:
+            for at in range(0, len(ticket), 16_000):
+                data += keys.record(22, ticket[at : at + 16_000])
+            data += keys.renew() + keys.record(23, b"!")
+        plain, _, phase = ends.client.receive(data)
+        assert plain == b"%d" % number + (b"" if number % 20 else b"!")
+        assert phase == TlsPhase.OPEN
+    ends.to_server(b"hello")
+
+
+def ticket_of(size):
+    """Return a NewSessionTicket."""
+    body = bytes(8) + b"\0" + size.to_bytes(2, "big") + bytes(size) + b"\0\0"
+    return b"\4" + len(body).to_bytes(3, "big") + body
+
+
+def test_a_broker_that_sends_only_tickets_is_limited(certificates):
+    ends, keys = with_keys(certificates)
+    ticket, sent, phase = ticket_of(15_000), 0, TlsPhase.OPEN
+    while phase == TlsPhase.OPEN:
+        record = keys.record(22, ticket)
+        sent += len(record)
+        phase = ends.client.receive(record)[2]
+    assert phase == TlsPhase.FAILED
+    assert 2**18 < sent < 2**18 + 20_000
+    assert ends.client.failure == "too many records have no data"
+
+
+def test_a_key_update_that_wants_an_answer_gets_it(certificates):
+    ends, keys = with_keys(certificates)
+    ends.to_server(b"with the first keys")
+    ends.client.receive(keys.record(22, b"\x18\0\0\1\1"))
+    sent = ends.client.send(b"with the next keys")
+    assert len(sent) > len(b"with the next keys") + 2 * 22  # with its own renewal before that
+    ends.inwards.write(sent)
+    assert ends.server.read(99) == b"with the next keys"
