@@ -574,13 +574,13 @@ class Ends:
         assert self.client.phase == TlsPhase.OPEN
 
     def to_client(self, part=2**16):
-        """Pass on in parts what the server has sent; return what it says, and the last phase."""
-        data, said, phase = self.outwards.read(), b"", None
+        """Pass on in parts what the server has sent; return its bytes, and the last phase."""
+        data, received, phase = self.outwards.read(), b"", None
         for at in range(0, len(data), part):
             plain, unsent, phase = self.client.receive(data[at : at + part])
             self.inwards.write(unsent)
-            said += plain
-        return said, phase
+            received += plain
+        return received, phase
 
     def to_server(self, data):
         self.inwards.write(self.client.send(data))

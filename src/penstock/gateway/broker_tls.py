@@ -56,10 +56,10 @@ class _NotNativeError(Exception):
 
 
 class _Broker(NamedTuple):
-    """What is known of an address.
+    """The accepted certificates of an address.
 
     Attributes:
-        certificates: The accepted ones (DER), and until when each is, in seconds since 1970.
+        certificates: These (DER), and until when each is accepted, in seconds since 1970.
         native: Begins connections that are to show one of them; None if that is left to Python.
         until: Until when this holds.
     """
