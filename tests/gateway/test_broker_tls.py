@@ -356,17 +356,39 @@ async def test_a_broker_that_rustls_cannot_serve_is_left_to_python_for_a_while(
         assert await is_native(tls, broker.address)
 
 
-async def test_a_handshake_that_only_rustls_does_not_complete_leaves_time_for_openssl(
-    certificates, monkeypatch
+async def test_a_handshake_that_only_rustls_does_not_complete_is_left_to_python_afterwards(
+    certificates,
 ):
-    monkeypatch.setattr(broker_tls, "HANDSHAKE_S", 0.01)
     async with Broker(certificates.issue()) as broker:
         tls = upstream(certificates)
         silent = SimpleNamespace(take_unsent=lambda: b"\x16", server_name=None)
         tls._client = SimpleNamespace(to=lambda *_: SimpleNamespace(connect=lambda: silent))
         with structlog.testing.capture_logs() as logged:
-            assert not await is_native(tls, broker.address)
-        assert [line["reason"] for line in logged] == ["TimeoutError"]
+            assert await error_of(tls.connect(broker.address, Peer, 2.0)) == "TimeoutError"
+        assert [line["reason"] for line in logged] == ["the handshake takes too long"]
+        assert not await is_native(tls, broker.address)
+
+
+async def test_a_connection_that_is_lost_in_a_handshake_is_tried_again_natively(
+    certificates, monkeypatch
+):
+    async with Broker(certificates.issue()) as broker:
+        tls = upstream(certificates)
+        assert await is_native(tls, broker.address)
+        loop, lost = asyncio.get_running_loop(), []
+        connect_natively = loop.create_connection
+
+        async def losing(make, *address, **more):
+            found = await connect_natively(make, *address, **more)
+            if not lost:
+                lost.append(True)
+                found[0].abort()
+            return found
+
+        monkeypatch.setattr(loop, "create_connection", losing)
+        with structlog.testing.capture_logs() as logged:
+            assert await is_native(tls, broker.address)
+        assert (lost, logged) == ([True], [])
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\x05other", b"HTTP/1.1 400 Bad\r\n\r\n", None])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from penstock.configuration import Address
 
@@ -33,20 +33,16 @@ async def connect(
     Raises:
         ConnectError: It does not work, or not in time.
     """
-    return await in_time(open_transport(address, tls, protocol), timeout_s)
-
-
-async def in_time(opening: Awaitable[asyncio.Transport], timeout_s: float) -> asyncio.Transport:
-    """Wait for a connection.
-
-    Raises:
-        ConnectError: It does not work, or not in time.
-    """
     try:
         async with asyncio.timeout(timeout_s):
-            return await opening
+            return await open_transport(address, tls, protocol)
     except (OSError, TimeoutError) as error:
-        raise ConnectError(str(error) or type(error).__name__) from None
+        raise connect_error(error) from None
+
+
+def connect_error(error: OSError | TimeoutError) -> ConnectError:
+    """Return what is reported about an error."""
+    return ConnectError(str(error) or type(error).__name__)
 
 
 async def open_transport(

@@ -28,9 +28,9 @@ import structlog
 
 from penstock.configuration.clients.stores import key_and_chain
 from penstock.configuration.clients.tls_versions import versions_and_suites
-from penstock.gateway.broker_connection import connect, in_time, open_transport
+from penstock.gateway.broker_connection import connect, connect_error, open_transport
 from penstock.gateway.lane.availability import why_without_tls
-from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.listening.tls_connection import HandshakeError, TlsConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,16 +43,19 @@ log = structlog.get_logger()
 ACCEPTED_S: Final = 300.0
 """How long a certificate is not judged again: one of its authorities may expire meanwhile."""
 CHECK_S: Final = 10.0
-HANDSHAKE_S: Final = 5.0
-"""How long a handshake of rustls may take; then there is time left for one of OpenSSL."""
 IN_PYTHON_S: Final = 600.0
 """How long a broker is left to Python before it is tried again."""
+_ATTEMPTS: Final = 2
 _CERTIFICATES_MAX: Final = 16
 """So many are known of an address."""
 
 
+class _LostError(Exception):
+    """A connection was lost within a handshake of rustls; the text has the reason."""
+
+
 class _NotNativeError(Exception):
-    """A handshake of rustls has failed; the text has the reason."""
+    """rustls does not shake hands with this broker; the text has the reason."""
 
 
 class _Broker(NamedTuple):
@@ -120,7 +123,7 @@ class BrokerTls:
         Args:
             address: Its address.
             protocol: Makes the protocol of the connection.
-            timeout_s: How long that may take, in seconds.
+            timeout_s: How long that may take, in seconds. OpenSSL may take as long before.
 
         Returns:
             The connection, a `TlsConnection` if native threads may have it.
@@ -128,49 +131,74 @@ class BrokerTls:
         Raises:
             ConnectError: It does not work, or not in time.
         """
-        if self._client is None:
-            return await connect(address, self.context, protocol, timeout_s)
-        return await in_time(self._connect(address, protocol), timeout_s)
-
-    async def _connect(
-        self, address: Address, protocol: Callable[[], asyncio.Protocol]
-    ) -> asyncio.Transport:
-        for _ in range(2):
-            native = await self._accepted(address)
-            if native is None:
-                break
-            try:
-                return await self._connect_natively(address, native, protocol)
-            except _NotNativeError as error:
-                if self._native(address) is native:
-                    await self._check(address)
-                if self._native(address) is native:  # there is no other certificate
-                    self._leave_to_python(address, str(error))
-        return await open_transport(address, self.context, protocol)
+        try:
+            made = await self._connect_natively(address, protocol, timeout_s)
+        except (OSError, TimeoutError) as error:
+            raise connect_error(error) from None
+        return made or await connect(address, self.context, protocol, timeout_s)
 
     async def _connect_natively(
-        self, address: Address, native: Any, protocol: Callable[[], asyncio.Protocol]
+        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> asyncio.Transport | None:
+        """Connect; return None if that is left to Python."""
+        if self._client is None:
+            return None
+        for attempt in range(_ATTEMPTS):
+            native = await self._accepted(address)
+            if native is None:
+                return None
+            try:
+                return await self._begin(native, address, protocol, timeout_s)
+            except (_LostError, _NotNativeError) as error:
+                if self._native(address) is native:
+                    await self._check(address)
+                has_other_certificate = self._native(address) is not native
+                may_work = isinstance(error, _LostError) and attempt + 1 < _ATTEMPTS
+                if not (has_other_certificate or may_work):
+                    self._leave_to_python(address, str(error))
+        return None
+
+    async def _begin(
+        self,
+        native: Any,
+        address: Address,
+        protocol: Callable[[], asyncio.Protocol],
+        timeout_s: float,
     ) -> asyncio.Transport:
         tls = native.connect()
         if tls is None:
             raise _NotNativeError("an error of the library")
         made = TlsConnection(tls, self.context, protocol)
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + timeout_s
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: made,  # noqa: F821 - it is deleted afterwards
-                address.host,
-                address.port,
-            )
-            try:
-                async with asyncio.timeout(HANDSHAKE_S):
-                    await made.established
-            except (OSError, TimeoutError) as error:
-                raise _NotNativeError(str(error) or type(error).__name__) from None
+            async with asyncio.timeout_at(ends):
+                await loop.create_connection(
+                    lambda: made,  # noqa: F821 - it is deleted afterwards
+                    address.host,
+                    address.port,
+                )
+            await self._shake_hands(made, address, ends)
         except BaseException:
             made.abort()
             raise
         else:
             return made
+        finally:
+            del made  # as below
+
+    async def _shake_hands(self, made: TlsConnection, address: Address, ends: float) -> None:
+        try:
+            async with asyncio.timeout_at(ends):
+                await made.established
+        except TimeoutError:
+            # The client tries again, and OpenSSL may shake hands in time.
+            self._leave_to_python(address, "the handshake takes too long")
+            raise
+        except HandshakeError as error:
+            raise _NotNativeError(str(error)) from None
+        except OSError as error:
+            raise _LostError(str(error) or type(error).__name__) from None
         finally:
             del made  # the error's traceback has this frame
 
