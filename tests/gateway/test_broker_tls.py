@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import gc
+import random
 import ssl
 import time
 from types import SimpleNamespace
@@ -577,13 +578,15 @@ class Ends:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         change(context)
+        self.context = context
         self.server = context.wrap_bio(self.inwards, self.outwards, server_side=True)
         shown = ssl.PEM_cert_to_DER_cert(
             "-----BEGIN CERTIFICATE-----" + file.read_text().split("-----BEGIN CERTIFICATE-----")[1]
         )
         suites = [cipher["name"] for cipher in context.get_ciphers()]
         made = native.TlsClient(None, True, True, suites)
-        self.client = made.to("localhost", [shown]).connect()
+        self.begin = made.to("localhost", [shown]).connect
+        self.client = self.begin()
         self.inwards.write(self.client.take_unsent())
         while True:
             try:
@@ -594,6 +597,14 @@ class Ends:
                 break
         self.to_client(part)
         assert self.client.phase == TlsPhase.OPEN
+
+    def flight(self, client):
+        """Return what the server sends first to another client."""
+        inwards, outwards = ssl.MemoryBIO(), ssl.MemoryBIO()
+        inwards.write(client.take_unsent())
+        with pytest.raises(ssl.SSLWantReadError):
+            self.context.wrap_bio(inwards, outwards, server_side=True).do_handshake()
+        return outwards.read()
 
     def to_client(self, part=2**16):
         """Pass on in parts what the server has sent; return its bytes, and the last phase."""
@@ -682,3 +693,24 @@ def test_a_key_update_that_wants_an_answer_gets_it(certificates):
     assert len(sent) > len(b"with the next keys") + 2 * 22  # with its own renewal before that
     ends.inwards.write(sent)
     assert ends.server.read(99) == b"with the next keys"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_broker_that_sends_anything_causes_no_error_of_the_library(certificates, version):
+    chance = random.Random(version)
+    ends = Ends(certificates, only(version))
+    failed = 0
+    for _ in range(200):
+        client = ends.begin()
+        data = bytearray(ends.flight(client))
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        if chance.random() < 0.3:
+            at = chance.randrange(len(data))
+            data[at:at] = chance.randbytes(chance.randrange(1, 70))
+        size = chance.choice((1, 50, len(data)))
+        for at in range(0, len(data), size):
+            client.receive(bytes(data[at : at + size]))
+        failed += client.phase == TlsPhase.FAILED
+        assert client.failure != "an error of the library"
+    assert failed > 100
