@@ -281,6 +281,25 @@ async def test_a_replaced_certificate_is_used_natively_at_once(certificates):
         assert logged == []
 
 
+async def test_brokers_behind_one_address_may_have_a_certificate_each(certificates):
+    contexts = []
+
+    def alternate(connection, _, __):
+        contexts.append(contexts.pop(0))
+        connection.context = contexts[0]
+
+    async with Broker(certificates.issue()) as broker:
+        for _ in range(3):
+            contexts.append(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            contexts[-1].load_cert_chain(certificates.issue())
+        broker.tls.sni_callback = alternate
+        tls = upstream(certificates)
+        with structlog.testing.capture_logs() as logged:
+            found = [await is_native(tls, broker.address) for _ in range(20)]
+        assert all(found[5:])
+        assert logged == []
+
+
 @pytest.mark.parametrize("algorithm", ["", "https"])
 async def test_a_name_counts_as_configured(certificates, algorithm):
     async with Broker(certificates.issue("other")) as broker:

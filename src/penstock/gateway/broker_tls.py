@@ -46,6 +46,8 @@ CHECK_S: Final = 10.0
 IN_PYTHON_S: Final = 600.0
 """How long a broker is left to Python before it is tried again."""
 _ATTEMPTS: Final = 2
+_UNKNOWN: Final = "ApplicationVerificationFailure"
+"""In the reason where a broker shows a certificate that is not known: `tls_client.rs`."""
 _CERTIFICATES_MAX: Final = 16
 """So many are known of an address."""
 
@@ -135,7 +137,11 @@ class BrokerTls:
             made = await self._connect_natively(address, protocol, timeout_s)
         except (OSError, TimeoutError) as error:
             raise connect_error(error) from None
-        return made or await connect(address, self.context, protocol, timeout_s)
+        if made is None:
+            made = await connect(address, self.context, protocol, timeout_s)
+            if self._native(address) is not None:
+                self._learn(address, made)
+        return made
 
     async def _connect_natively(
         self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
@@ -152,9 +158,9 @@ class BrokerTls:
             except (_LostError, _NotNativeError) as error:
                 if self._native(address) is native:
                     await self._check(address)
-                has_other_certificate = self._native(address) is not native
+                is_known = _UNKNOWN not in str(error) and self._native(address) is native
                 may_work = isinstance(error, _LostError) and attempt + 1 < _ATTEMPTS
-                if not (has_other_certificate or may_work):
+                if is_known and not may_work:
                     self._leave_to_python(address, str(error))
         return None
 
@@ -234,10 +240,16 @@ class BrokerTls:
     async def _judge(self, address: Address) -> None:
         async with asyncio.timeout(CHECK_S):
             transport = await open_transport(address, self.context, asyncio.Protocol)
-        shown = transport.get_extra_info("ssl_object")
-        certificate, names = shown.getpeercert(binary_form=True), shown.getpeercert()
+        self._learn(address, transport)
         transport.close()
-        expires_at = ssl.cert_time_to_seconds(names["notAfter"])
+
+    def _learn(self, address: Address, transport: asyncio.Transport) -> None:
+        """Accept the certificate of a connection of OpenSSL's."""
+        shown = transport.get_extra_info("ssl_object")
+        if shown is None:
+            return  # it is closed already
+        certificate, content = shown.getpeercert(binary_form=True), shown.getpeercert()
+        expires_at = ssl.cert_time_to_seconds(content["notAfter"])
         self._accept(address, certificate, min(time.time() + ACCEPTED_S, expires_at))
 
     def _accept(self, address: Address, certificate: bytes, until: float) -> None:
