@@ -52,12 +52,19 @@ _CERTIFICATES_MAX: Final = 16
 """So many are known of an address."""
 
 
-class _LostError(Exception):
-    """A connection was lost within a handshake of rustls; the text has the reason."""
+class NotNativeError(Exception):
+    """rustls does not shake hands with a broker.
 
+    Attributes:
+        reason: The reason.
+        may_work: Whether it may in the next moment.
+    """
 
-class _NotNativeError(Exception):
-    """rustls does not shake hands with this broker; the text has the reason."""
+    def __init__(self, reason: str, *, may_work: bool = False) -> None:
+        """Make it with the attributes."""
+        super().__init__(reason)
+        self.reason = reason
+        self.may_work = may_work
 
 
 class _Broker(NamedTuple):
@@ -155,13 +162,12 @@ class BrokerTls:
                 return None
             try:
                 return await self._begin(native, address, protocol, timeout_s)
-            except (_LostError, _NotNativeError) as error:
+            except NotNativeError as error:
                 if self._native(address) is native:
                     await self._check(address)
-                is_known = _UNKNOWN not in str(error) and self._native(address) is native
-                may_work = isinstance(error, _LostError) and attempt + 1 < _ATTEMPTS
-                if is_known and not may_work:
-                    self._leave_to_python(address, str(error))
+                is_known = _UNKNOWN not in error.reason and self._native(address) is native
+                if is_known and not (error.may_work and attempt + 1 < _ATTEMPTS):
+                    self._leave_to_python(address, error.reason)
         return None
 
     async def _begin(
@@ -173,7 +179,7 @@ class BrokerTls:
     ) -> asyncio.Transport:
         tls = native.connect()
         if tls is None:
-            raise _NotNativeError("an error of the library")
+            raise NotNativeError("an error of the library")
         made = TlsConnection(tls, self.context, protocol)
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeout_s
@@ -202,9 +208,9 @@ class BrokerTls:
             self._leave_to_python(address, "the handshake takes too long")
             raise
         except HandshakeError as error:
-            raise _NotNativeError(str(error)) from None
+            raise NotNativeError(str(error)) from None
         except OSError as error:
-            raise _LostError(str(error) or type(error).__name__) from None
+            raise NotNativeError(str(error) or type(error).__name__, may_work=True) from None
         finally:
             del made  # the error's traceback has this frame
 
