@@ -40,6 +40,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.certificates import Files  # noqa: E402
 from tests.conftest import create_topic  # noqa: E402
 from tests.gateways import START, RunningGateway, write_configuration  # noqa: E402
 from tests.raw import RawClient, produce_request, produced, request_frame  # noqa: E402
@@ -106,15 +107,19 @@ def batch(size: int, codec: int, batch_bytes: int) -> tuple[bytes, int]:
 
 
 class RelayedKafka(LocalKafka):
-    """A broker with a second listener, whose clients it sends to the relay.
+    """A broker with a second listener, whose clients it sends to the relay, and one with TLS.
 
     Attributes:
         relayed: The addresses of this listener and of the relay.
+        secured: The address of the listener with TLS.
+        files: Its certificates.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.relayed = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        *self.relayed, self.secured = [f"127.0.0.1:{port}" for port in free_ports(3)]
+        self._folder = tempfile.TemporaryDirectory()
+        self.files = Files(Path(self._folder.name))
 
     def _settings(
         self, node: LocalNode, controller: int, voters: str, home: Path
@@ -122,11 +127,16 @@ class RelayedKafka(LocalKafka):
         settings = super()._settings(node, controller, voters, home)
         listener, relay = self.relayed
         protocols = settings["listener.security.protocol.map"]
+        more = f"RELAYED://{listener},SECURED://{self.secured}"
         return {
             **settings,
-            "listeners": f"{settings['listeners']},RELAYED://{listener}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port},RELAYED://{relay}",
-            "listener.security.protocol.map": f"{protocols},RELAYED:PLAINTEXT",
+            "listeners": f"{settings['listeners']},{more}",
+            "advertised.listeners": (
+                f"PLAINTEXT://127.0.0.1:{node.port},RELAYED://{relay},SECURED://{self.secured}"
+            ),
+            "listener.security.protocol.map": f"{protocols},RELAYED:PLAINTEXT,SECURED:SSL",
+            "listener.name.secured.ssl.keystore.type": "PEM",
+            "listener.name.secured.ssl.keystore.location": str(self.files.key("broker.pem")),
         }
 
 
@@ -226,6 +236,8 @@ class Bench:
             "no policy, in Python": common,
             "no policy, TLS": common,
             "no policy, TLS, in Python": common,
+            "no policy, TLS on both sides": common,
+            "no policy, TLS on both sides, in Python": common,
             "judged elsewhere": {
                 **common,
                 "topics.elsewhere.record.validation.policy": SCHEMA.name,
@@ -257,9 +269,12 @@ class Bench:
             issued.private_key_and_cert_chain_pem.write_to_path(key)
             tls = {"listeners": f"SSL://127.0.0.1:{port}", "ssl.keystore.location": key}
             properties = {**properties, **tls}
-        file = write_configuration(
-            folder, self._kafka.bootstrap_servers, port, properties, policies
-        )
+        upstream = self._kafka.bootstrap_servers
+        if "-both-sides" in name:
+            upstream = self._kafka.secured
+            trust = {"upstream.ssl.truststore.location": self._kafka.files.trust}
+            properties = {**properties, "upstream.security.protocol": "SSL", **trust}
+        file = write_configuration(folder, upstream, port, properties, policies)
         environment = {"PENSTOCK_NATIVE_LANE": "0" if name.endswith("-in-Python") else ""}
         with mock.patch.dict(os.environ, environment):
             return started(file, self._other if name.endswith("-other-version") else None)

@@ -32,6 +32,8 @@ VARIANTS = (
     "no policy, in Python",
     "no policy, TLS",
     "no policy, TLS, in Python",
+    "no policy, TLS on both sides",
+    "no policy, TLS on both sides, in Python",
     "judged elsewhere",
     "trivial policy",
     "JSON Schema",

@@ -457,6 +457,10 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     module.add_class::<crate::python_tls::TlsServer>()?;
     #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::TlsClient>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<crate::python_tls::TlsBroker>()?;
+    #[cfg(target_os = "linux")]
     module.add_class::<crate::python_tls::TlsHello>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<crate::python_tls::Tls>()?;

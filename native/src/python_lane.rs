@@ -193,10 +193,10 @@ impl Lane {
     }
 
     /// Hand over two sockets, and what was received of them, without TLS; return the connection's
-    /// number. `client_tls` is on the client's socket.
+    /// number. `client_tls` is on the client's socket, `broker_tls` on the broker's.
     #[pyo3(signature = (
         table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
-        client_tls=None
+        client_tls=None, broker_tls=None
     ))]
     #[allow(clippy::too_many_arguments)] // each is one of Python's
     fn adopt(
@@ -210,12 +210,22 @@ impl Lane {
         request_max_bytes: usize,
         valid_until: f64,
         client_tls: Option<&Tls>,
+        broker_tls: Option<&Tls>,
     ) -> PyResult<Option<u64>> {
         let limits = Limits { request_max_bytes, valid_until };
         let state = state(between);
-        let client_tls = client_tls.map(|tls| Arc::clone(&tls.inner));
-        let adopted =
-            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
+        let [client_tls, broker_tls] =
+            [client_tls, broker_tls].map(|tls| tls.map(|tls| Arc::clone(&tls.inner)));
+        let adopted = Adopted {
+            client,
+            broker,
+            client_tls,
+            broker_tls,
+            state,
+            from_client,
+            from_broker,
+            limits,
+        };
         Ok(self.lane.adopt(adopted, Arc::clone(&table.0))?)
     }
 

@@ -9,6 +9,8 @@ use pyo3::types::PyBytes;
 
 use crate::lane::locked;
 use crate::lane::tls::{self, Phase};
+use crate::lane::tls_client;
+use crate::lane::tls_settings::Settings;
 
 /// What connections to a listener begin with.
 #[pyclass(frozen, module = "penstock_native")]
@@ -21,7 +23,7 @@ impl TlsServer {
     #[new]
     #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
     fn new(pem: &[u8], with_1_2: bool, with_1_3: bool, suites: Vec<String>) -> PyResult<Self> {
-        let made = tls::Server::new(pem, (with_1_2, with_1_3), &suites);
+        let made = tls::Server::new(pem, &Settings::new(with_1_2, with_1_3, &suites));
         made.map(Self).map_err(PyValueError::new_err)
     }
 
@@ -51,7 +53,45 @@ impl TlsHello {
     }
 }
 
-/// A server's end of a connection.
+/// What connections to brokers begin with.
+#[pyclass(frozen, module = "penstock_native")]
+pub struct TlsClient(tls_client::Client);
+
+#[pymethods]
+impl TlsClient {
+    /// Use the key and the certificates of a PEM file, if there is one; otherwise as `TlsServer`.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    fn new(
+        pem: Option<&[u8]>,
+        with_1_2: bool,
+        with_1_3: bool,
+        suites: Vec<String>,
+    ) -> PyResult<Self> {
+        let made = tls_client::Client::new(pem, &Settings::new(with_1_2, with_1_3, &suites));
+        made.map(Self).map_err(PyValueError::new_err)
+    }
+
+    /// Return what connections to a host begin with, which has to show one of these certificates
+    /// (DER); None if its name cannot be sent.
+    fn to(&self, host: &str, certificates: Vec<Vec<u8>>) -> Option<TlsBroker> {
+        self.0.to(host, certificates).map(TlsBroker)
+    }
+}
+
+/// A broker to connect to, and its certificates.
+#[pyclass(frozen, module = "penstock_native")]
+pub struct TlsBroker(tls_client::Broker);
+
+#[pymethods]
+impl TlsBroker {
+    /// Begin a connection; None if that fails.
+    fn connect(&self) -> Option<Tls> {
+        self.0.connect().map(Tls::new)
+    }
+}
+
+/// The end of a connection that is here.
 ///
 /// While it is the lane's, nobody else may use it.
 #[pyclass(frozen, module = "penstock_native")]
@@ -69,13 +109,13 @@ impl Tls {
 
 #[pymethods]
 impl Tls {
-    /// The name by which the client has called the server.
+    /// The name by which the client has called the server; None if the client's end is here.
     #[getter]
     fn server_name(&self) -> Option<String> {
         locked(&self.inner).server_name().map(ToOwned::to_owned)
     }
 
-    /// 0 in the handshake, 1 once both may send, 2 after the client's end, 3 after an error.
+    /// 0 in the handshake, 1 once both may send, 2 after the peer's end, 3 after an error.
     #[getter]
     fn phase(&self) -> u8 {
         number(locked(&self.inner).phase())
@@ -115,7 +155,7 @@ impl Tls {
         locked(&self.inner).count_records(more);
     }
 
-    /// Decrypt what was received; return what the client has said, what is to be written to the
+    /// Decrypt what was received; return what the peer has said, what is to be written to the
     /// socket, and the phase.
     fn receive<'py>(
         &self,
@@ -129,7 +169,7 @@ impl Tls {
         (PyBytes::new(py, &plain), PyBytes::new(py, &unsent), number(phase))
     }
 
-    /// Encrypt what is to be sent to the client; return what is to be written to the socket.
+    /// Encrypt what is to be sent; return what is to be written to the socket.
     ///
     /// A `ConnectionError` says that the connection has failed.
     fn send<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {

@@ -193,6 +193,7 @@ fn happens(lane: &Lane, seed: u64) -> usize {
                 client: inner_client.as_raw_fd(),
                 broker: inner_broker.as_raw_fd(),
                 client_tls: None,
+                broker_tls: None,
                 state: take(&mut state),
                 from_client: take(&mut from_client),
                 from_broker: take(&mut from_broker),

@@ -48,7 +48,11 @@ pub mod threads;
 #[cfg(target_os = "linux")]
 pub mod tls;
 #[cfg(target_os = "linux")]
+pub mod tls_client;
+#[cfg(target_os = "linux")]
 mod tls_record;
+#[cfg(target_os = "linux")]
+pub mod tls_settings;
 
 /// Lock a mutex; one whose thread has panicked is used further.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -121,6 +121,8 @@ pub struct Adopted {
     pub broker: RawFd,
     /// The client's TLS.
     pub client_tls: Option<Arc<Mutex<Tls>>>,
+    /// The broker's TLS.
+    pub broker_tls: Option<Arc<Mutex<Tls>>>,
     /// The state between the bytes.
     pub state: State,
     /// What was received of the client, and not processed.
@@ -205,7 +207,8 @@ impl Lane {
         let Some(relay) = Relay::new(adopted.state, table, adopted.limits) else {
             return Ok(None);
         };
-        if adopted.client_tls.as_ref().is_some_and(|tls| locked(tls).phase() != Phase::Open) {
+        let mut tls = adopted.client_tls.iter().chain(&adopted.broker_tls);
+        if !tls.all(|tls| locked(tls).phase() == Phase::Open) {
             return Ok(None);
         }
         // It would come back in a later turn of Python's loop, which may be a long one.
@@ -216,8 +219,8 @@ impl Lane {
         let Some(worker) = self.worker(number) else { return Ok(None) };
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
         let now = self.shared.now();
-        let Adopted { from_client, from_broker, client_tls, .. } = adopted;
-        let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, None));
+        let Adopted { from_client, from_broker, client_tls, broker_tls, .. } = adopted;
+        let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, broker_tls));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let waited_for = interests(&connection);
@@ -519,9 +522,17 @@ mod tests {
     ) -> io::Result<Option<u64>> {
         let (state, limits) = (State::default(), LIMITS);
         let from_broker = vec![];
-        let client_tls = None;
-        let adopted =
-            Adopted { client, broker, client_tls, state, from_client, from_broker, limits };
+        let (client_tls, broker_tls) = (None, None);
+        let adopted = Adopted {
+            client,
+            broker,
+            client_tls,
+            broker_tls,
+            state,
+            from_client,
+            from_broker,
+            limits,
+        };
         lane.adopt(adopted, Arc::default())
     }
 

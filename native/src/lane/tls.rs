@@ -10,15 +10,13 @@ use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::crypto::ring;
 use rustls::server::{Accepted, Acceptor, NoServerSessionStorage, ServerConfig};
-use rustls::version::{TLS12, TLS13};
-use rustls::{CipherSuite, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{Connection, SupportedCipherSuite};
 
 use super::panics;
 use super::tls_record::Record;
+use super::tls_settings::{Settings, key_and_chain};
 
 const KEPT_CAPACITY: usize = 4096;
 /// So much is encrypted before it is sent.
@@ -29,7 +27,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 const RECORDS_SPARE: u64 = 1024;
 /// So many records before that, a connection is to be ended when that harms nobody.
 const RECORDS_LEFT: u64 = 1 << 20;
-/// Between a peer's data may be so many bytes of records that have none: of the handshake, new keys.
+/// Between a client's data may be so many bytes of records that have none: of the handshake, new keys.
 const SILENT_BYTES_MAX: usize = 18 * 1024;
 /// So many of these records may come with a million that have data; new keys take time for each.
 const SILENT_RECORDS_MAX: u32 = 1000;
@@ -54,29 +52,17 @@ pub struct Server(Arc<ServerConfig>);
 impl Server {
     /// Use the first key of a PEM file, and all its certificates.
     ///
-    /// `suites` are allowed, in the order of preference, with the names that OpenSSL gives them;
-    /// those that are not known here are left out.
-    ///
     /// # Errors
     /// That is not possible; the text says why.
-    pub fn new(pem: &[u8], versions: (bool, bool), suites: &[String]) -> Result<Self, String> {
-        let made = panics::caught(|| Self::made(pem, versions, suites));
+    pub fn new(pem: &[u8], settings: &Settings) -> Result<Self, String> {
+        let made = panics::caught(|| Self::made(pem, settings));
         made.unwrap_or_else(|| Err("an error of the library".into()))
     }
 
-    fn made(pem: &[u8], versions: (bool, bool), suites: &[String]) -> Result<Self, String> {
-        let key = PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|_| "the key is encrypted, or of a kind that is not known".to_owned())?;
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let chain = chain.map_err(|error| error.to_string())?;
-        let known = suites.iter().filter_map(|name| suite(name)).collect();
-        let provider = CryptoProvider { cipher_suites: known, ..ring::default_provider() };
-        let versions: Vec<&SupportedProtocolVersion> = [(versions.0, &TLS12), (versions.1, &TLS13)]
-            .into_iter()
-            .filter_map(|(enabled, version)| enabled.then_some(version))
-            .collect();
-        let made = ServerConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&versions)
+    fn made(pem: &[u8], settings: &Settings) -> Result<Self, String> {
+        let (key, chain) = key_and_chain(pem)?;
+        let made = ServerConfig::builder_with_provider(settings.provider())
+            .with_protocol_versions(settings.versions())
             .map_err(|error| error.to_string())?
             .with_no_client_auth()
             .with_single_cert(chain, key);
@@ -129,8 +115,7 @@ impl Hello {
     pub fn answer(self) -> Option<Tls> {
         let Self { accepted, config } = self;
         let connection = panics::caught(|| accepted.into_connection(config).ok()).flatten()?;
-        let mut tls = Tls::new(connection);
-        tls.guard(|_| Ok(())); // collects the answer
+        let tls = Tls::new(connection.into(), SILENT_BYTES_MAX);
         (tls.phase() == Phase::Handshake).then_some(tls)
     }
 }
@@ -143,13 +128,14 @@ fn is_first_message(record: &[u8]) -> bool {
     usize::try_from(length).is_ok_and(|length| length == body.len())
 }
 
-/// A server's end of a connection.
+/// The end of a connection that is here: a server's, or a client's.
 pub struct Tls {
-    connection: ServerConnection,
+    connection: Connection,
     unsent: Vec<u8>,
     sent_records: u64,
     is_worn: Arc<AtomicBool>,
     record: Record,
+    silent_bytes_max: usize,
     silent_bytes: usize,
     silent_records: u32,
     data_records: u32,
@@ -164,24 +150,32 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    fn new(connection: ServerConnection) -> Self {
-        Self {
+    /// Begin; what is to be sent first can be written. `silent_bytes_max` limits what the peer sends
+    /// without data at once.
+    pub(super) fn new(connection: Connection, silent_bytes_max: usize) -> Self {
+        let mut tls = Self {
             connection,
             unsent: Vec::new(),
             sent_records: 0,
             is_worn: Arc::default(),
             record: Record::default(),
+            silent_bytes_max,
             silent_bytes: 0,
             silent_records: 0,
             data_records: 0,
             has_ended: false,
             failure: None,
-        }
+        };
+        tls.guard(|_| Ok(())); // collects the first message
+        tls
     }
 
-    /// Return the name by which the client has called the server.
+    /// Return the name by which the client has called the server; None if the client's end is here.
     pub fn server_name(&self) -> Option<&str> {
-        self.connection.server_name()
+        match &self.connection {
+            Connection::Server(connection) => connection.server_name(),
+            Connection::Client(_) => None,
+        }
     }
 
     /// Return what it is at.
@@ -250,7 +244,7 @@ impl Tls {
         }
         self.silent_bytes = self.silent_bytes.saturating_add(size);
         self.silent_records = self.silent_records.saturating_add(1);
-        if self.silent_bytes > SILENT_BYTES_MAX || self.silent_records > SILENT_RECORDS_MAX {
+        if self.silent_bytes > self.silent_bytes_max || self.silent_records > SILENT_RECORDS_MAX {
             return Err("too many records have no data".into());
         }
         Ok(())
@@ -392,32 +386,14 @@ impl Read for Nothing {
     }
 }
 
-/// Return a suite by the name that OpenSSL gives it.
-fn suite(name: &str) -> Option<SupportedCipherSuite> {
-    let wanted = match name {
-        "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,
-        "TLS_AES_256_GCM_SHA384" => CipherSuite::TLS13_AES_256_GCM_SHA384,
-        "TLS_CHACHA20_POLY1305_SHA256" => CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
-        "ECDHE-ECDSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        "ECDHE-ECDSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-        "ECDHE-ECDSA-CHACHA20-POLY1305" => {
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
-        }
-        "ECDHE-RSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        "ECDHE-RSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        "ECDHE-RSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-        _ => return None,
-    };
-    ring::ALL_CIPHER_SUITES.iter().find(|one| one.suite() == wanted).copied()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::client::{ClientConfig, ClientConnection, Resumption};
-    use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName, UnixTime};
+    use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
     use rustls::server::{ClientHello, ResolvesServerCert};
     use rustls::sign::CertifiedKey;
+    use rustls::version::TLS13;
     use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
     use super::*;
@@ -471,12 +447,15 @@ pub(super) mod tests {
         }
     }
 
+    /// What it shows as its certificate, which is none.
+    pub(in crate::lane) const SHOWN: [u8; 2] = [48, 0];
+
     /// Return a server with the key that is the simplest to make: of Ed25519, in PKCS #8.
-    fn server(panics: bool) -> Server {
+    pub(in crate::lane) fn server(panics: bool) -> Server {
         let start = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
         let der = [&start[..], &[7; 32]].concat();
         let key = ring::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(der)).unwrap();
-        let certified = CertifiedKey::new(vec![CertificateDer::from(vec![48, 0])], key);
+        let certified = CertifiedKey::new(vec![CertificateDer::from(SHOWN.to_vec())], key);
         let key = Key((!panics).then(|| Arc::new(certified)));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13])

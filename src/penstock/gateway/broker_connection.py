@@ -33,12 +33,28 @@ async def connect(
     Raises:
         ConnectError: It does not work, or not in time.
     """
-    name = address.host if tls else None
     try:
         async with asyncio.timeout(timeout_s):
-            transport, _ = await asyncio.get_running_loop().create_connection(
-                protocol, address.host, address.port, ssl=tls, server_hostname=name
-            )
+            return await open_transport(address, tls, protocol)
     except (OSError, TimeoutError) as error:
-        raise ConnectError(str(error) or type(error).__name__) from None
+        raise connect_error(error) from None
+
+
+def connect_error(error: OSError | TimeoutError) -> ConnectError:
+    """Return what is reported about an error."""
+    return ConnectError(str(error) or type(error).__name__)
+
+
+async def open_transport(
+    address: Address, tls: ssl.SSLContext | None, protocol: Callable[[], asyncio.Protocol]
+) -> asyncio.Transport:
+    """Connect to a broker, however long it takes.
+
+    Raises:
+        OSError: It does not work.
+    """
+    name = address.host if tls else None
+    transport, _ = await asyncio.get_running_loop().create_connection(
+        protocol, address.host, address.port, ssl=tls, server_hostname=name
+    )
     return transport

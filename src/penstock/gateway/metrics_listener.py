@@ -122,7 +122,7 @@ class MetricsListener:
             [
                 *self._counts.families(),
                 await gauges.connections(self._gateway),
-                await gauges.tls_connections(self._gateway),
+                *await gauges.tls_connections(self._gateway),
                 *gauges.of_gateway(self._gateway, self._checks.brokers, is_ready=is_ready),
                 *gauges.of_workers(
                     self._workers.of(self._gateway.worker_pids), self._lag.longest_s

@@ -236,6 +236,7 @@ class Gateway:
                 raise ConfigurationError(f"PENSTOCK_NATIVE_LANE=1, but {error}") from None
             log.warning("connections are not forwarded natively", reason=str(error))
             return
+        self._upstream.use(native)
         if self.counts is not None:
             self.counts.collect_more = self.lane.collect_counts
 
@@ -388,7 +389,7 @@ class Gateway:
             clock=self.clock,
         )
         make = partial(ClientConnection, self)
-        listening = Listening(of, self._endpoints, limits, make, native)
+        listening = Listening(of, self._endpoints, limits, make, native, self._upstream.in_python)
         try:
             address, self._upstream.addresses = await listening.open(known)
         except BaseException:

@@ -10,6 +10,7 @@ import structlog
 from penstock.cluster import brokers
 from penstock.gateway.broker_connection import ConnectError, connect
 from penstock.gateway.broker_outage_log import BrokerOutageLog
+from penstock.gateway.broker_tls import BrokerTls
 
 if TYPE_CHECKING:
     import ssl
@@ -29,6 +30,7 @@ class Upstream:
 
     Attributes:
         addresses: The known brokers; None until the gateway listens.
+        in_python: Why native threads cannot have connections to brokers; empty if they can.
     """
 
     def __init__(
@@ -47,12 +49,22 @@ class Upstream:
         self.addresses: Addresses | None = None
         self._properties = configuration.upstream_properties
         self._folder = configuration.folder
-        self._tls = tls
+        self._tls = BrokerTls(tls, self._properties, self._folder) if tls is not None else None
+        self.in_python = ""
         self._run = run
         self._outages = BrokerOutageLog()
         self._watchers: list[Callable[[Address, str], None]] = []
         self._rediscovered = 0.0
         self._is_ending = False
+
+    def use(self, native: Any) -> None:
+        """Let native threads have connections with TLS from now on, if that is possible.
+
+        Args:
+            native: The native module.
+        """
+        if self._tls is not None:
+            self.in_python = self._tls.use(native)
 
     def end(self) -> None:
         """Request no addresses from now on: the gateway stops."""
@@ -81,7 +93,7 @@ class Upstream:
         """
         for address in self._addresses_of(node):
             try:
-                transport = await connect(address, self._tls, lambda: protocol, _CONNECT_TIMEOUT_S)
+                transport = await self._connect(address, protocol)
             except ConnectError as error:
                 self._outages.failed(node, address, str(error))
                 self._attempted(address, str(error))
@@ -91,6 +103,11 @@ class Upstream:
                 return transport
         self._rediscover_soon()
         return None
+
+    async def _connect(self, address: Address, protocol: asyncio.Protocol) -> asyncio.Transport:
+        if self._tls is not None:
+            return await self._tls.connect(address, lambda: protocol, _CONNECT_TIMEOUT_S)
+        return await connect(address, None, lambda: protocol, _CONNECT_TIMEOUT_S)
 
     def _addresses_of(self, node: int | None) -> list[Address]:
         if self.addresses is None:

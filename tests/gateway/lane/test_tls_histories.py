@@ -59,9 +59,10 @@ class Gateway(Loop):
         self.given = self.forwarded = 0
         self._tls = tls
         self._chance = chance
+        self.is_native = isinstance(tls, NativeTls)
 
     async def __aenter__(self):
-        if isinstance(self._tls, NativeTls):
+        if self.is_native:
             self.lane = Lane(
                 native,
                 self,
@@ -71,7 +72,7 @@ class Gateway(Loop):
                 budget_bytes=self.budget.max_bytes,
                 threads=1,
             )
-        self._broker = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        await self.start_broker()
         bound = socket.create_server(("127.0.0.1", 0))
         bound.setblocking(False)
         self.limits = ConnectionLimits(
@@ -89,6 +90,9 @@ class Gateway(Loop):
         self._broker.close()
         if self.lane is not None:
             self.lane.close()
+
+    async def start_broker(self):
+        self._broker = await asyncio.start_server(self._serve, "127.0.0.1", 0)
 
     async def _serve(self, reader, writer):
         self.broker_writer = writer

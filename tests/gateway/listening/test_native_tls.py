@@ -422,20 +422,11 @@ def test_chacha20_does_not_wear_its_keys_out(files):
 
 
 class Keys:
-    """The keys with which a client sends after the handshake: for records that OpenSSL never sends."""
+    """The keys with which a peer sends after the handshake: for records that OpenSSL never sends."""
 
-    def __init__(self, files, tmp_path):
-        log = tmp_path / "keys"
-
-        def logged(context):
-            only(ssl.TLSVersion.TLSv1_3)(context)
-            context.keylog_filename = str(log)
-
-        self.ends = connect(native_tls(files), client_context(files, logged))
-        (line,) = [line for line in log.read_text().splitlines() if "CLIENT_TRAFFIC_SEC" in line]
-        name = self.ends.client.cipher()[0]
-        self.hash = hashes.SHA384() if name.endswith("SHA384") else hashes.SHA256()
-        self._use(bytes.fromhex(line.split()[2]), 32 if "256_GCM" in name else 16)
+    def __init__(self, suite, secret):
+        self.hash = hashes.SHA384() if suite.endswith("SHA384") else hashes.SHA256()
+        self._use(secret, 32 if "256_GCM" in suite else 16)
 
     def _use(self, secret, size):
         self.secret, self.size, self.sequence = secret, size, 0
@@ -458,9 +449,22 @@ class Keys:
         return record
 
 
+def with_keys(files, tmp_path):
+    """Return both ends, and the client's keys."""
+    log = tmp_path / "keys"
+
+    def logged(context):
+        only(ssl.TLSVersion.TLSv1_3)(context)
+        context.keylog_filename = str(log)
+
+    ends = connect(native_tls(files), client_context(files, logged))
+    (line,) = [line for line in log.read_text().splitlines() if "CLIENT_TRAFFIC_SEC" in line]
+    return ends, Keys(ends.client.cipher()[0], bytes.fromhex(line.split()[2]))
+
+
 def test_a_message_of_the_handshake_that_never_ends_is_not_collected(files, tmp_path):
-    keys = Keys(files, tmp_path)
-    server, held, phase = keys.ends.server, 0, TlsPhase.OPEN
+    ends, keys = with_keys(files, tmp_path)
+    server, held, phase = ends.server, 0, TlsPhase.OPEN
     assert server.receive(keys.record(23, b"hello"))[0] == b"hello"
     message = b"\x04\0\xff\xff" + b"x" * 65_000  # NewSessionTicket
     for at in range(0, len(message), 2000):
@@ -473,15 +477,15 @@ def test_a_message_of_the_handshake_that_never_ends_is_not_collected(files, tmp_
 
 
 def test_a_connection_may_renew_its_keys_a_limited_number_of_times(files, tmp_path):
-    keys = Keys(files, tmp_path)
+    ends, keys = with_keys(files, tmp_path)
     renewed = 0
-    while keys.ends.server.phase == TlsPhase.OPEN and renewed < 9999:
+    while ends.server.phase == TlsPhase.OPEN and renewed < 9999:
         renewed += 30
         data = b"".join(keys.renew() for _ in range(30)) + keys.record(23, b"x")
-        plain, _, phase = keys.ends.server.receive(data)
+        plain, _, phase = ends.server.receive(data)
         assert plain == b"x" or phase == TlsPhase.FAILED
     assert 900 < renewed < 1100
-    assert keys.ends.server.failure == "too many records have no data"
+    assert ends.server.failure == "too many records have no data"
 
 
 @pytest.mark.parametrize("reason", ["PENSTOCK_NATIVE_TLS=0", "OpenSSL is in FIPS mode", ""])
@@ -500,27 +504,23 @@ def test_all_connections_with_tls_can_be_left_to_python(files, tmp_path, monkeyp
     assert [line["reason"] for line in logged] == ([reason] if reason else [])
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"])
-def test_connections_of_which_the_brokers_side_has_tls_are_left_to_python(
-    files, tmp_path, protocol
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+@pytest.mark.parametrize("brokers_in_python", ["", "upstream.ssl.*: the key is encrypted"])
+def test_connections_of_which_the_brokers_side_is_pythons_are_left_to_python(
+    files, tmp_path, protocol, brokers_in_python
 ):
     properties = {
         "upstream.bootstrap.servers": "none:1",
         "upstream.security.protocol": protocol,
-        "upstream.sasl.mechanism": "PLAIN",
-        "upstream.sasl.jaas.config": (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'username="u" password="p";'
-        ),
         "listeners": "SSL://127.0.0.1:0",
         "ssl.keystore.location": str(files.key),
     }
     of = read_configuration(tmp_path / "gateway.properties", properties)
     with structlog.testing.capture_logs() as logged:
-        listening = Listening(of, endpoints_of(of), None, None, native)
-    assert isinstance(listening._tls, NativeTls) == protocol.endswith("PLAINTEXT")
+        listening = Listening(of, endpoints_of(of), None, None, native, brokers_in_python)
+    assert isinstance(listening._tls, NativeTls) == (not brokers_in_python)
     reasons = [line["reason"] for line in logged if "processed in Python" in line["event"]]
-    assert reasons == ([] if protocol.endswith("PLAINTEXT") else ["upstream.security.protocol"])
+    assert reasons == ([brokers_in_python] if brokers_in_python else [])
 
 
 def first_bytes(*parts, ends=False):

@@ -55,7 +55,7 @@ def gateway(**attributes):
 async def read(of, brokers=None):
     families = [
         await gauges.connections(of),
-        await gauges.tls_connections(of),
+        *await gauges.tls_connections(of),
         *gauges.of_gateway(of, brokers or {}, is_ready=True),
     ]
     return Metrics((await render(families)).decode())
@@ -76,7 +76,9 @@ async def test_workers_of_all_policies_are_counted_together():
 
 async def test_connections_are_exposed_by_state():
     states = [ConnectionState.OPEN] * 1200 + [ConnectionState.PAUSED] * 2
-    clients = [SimpleNamespace(state=state, tls_library="") for state in states]
+    clients = [
+        SimpleNamespace(state=state, tls_library="", broker_tls_library="") for state in states
+    ]
     found = await read(gateway(connections=clients))
 
     counted = {state: count for (state,), count in found.of("penstock_connections").items()}
@@ -85,10 +87,18 @@ async def test_connections_are_exposed_by_state():
 
 async def test_connections_with_tls_are_exposed_by_library():
     libraries = ["rustls"] * 600 + ["openssl"] * 3 + [""] * 9
-    clients = [SimpleNamespace(state=ConnectionState.OPEN, tls_library=of) for of in libraries]
+    clients = [
+        SimpleNamespace(
+            state=ConnectionState.OPEN,
+            tls_library=of,
+            broker_tls_library="openssl" if of == "rustls" else of,
+        )
+        for of in libraries
+    ]
     found = await read(gateway(connections=clients))
 
     assert found.of("penstock_tls_connections") == {("rustls",): 600, ("openssl",): 3}
+    assert found.of("penstock_broker_tls_connections") == {("rustls",): 0, ("openssl",): 603}
 
 
 async def test_brokers_are_exposed_by_node():
@@ -124,7 +134,7 @@ async def all_families():
     return [
         *GatewayCounts(records_max=1).families(),
         await gauges.connections(gateway()),
-        await gauges.tls_connections(gateway()),
+        *await gauges.tls_connections(gateway()),
         *gauges.of_gateway(gateway(), {}, is_ready=True),
         *gauges.of_workers(Usage(1.5, 10), 0.25),
     ]

@@ -54,6 +54,25 @@ def location_of(properties: Mapping[str, str], folder: Path, store: str, where: 
     return path
 
 
+def key_and_chain(properties: Mapping[str, str], folder: Path, where: str) -> bytes | None:
+    """Return the private key and its certificates (PEM); None without a key store.
+
+    Args:
+        properties: The keys after the prefix.
+        folder: Where relative locations start.
+        where: The file, if it is known, and the prefix of the keys, for errors.
+
+    Raises:
+        ConfigurationError: It is a store of Java.
+        OSError: It cannot be read.
+    """
+    path = location_of(properties, folder, "keystore", where)
+    if path is not None:
+        return path.read_bytes()
+    key, chain = properties.get(KEY), properties.get(CHAIN)
+    return f"{key}\n{chain}\n".encode() if key and chain else None
+
+
 def with_contents(properties: Mapping[str, str], file: Path) -> dict[str, str]:
     """Return the properties with the contents of stores instead of their locations.
 

@@ -46,6 +46,16 @@ def limit_versions(
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
 
 
+def versions_and_suites(context: ssl.SSLContext) -> tuple[bool, bool, list[str]]:
+    """Return whether a context allows TLS 1.2, whether it allows TLS 1.3, and its suites."""
+    least, most = context.minimum_version, context.maximum_version
+    return (
+        least <= ssl.TLSVersion.TLSv1_2 <= most,
+        least <= ssl.TLSVersion.TLSv1_3 <= most,
+        [cipher["name"] for cipher in context.get_ciphers()],
+    )
+
+
 def _set_ciphers(
     context: ssl.SSLContext, suites: Sequence[str], protocols: Sequence[str], key: str
 ) -> list[str]:

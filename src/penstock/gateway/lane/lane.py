@@ -177,6 +177,7 @@ class Lane(KnownTopics):
         from_client: bytes,
         from_broker: bytes,
         client_tls: Any | None = None,
+        broker_tls: Any | None = None,
     ) -> int | None:
         """Give a connection away.
 
@@ -188,6 +189,7 @@ class Lane(KnownTopics):
             from_client: Bytes that were just received from the client.
             from_broker: Bytes that were just received from the broker.
             client_tls: The native end of the TLS on the client's socket, like that socket.
+            broker_tls: The same of the broker's socket.
 
         Returns:
             Its number here; None if it has to stay. Then nothing has changed.
@@ -209,6 +211,7 @@ class Lane(KnownTopics):
                 self._request_max_bytes,
                 session.valid_until,
                 client_tls,
+                broker_tls,
             )
         except OSError as error:
             self._log_refused(error)

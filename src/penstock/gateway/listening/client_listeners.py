@@ -47,6 +47,7 @@ class Listening:
         limits: ConnectionLimits,
         make: MakeConnection,
         native: Any | None = None,
+        brokers_in_python: str = "",
     ) -> None:
         """Prepare; `open` listens.
 
@@ -58,10 +59,11 @@ class Listening:
                 the broker, the client's address, and a function to be called when the connection is
                 closed.
             native: The native module, if native threads forward connections.
+            brokers_in_python: Why they cannot have connections to brokers; empty if they can.
         """
         self._configuration = configuration
         self._endpoints = endpoints
-        self._tls = _tls(configuration, endpoints, native)
+        self._tls = _tls(configuration, endpoints, native, brokers_in_python)
         self._limits = limits
         self._make = make
         self._listeners: list[Listener] = []
@@ -223,16 +225,17 @@ class Listening:
 
 
 def _tls(
-    configuration: Configuration, endpoints: Endpoints, native: Any | None
+    configuration: Configuration,
+    endpoints: Endpoints,
+    native: Any | None,
+    brokers_in_python: str,
 ) -> ssl.SSLContext | NativeTls | None:
     """Return the TLS of the listeners; None without TLS."""
     context = endpoints.listener_tls
     if native is None or context is None:
         return context
-    reason = why_without_tls()
-    if endpoints.upstream_tls is not None:  # no thread would have such a connection
-        reason = "upstream.security.protocol"
-    if reason:
+    # No thread would have such a connection if its brokers' side is Python's.
+    if reason := why_without_tls() or brokers_in_python:
         log.info("connections with TLS are processed in Python", reason=reason)
         return context
     of = configuration

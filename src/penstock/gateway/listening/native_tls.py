@@ -7,16 +7,17 @@ client's protocol, so Python works with plain bytes, and everything that belongs
 TCP state, how it is reset, when it is readable) stays as it is. A connection is given to a native
 thread with its socket and its TLS, and taken back with both (`native/src/lane/stream.rs`).
 
-**What Python's `ssl` keeps.** Everything if connections to brokers have TLS, too: no thread would
-have such a connection. A listener with client certificates, whose names are the principals
-of ACLs: webpki accepts other certificates than OpenSSL does. A key that rustls cannot read
-(encrypted, of another kind), and suites of which it has none. Everything in FIPS mode, and with
-`PENSTOCK_NATIVE_TLS=0`. The log has the reason. And single connections: those whose first message
-rustls does not accept (no suite, group or signature in common, not TLS at all, in several records),
-and those without the name of a broker, where names select brokers: the name is looked at before
-anything is computed. (rustls takes an IP address for no name, and OpenSSL refuses it.) OpenSSL
-reads the same bytes and reports the error. So nobody is refused at the first message who was not
-before. `penstock_tls_connections` counts the connections of both.
+**What Python's `ssl` keeps.** Everything if native threads cannot have connections to brokers
+(`gateway/broker_tls.py`): no thread would have such a connection. A listener with client
+certificates, whose names are the principals of ACLs: webpki accepts other certificates than OpenSSL
+does. A key that rustls cannot read (encrypted, of another kind), and suites of which it has none.
+Everything in FIPS mode, and with `PENSTOCK_NATIVE_TLS=0`. The log has the reason. And single
+connections: those whose first message rustls does not accept (no suite, group or signature in
+common, not TLS at all, in several records), and those without the name of a broker, where names
+select brokers: the name is looked at before anything is computed. (rustls takes an IP address for
+no name, and OpenSSL refuses it.) OpenSSL reads the same bytes and reports the error. So nobody is
+refused at the first message who was not before. `penstock_tls_connections` counts the connections
+of both.
 
 **What differs.** rustls ends a connection at the fifth warning, ignores a client's demand for small
 records (RFC 6066, max_fragment_length), and takes the first suite of the listener's that it knows:
@@ -49,7 +50,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients.stores import CHAIN, KEY, location_of
+from penstock.configuration.clients.stores import key_and_chain
+from penstock.configuration.clients.tls_versions import versions_and_suites
 from penstock.gateway.listening.client_hello import first_record
 from penstock.gateway.listening.tls import renew
 
@@ -137,20 +139,12 @@ class NativeTls:
     def _made(self, pem: bytes) -> Any:
         if self.context.verify_mode != ssl.CERT_NONE:
             raise ValueError("ssl.client.auth")
-        least, most = self.context.minimum_version, self.context.maximum_version
-        return self._native.TlsServer(
-            pem,
-            least <= ssl.TLSVersion.TLSv1_2 <= most,
-            least <= ssl.TLSVersion.TLSv1_3 <= most,
-            [cipher["name"] for cipher in self.context.get_ciphers()],
-        )
+        return self._native.TlsServer(pem, *versions_and_suites(self.context))
 
     def _pem(self) -> bytes | None:
         """Return the key and the certificates; None if they cannot be read."""
-        of = self._properties
-        path = location_of(of, self._file.parent, "keystore", f"{self._file}: ")
         try:
-            return path.read_bytes() if path is not None else f"{of[KEY]}\n{of[CHAIN]}\n".encode()
+            return key_and_chain(self._properties, self._file.parent, f"{self._file}: ")
         except OSError:
             return None  # the context reports it
 

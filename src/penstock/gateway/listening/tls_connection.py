@@ -1,8 +1,8 @@
-"""A client's connection with TLS of which only the bytes are OpenSSL's no more, but rustls's.
+"""A client's or a broker's connection with TLS of which rustls has the bytes, and not OpenSSL.
 
-It stands between the event loop's transport of the socket, whose protocol it is, and a client's
-protocol, whose transport it is. Native threads can have the socket and the TLS in between: there
-is no byte of either that only Python knows, once what was decrypted is passed on.
+It stands between the event loop's transport of the socket, whose protocol it is, and a client's or
+broker's protocol, whose transport it is. Native threads can have the socket and the TLS in between:
+there is no byte of either that only Python knows, once what was decrypted is passed on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 CLOSING_S: Final = 30.0
-"""How long a client may take to read what is left, and to close."""
+"""How long a peer may take to read what is left, and to close."""
 
 
 class TlsPhase(IntEnum):
@@ -27,9 +27,9 @@ class TlsPhase(IntEnum):
     HANDSHAKE = 0
     OPEN = 1
     ENDED = 2
-    """The client has said that it sends no more."""
+    """The peer has said that it sends no more."""
     FAILED = 3
-    """A record is not valid, or the client has reported an error."""
+    """A record is not valid, or the peer has reported an error."""
 
 
 class HandshakeError(ConnectionError):
@@ -37,7 +37,7 @@ class HandshakeError(ConnectionError):
 
 
 class TlsConnection(asyncio.Transport, asyncio.Protocol):
-    """The TLS of a client's connection.
+    """The TLS of a connection.
 
     Attributes:
         tls: The native end of it. While a native thread has it, nobody else may use it.
@@ -50,9 +50,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """Wait for the socket's transport.
 
         Args:
-            tls: The native end, which has processed the client's first message.
-            context: The listener's context, as `sslcontext` of the transport.
-            make: Returns the client's protocol after the handshake.
+            tls: The native end, whose next message is to be sent.
+            context: The context of Python, as `sslcontext` of the transport.
+            make: Returns the protocol after the handshake.
         """
         super().__init__({"sslcontext": context, "server_name": tls.server_name})
         self.tls = tls
@@ -90,12 +90,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     # The protocol of the socket's transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Answer the client's first message."""
+        """Send the first message, or the answer to it."""
         self._socket = cast("asyncio.Transport", transport)
         self._write(self.tls.take_unsent())
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt bytes of the client."""
+        """Decrypt bytes of the peer."""
         if self._is_closing:
             return
         plain, unsent, self._phase = self.tls.receive(data)
@@ -143,7 +143,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self.close()
 
     def _stop(self) -> None:
-        """Close after an error; the client gets the alert, if it reads."""
+        """Close after an error; the peer gets the alert, if it reads."""
         if self._is_closing or self._socket is None:
             return
         self._is_closing = True
@@ -155,12 +155,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._close_later(self._socket)
 
     def _close_later(self, socket: asyncio.Transport) -> None:
-        """Close at last, whatever the client does."""
+        """Close at last, whatever the peer does."""
         if self._closing is None:
             self._closing = self._loop.call_later(CLOSING_S, socket.abort)
 
     def eof_received(self) -> bool:
-        """Handle the end of the client's bytes, which may be before that of its TLS."""
+        """Handle the end of the peer's bytes, which may be before that of its TLS."""
         self._has_eof = True
         if self._is_closing:
             return False
@@ -190,7 +190,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if self._protocol is not None:
             self._protocol.resume_writing()
 
-    # The transport of the client's protocol
+    # The transport of the protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return what is known of the connection; of the certificate, nothing."""
@@ -200,7 +200,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._socket.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the client's protocol."""
+        """Return the protocol."""
         assert self._protocol is not None
         return self._protocol
 
@@ -228,10 +228,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._is_closing or self._socket is None or self._socket.is_closing()
 
     def close(self) -> None:
-        """Close after what is written, the end of the gateway's TLS, and the client's end.
+        """Close after what is written, the end of the gateway's TLS, and the peer's end.
 
-        What the client sends meanwhile is discarded. If it were not read, the system would reset
-        the connection, and the client might not get what is written.
+        What the peer sends meanwhile is discarded. If it were not read, the system would reset
+        the connection, and the peer might not get what is written.
         """
         if self._is_closing or self._socket is None:
             return

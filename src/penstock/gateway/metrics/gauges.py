@@ -88,17 +88,27 @@ async def connections(gateway: Measured) -> Gauge:
     )
 
 
-async def tls_connections(gateway: Measured) -> Gauge:
+async def tls_connections(gateway: Measured) -> list[Gauge]:
     """Count the connections with TLS by the library that has it, some at a time."""
-    found: Counter[tuple[str, ...]] = Counter({(library,): 0 for library in _TLS_LIBRARIES})
+    of_clients: Counter[tuple[str, ...]] = Counter({(library,): 0 for library in _TLS_LIBRARIES})
+    to_brokers = of_clients.copy()
     async for part in _parts(gateway.connections):
-        found.update((library,) for client in part if (library := client.tls_library))
-    return Gauge(
-        "penstock_tls_connections",
-        "Connections of clients with TLS, by library.",
-        ("library",),
-        found,
-    )
+        of_clients.update((library,) for client in part if (library := client.tls_library))
+        to_brokers.update((library,) for client in part if (library := client.broker_tls_library))
+    return [
+        Gauge(
+            "penstock_tls_connections",
+            "Connections of clients with TLS, by library.",
+            ("library",),
+            of_clients,
+        ),
+        Gauge(
+            "penstock_broker_tls_connections",
+            "Connections to brokers with TLS, by library.",
+            ("library",),
+            to_brokers,
+        ),
+    ]
 
 
 async def _parts(clients: Collection[ClientConnection]) -> AsyncIterator[list[ClientConnection]]:

@@ -149,6 +149,17 @@ _STATES: Final = {
 }
 
 
+def _may_be_native(transport: asyncio.BaseTransport) -> bool:
+    """Return whether native threads can have a connection."""
+    return isinstance(transport, TlsConnection) or is_plain(transport)
+
+
+def _tls_library(transport: asyncio.BaseTransport) -> str:
+    if isinstance(transport, TlsConnection):
+        return "rustls"
+    return "" if is_plain(transport) else "openssl"
+
+
 class UpstreamConnection(asyncio.Protocol):
     """The gateway's connection to a broker."""
 
@@ -216,6 +227,7 @@ class ClientConnection(asyncio.Protocol):
         self._open_connections = 0
         self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
+        self._broker_tls: TlsConnection | None = None
         self._lane: Lane | None = None
         self._lane_number: int | None = None
         self._reads = 0
@@ -251,9 +263,17 @@ class ClientConnection(asyncio.Protocol):
     @property
     def tls_library(self) -> str:
         """The library that has the TLS of the connection; empty without TLS."""
-        if self._tls is not None:
-            return "rustls"
-        return "" if is_plain(self._transport) else "openssl"
+        return _tls_library(self._transport)
+
+    @property
+    def broker_tls_library(self) -> str:
+        """The same of the connection to the broker, if there is one."""
+        return _tls_library(self._upstream) if self._upstream is not None else ""
+
+    @property
+    def _native_tls(self) -> list[TlsConnection]:
+        """The TLS of both connections that native threads may have."""
+        return [tls for tls in (self._tls, self._broker_tls) if tls is not None]
 
     @property
     def _is_blocked_natively(self) -> bool:
@@ -307,7 +327,7 @@ class ClientConnection(asyncio.Protocol):
             certificate_principal=peer_principal(self._transport),
             address=self._peer.host,
         )
-        if is_plain(transport) and (self._tls is not None or is_plain(self._transport)):
+        if all(map(_may_be_native, (self._transport, transport))):
             self._lane = self._gateway.lane
         if self._early:
             early, self._early = self._early, b""
@@ -381,7 +401,7 @@ class ClientConnection(asyncio.Protocol):
             or self._half_closed is not None
             or not self._client.has_written
             or self._transport.is_closing()
-            or (self._tls is not None and self._tls.has_unread)
+            or any(tls.has_unread for tls in self._native_tls)
             or upstream.is_closing()
             or self._transport.get_write_buffer_size()
             or upstream.get_write_buffer_size()
@@ -395,6 +415,7 @@ class ClientConnection(asyncio.Protocol):
             from_client,
             from_broker,
             self._tls.tls if self._tls is not None else None,
+            self._broker_tls.tls if self._broker_tls is not None else None,
         )
         if number is None:
             self._set_next_try(0)
@@ -416,8 +437,8 @@ class ClientConnection(asyncio.Protocol):
         given = lane.take(number)
         self._set_next_try(given.forwarded)
         session.enter(given.between)
-        if self._tls is not None:
-            self._tls.returned()
+        for tls in self._native_tls:
+            tls.returned()
         for transport, pauses in ((self._transport, self._pauses), (upstream, self._broker_pauses)):
             if not pauses and not transport.is_closing():
                 transport.resume_reading()
@@ -458,8 +479,7 @@ class ClientConnection(asyncio.Protocol):
             self._account_lane(self._lane, self._lane_number, self._session)
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
-        if self._tls is not None:
-            held += self._tls.held_bytes
+        held += sum(tls.held_bytes for tls in self._native_tls)
         if self._upstream is not None:
             held += self._upstream.get_write_buffer_size()
         self._gateway.budget.set_held_bytes(self, held)
@@ -606,10 +626,8 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
-        if self._tls is not None and self._phase is ConnectionPhase.OPEN and self._tls.tls.is_worn:
-            reason = "the keys of TLS 1.2 are used up"
-            log.info("closing a connection", side="client", peer=str(self._peer), reason=reason)
-            self.end()
+        if self._phase is ConnectionPhase.OPEN:
+            self._end_if_worn()
         if self._lane is not None and self._lane_number is not None:
             # A connection that stays blocked may have lost its client unnoticed: see below.
             is_blocked = self._lane.figures(self._lane_number).is_blocked
@@ -630,6 +648,15 @@ class ClientConnection(asyncio.Protocol):
                 self._client_disconnected()  # the current request will never be complete
             self.account()
 
+    def _end_if_worn(self) -> None:
+        """Close both connections in time if one cannot encrypt much more."""
+        for side, tls in (("client", self._tls), ("broker", self._broker_tls)):
+            if tls is not None and tls.tls.is_worn:
+                reason = "the keys of TLS 1.2 are used up"
+                log.info("closing a connection", side=side, peer=str(self._peer), reason=reason)
+                self.end()
+                return
+
     def _client_disconnected(self) -> None:
         if self._phase is ConnectionPhase.CLOSED:
             return
@@ -642,6 +669,7 @@ class ClientConnection(asyncio.Protocol):
         """Handle the open connection to the broker."""
         self._open_connections += 1
         self._upstream = transport
+        self._broker_tls = transport if isinstance(transport, TlsConnection) else None
         self._upstream.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def broker_disconnected(self) -> None:
