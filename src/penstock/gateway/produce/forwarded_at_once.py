@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.lane.topics import KnownTopics
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.wire.requests.produce import ProduceRequest, TopicData
 
@@ -63,7 +64,8 @@ def _are_accepted(
         return False
     waited_for = [(known.waited_for, topic) for known, topic in found if known.waited_for]
     inline = connection.gateway.policies.inline
-    if waited_for and not _accepts_all(inline, request, waited_for):
+    lane = connection.gateway.lane
+    if waited_for and not _accepts_all(inline, lane, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
         return False
@@ -236,6 +238,7 @@ def _count(
 
 def _accepts_all(
     inline: InlineJudge | None,
+    lane: KnownTopics | None,
     request: ProduceRequest,
     judged: Sequence[tuple[TopicPlan, TopicData]],
 ) -> bool:
@@ -247,8 +250,11 @@ def _accepts_all(
     version = request.version
     for plan, topic in judged:
         for partition in topic.partitions:
-            if partition.number < 0 or not inline.accepts(
-                plan, version, request.records(partition)
+            records = request.records(partition)
+            if partition.number < 0:
+                return False
+            if not inline.accepts(plan, version, records) and (
+                lane is None or not lane.accepts(plan, version, records)
             ):
                 return False
     return True

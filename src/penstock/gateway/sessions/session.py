@@ -187,6 +187,11 @@ class Session:
 
     # While the lane has the connection (`lane`)
 
+    @property
+    def holds_a_part(self) -> bool:
+        """Whether a part of a request or response is held until the rest has been received."""
+        return not (self._requests.is_streaming and self._responses.is_streaming)
+
     def leave(self) -> tuple[Between, bytes, bytes] | None:
         """Return a session without held, changed or awaited requests, to pass it to the lane.
 
@@ -202,7 +207,7 @@ class Session:
             or self._answering.is_running
             or not self.is_established
             or self.authentication.awaits_response
-            or not (self._requests.is_streaming and self._responses.is_streaming)
+            or self.holds_a_part
             or (receiving is not None and receiving.state not in _FLOWING)
             or len(self._expected) != len(self._unanswered)
             or not all(map(is_forwarded, self._expected, self._unanswered))
