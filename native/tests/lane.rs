@@ -55,6 +55,14 @@ fn response(number: i32, body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &number.to_be_bytes(), body].concat()
 }
 
+fn put_unsigned_varint(into: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        into.push(u8::try_from(value & 0x7F).unwrap() | 0x80);
+        value >>= 7;
+    }
+    into.push(u8::try_from(value).unwrap());
+}
+
 /// A body of Produce, with acks: one partition of one topic.
 fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
     let mut body = vec![0, 1, b'c', 0, 0];
@@ -64,12 +72,7 @@ fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
     body.extend(topic.as_bytes());
     body.extend([2, 0, 0, 0, 0]);
     let size = u32::try_from(records.len() + 1).unwrap();
-    if size < 128 {
-        body.push(u8::try_from(size).unwrap());
-    } else {
-        assert!(size < 1 << 14);
-        body.extend([u8::try_from(size & 0x7F).unwrap() | 0x80, u8::try_from(size >> 7).unwrap()]);
-    }
+    put_unsigned_varint(&mut body, size);
     body.extend(records);
     body.extend([0, 0, 0]);
     body
@@ -463,6 +466,48 @@ fn what_takes_too_long_in_one_read_is_left_to_python() {
     assert!(work.seconds() > 1e-9);
     assert!(!accepts(&mut work));
     assert!(accepts(&mut Work::default()));
+}
+
+#[test]
+fn a_large_batch_that_takes_too_long_is_left_before_its_end() {
+    let large = batch::Limits { max_bytes: 1 << 20, max_records: 10_000 };
+    let judge = Arc::new(Judge::new("names", vec![fits(WITH_ID)], large));
+    let table = table();
+    table.know_name(b"t", Topic::Judged(Arc::new(Judged::new("t", judge))), f64::INFINITY);
+    let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(1000));
+    let counts = Mutex::default();
+    let accepts = |records: usize, work: &mut Work| {
+        let frame = produced(1, &batch_of(&vec![value.as_str(); records]));
+        let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
+        judge::accepts(&request, &frame, 0.0, &table, work, &counts)
+    };
+    assert!(accepts(30, &mut Work::new(STEPS_A_READ, 1e-9))); // nobody looks at the clock
+    assert!(!accepts(40, &mut Work::new(STEPS_A_READ, 1e-9)));
+    assert!(accepts(1000, &mut Work::new(STEPS_A_READ, 10.0)));
+}
+
+#[test]
+fn a_long_text_is_not_judged() {
+    let large = batch::Limits { max_bytes: 1 << 20, max_records: 10_000 };
+    let judge = Judge::new("names", vec![fits(WITH_ID)], large);
+    let accepts = |size: usize| {
+        let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(size));
+        judge.accepts(&batch_of(&[&value]), &mut { STEPS_A_READ })
+    };
+    assert_eq!(accepts(32_000), Some(1));
+    assert_eq!(accepts(33_000), None);
+}
+
+#[test]
+fn a_request_of_a_megabyte_is_read_as_a_whole() {
+    let table = table();
+    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
+    let limits = Limits { request_max_bytes: 10_000_000, ..LIMITS };
+    let mut relay = Relay::new(State::default(), table, limits).unwrap();
+    let frame = produced(1, &[7; 1_048_576]);
+    assert_eq!(sent(&mut relay, &frame[..500_000]), passed(0));
+    assert_eq!(sent(&mut relay, &frame), passed(frame.len()));
+    assert_eq!(sent(&mut relay, &produced(2, &[7; 1_200_000])), stopped(0));
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub const STEPS_A_READ: u64 = 500_000;
 const SECONDS_A_READ: f64 = 0.005;
 /// How much the keys, or the values, of one batch may take, as in Python (`INLINE_STEPS`).
 const STEPS_A_COLUMN: u64 = 200_000;
+/// After so many bytes of texts, a judge looks at the clock. Longer texts are not judged here.
+const PACE_BYTES: usize = 32 * 1024;
 /// Policies that took too long for a batch do not judge here for so long (`SUSPENDED_S`).
 const SUSPENDED_S: f64 = 30.0;
 
@@ -51,6 +53,25 @@ impl Work {
     /// Return how many seconds they have taken.
     pub const fn seconds(&self) -> f64 {
         self.seconds
+    }
+}
+
+/// Ends the judging of a batch that takes too long: some patterns take far longer than others.
+struct Pace<'a> {
+    watch: &'a Stopwatch,
+    allowed_s: f64,
+    bytes: usize,
+}
+
+impl Pace<'_> {
+    /// Return whether there is time for a text of so many bytes.
+    fn allows(&mut self, size: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(size);
+        if self.bytes <= PACE_BYTES {
+            return true;
+        }
+        self.bytes = size;
+        size <= PACE_BYTES && self.watch.seconds() <= self.allowed_s
     }
 }
 
@@ -89,14 +110,24 @@ pub enum Check {
 
 impl Check {
     /// Return whether all records are accepted; steps are taken from `work`.
-    fn accepts(&self, records: &Section, values: &mut Values, work: &mut u64) -> bool {
+    fn accepts(
+        &self,
+        records: &Section,
+        values: &mut Values,
+        work: &mut u64,
+        pace: &mut Pace<'_>,
+    ) -> bool {
         match self {
             Self::Fits { keys, accepts_null, schema, longest } => {
                 let allowed = STEPS_A_COLUMN.min(*work);
                 let mut left = allowed;
                 let mut fits = |text: Option<&[u8]>| match text {
                     None => *accepts_null,
-                    Some(text) => text.len() <= *longest && schema.fits(text, values, &mut left),
+                    Some(text) => {
+                        text.len() <= *longest
+                            && pace.allows(text.len())
+                            && schema.fits(text, values, &mut left)
+                    }
                 };
                 let all = if *keys {
                     records.keys().all(&mut fits)
@@ -170,10 +201,34 @@ impl Judge {
     ///
     /// None as well where that is not found out: other policies, which may take longer, say why.
     pub fn accepts(&self, data: &[u8], work: &mut u64) -> Option<usize> {
+        self.accepts_within(data, work, &Stopwatch::start(0, false), f64::INFINITY)
+    }
+
+    /// The same, as long as the stopwatch shows no more seconds.
+    fn accepts_within(
+        &self,
+        data: &[u8],
+        work: &mut u64,
+        watch: &Stopwatch,
+        allowed_s: f64,
+    ) -> Option<usize> {
         let records = batch::read(data, self.limits)?;
         let mut values = Values::default();
+        let mut pace = Pace { watch, allowed_s, bytes: 0 };
         let mut checks = self.checks.iter();
-        checks.all(|check| check.accepts(&records, &mut values, work)).then(|| records.len())
+        checks
+            .all(|check| check.accepts(&records, &mut values, work, &mut pace))
+            .then(|| records.len())
+    }
+
+    /// Return whether all records of a batch are accepted, within so much work.
+    pub fn accepts_in_time(&self, data: &[u8], work: &mut Work) -> bool {
+        let watch = Stopwatch::start(data.len(), batch::is_compressed(data));
+        let allowed_s = work.seconds_max - work.seconds;
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            self.accepts_within(data, &mut work.steps, &watch, allowed_s)
+        }));
+        judged.is_ok_and(|found| found.is_some())
     }
 
     /// The same, and how many seconds it took.
@@ -183,7 +238,10 @@ impl Judge {
         }
         let watch = Stopwatch::start(data.len(), batch::is_compressed(data));
         // Where the evaluator fails, a worker has the reason.
-        let judged = catch_unwind(AssertUnwindSafe(|| self.accepts(data, &mut work.steps)));
+        let allowed_s = work.seconds_max - work.seconds;
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            self.accepts_within(data, &mut work.steps, &watch, allowed_s)
+        }));
         let seconds = watch.seconds();
         work.seconds += seconds;
         if watch.is_slow(seconds) {

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from penstock.policies.by_columns import NativeJudge
 
 MAX_RECORDS: Final = 1000
+_NATIVE_MAX_BYTES: Final = 2**20
+_NATIVE_MAX_RECORDS: Final = 10_000
+"""Of a batch that native threads judge, at least: few connections wait for it."""
+_NATIVE_FROM: Final = 3
+"""The first version of Produce requests that native threads read."""
 TURN_S: Final = 0.020
 BUDGET_S: Final = 0.005
 """Of each `TURN_S`, the CPU time for judging inline; workers judge the batches after it."""
@@ -115,6 +120,13 @@ class InlineJudge:
             configuration.policy_inline_max_bytes, configuration.decompressed_batch_max_bytes
         )
         self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
+        self._native_max_bytes = min(
+            max(configuration.policy_inline_max_bytes, _NATIVE_MAX_BYTES),
+            configuration.decompressed_batch_max_bytes,
+        )
+        self._native_max_records = min(
+            _NATIVE_MAX_RECORDS, configuration.decompressed_batch_max_records
+        )
         self._is_bounded: dict[tuple[str, str], bool] = {}
         self._suspended_until: dict[tuple[str, str], float] = {}
         self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
@@ -197,20 +209,49 @@ class InlineJudge:
             raise
         except BaseException:  # a panic of an extension is no Exception
             accepted = False  # a worker has the reason
-        took = clock() - began
-        self._left_s -= took
-        if took > SLOW_S and not is_small:
-            self._suspended_until[judged_by] = self._clock() + SUSPENDED_S
-        if accepted and self._on_accepted is not None:
-            self._on_accepted(plan.policy_names, took)
+        self._note(plan, clock() - began, is_accepted=accepted, may_be_slow=not is_small)
         return accepted
+
+    def accepts_large(
+        self, plan: TopicPlan, version: int, data: bytes | memoryview, judge: NativeJudge
+    ) -> bool:
+        """Return whether a batch is accepted that may be too large for `accepts`.
+
+        Native threads judge such batches, but every connection begins in Python.
+
+        Args:
+            plan: The topic's policies.
+            version: The version of the Produce request.
+            data: The batch.
+            judge: From `natively`.
+        """
+        if version < _NATIVE_FROM or len(data) > self._native_max_bytes:
+            return False
+        if len(data) <= self._max_bytes and not is_compressed(data):
+            return False
+        if not self._has_time((plan.policy_names, plan.validation_setting or "")):
+            return False
+        began = self._cpu_clock()
+        accepted = judge.accepts_in_time(bytes(data))
+        self._note(plan, self._cpu_clock() - began, is_accepted=accepted, may_be_slow=True)
+        return accepted
+
+    def _note(self, plan: TopicPlan, took: float, *, is_accepted: bool, may_be_slow: bool) -> None:
+        """Note how many seconds a batch took."""
+        self._left_s -= took
+        if may_be_slow and took > SLOW_S:
+            judged_by = plan.policy_names, plan.validation_setting or ""
+            self._suspended_until[judged_by] = self._clock() + SUSPENDED_S
+        if is_accepted and self._on_accepted is not None:
+            self._on_accepted(plan.policy_names, took)
 
     def natively(
         self, plan: TopicPlan, new: Callable[[str, int, int], NativeJudge]
     ) -> NativeJudge | None:
         """Return the native judge of a topic's batches; None if there is none.
 
-        What it accepts, `accepts` would accept, given the time.
+        What it accepts, `accepts` would accept, given the time, and with the limits of larger
+        batches.
 
         Args:
             plan: The topic's policies.
@@ -223,7 +264,7 @@ class InlineJudge:
         if judged_by not in self._native_judges:
             if len(self._native_judges) >= self._max_texts:
                 return None
-            judge = new(plan.policy_names, self._max_bytes, self._max_records)
+            judge = new(plan.policy_names, self._native_max_bytes, self._native_max_records)
             can = all(self._adds(name, judged_by[1], judge) for name in plan.policies)
             self._native_judges[judged_by] = judge if can else None
         return self._native_judges[judged_by]

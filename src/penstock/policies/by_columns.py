@@ -51,6 +51,9 @@ class NativeJudge(Protocol):
     def has_headers(self, names: list[str]) -> bool:
         """Require that records have headers with these names."""
 
+    def accepts_in_time(self, data: bytes) -> bool:
+        """Return whether all records of a batch are accepted; False if that takes too long."""
+
 
 class ByColumns(Policy):
     """Judges columns: a policy derives from it and returns the records that it refuses."""

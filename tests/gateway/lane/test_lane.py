@@ -246,6 +246,17 @@ def test_accepted_batches_are_counted_when_the_native_thread_judges_them(
     assert found[0] == (120, 60, {"penstock.policies.JsonSchema"})
 
 
+def test_a_batch_of_a_megabyte_is_judged_by_a_thread(run, topic, tmp_path):
+    name = topic("judged")
+    good = [b'{"id": %d, "text": "%s"}' % (number, b"x" * 130) for number in range(6_000)]
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, name, *good))
+        assert await client.produce(name, *good[:-1], b"{}") == 87
+
+    run(test, with_schema(tmp_path))
+
+
 def test_a_reload_changes_the_native_judge(run, topic, tmp_path, kafka):
     name = topic("judged")
 

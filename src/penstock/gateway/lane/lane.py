@@ -168,6 +168,10 @@ class Lane(KnownTopics):
         if self._reads_produce:
             self._topics.passed(topics, judged, names)
 
+    def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
+        """Return whether a large batch is accepted that the threads could judge."""
+        return self._reads_produce and self._topics.accepts(plan, version, data)
+
     def adopt(
         self,
         owner: Owner,

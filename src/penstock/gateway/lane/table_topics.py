@@ -66,6 +66,12 @@ class TableTopics(KnownTopics):
                 until = names.known_until(name) if are_stored else math.inf
                 self.table.know_name(name, judge, until)
 
+    def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
+        inline, judge = self._gateway.policies.inline, self._judge(plan)
+        if inline is None or judge is None:
+            return False
+        return inline.accepts_large(plan, version, data, judge)
+
     def forget(self, name: str | None) -> None:
         """Forget a topic, or all of them."""
         if name is None:

@@ -30,6 +30,15 @@ class KnownTopics(Protocol):
             names: The names of the topics' ids that the connection knows, and until when.
         """
 
+    def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
+        """Return whether a large batch is accepted that native threads could judge.
+
+        Args:
+            plan: The topic's policies.
+            version: The version of the Produce request.
+            data: The batch.
+        """
+
     def forget(self, name: str | None) -> None:
         """Forget a topic, or all of them: Python has to process the next batches.
 

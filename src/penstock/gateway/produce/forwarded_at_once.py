@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.lane.topics import KnownTopics
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.wire.requests.produce import ProduceRequest, TopicData
 
@@ -79,7 +80,8 @@ def _are_accepted(
     inline = connection.gateway.policies.inline
     if (waited_for and inline is None) or not _are_in_order(found, request, connection):
         return False
-    if waited_for and not _accepts_all(inline, request, waited_for):
+    lane = connection.gateway.lane
+    if waited_for and not _accepts_all(inline, lane, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
         return False
@@ -252,6 +254,7 @@ def _count(
 
 def _accepts_all(
     inline: InlineJudge | None,
+    lane: KnownTopics | None,
     request: ProduceRequest,
     judged: Sequence[tuple[TopicPlan, TopicData]],
 ) -> bool:
@@ -263,8 +266,11 @@ def _accepts_all(
     version = request.version
     for plan, topic in judged:
         for partition in topic.partitions:
-            if partition.number < 0 or not inline.accepts(
-                plan, version, request.records(partition)
+            records = request.records(partition)
+            if partition.number < 0:
+                return False
+            if not inline.accepts(plan, version, records) and (
+                lane is None or not lane.accepts(plan, version, records)
             ):
                 return False
     return True

@@ -405,6 +405,7 @@ class ClientConnection(asyncio.Protocol):
             or upstream.is_closing()
             or self._transport.get_write_buffer_size()
             or upstream.get_write_buffer_size()
+            or not session.can_leave
         ):
             return False
         number = lane.adopt(
