@@ -16,13 +16,18 @@ class Transport:
 
     def __init__(self):
         self.calls = []
-        self.closing = False
+        self.closing = self.fails = False
 
     def is_closing(self):
         return self.closing
 
     def writelines(self, buffers):
+        if self.fails:
+            raise MemoryError
         self.calls.append(b"".join(buffers))
+
+    def abort(self):
+        self.closing = True
 
 
 def test_writes_are_sent_as_they_come():
@@ -144,3 +149,17 @@ def test_every_transport_gets_its_bytes_in_order(seed):
         else:
             write()
     assert [b"".join(transport.calls) for transport in transports] == expected
+
+
+def test_a_transport_that_fails_is_aborted_and_affects_no_other():
+    writes, first, second = GatheredWrites(), Transport(), Transport()
+    first.fails = True
+
+    def work():
+        writes.write(first, [b"a"])
+        writes.write(second, [b"1"])
+
+    writes.during(work)
+    writes.write(second, [b"2"])
+    assert first.closing
+    assert second.calls == [b"1", b"2"]

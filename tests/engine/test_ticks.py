@@ -134,3 +134,21 @@ def test_stopped_ticks_keep_nothing_alive(loop):
         assert loop.run_until_complete(run())() is None
     finally:
         gc.enable()
+
+
+def test_an_error_of_a_call_ends_no_later_call(loop):
+    calls = []
+    loop.set_exception_handler(lambda *_: None)
+
+    def work():
+        calls.append(loop.time())
+        raise MemoryError
+
+    async def run():
+        ticks = Ticks(work)
+        ticks.start()
+        await asyncio.sleep(4.5 * TICK_S)
+        ticks.stop()
+
+    loop.run_until_complete(run())
+    assert len(calls) == 4

@@ -49,3 +49,13 @@ def test_a_session_of_your_own_with_the_settings_writes_to_kafka_as_before(spark
     writing.options(**servers, topic=target).save()
     found = read_topic(kafka.bootstrap_servers, target)
     assert [value for _, _, value, _ in found] == [b"one"]
+
+
+def test_a_lost_jvm_prints_no_traceback(spark, capfd):
+    """The server for accumulators of PySpark reads from the JVM in a thread."""
+    server = spark.sparkContext._accumulatorServer
+    try:
+        raise EOFError
+    except EOFError:
+        server.handle_error(None, ("127.0.0.1", 1))
+    assert "Traceback" not in "".join(capfd.readouterr())

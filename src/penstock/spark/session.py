@@ -73,7 +73,15 @@ def start_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spa
             f"Spark does not start at {settings.get('spark.master')}: {first_line(str(error))}"
         ) from None
     session.sparkContext.setLogLevel("OFF")
+    # If the JVM is killed, the command reports it; this server would print a traceback.
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = _ignore
     return session
+
+
+def _ignore(*_: object) -> None:
+    """Report nothing."""
 
 
 def _started(settings: Mapping[str, str], name: str) -> SparkSession:

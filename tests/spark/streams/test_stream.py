@@ -489,8 +489,22 @@ def test_a_job_of_spark_that_fails_ends_it(world):
 
 def test_a_stream_with_available_now_includes_an_unavailable_partition(world):
     world.away = {Partition("t", 1)}
-    with pytest.raises(ClusterError, match="not all partitions of t"):
+    with pytest.raises(ClusterError, match="t-1 cannot be read: no leader answers"):
         world.stream(available_now=True)
+    assert sum(world.waits) == 60
+
+
+def test_a_stream_with_available_now_waits_for_an_election(world):
+    world.away = {Partition("t", 1), Partition("t", 2)}
+
+    def on_wait(world):
+        if len(world.waits) == 3:
+            world.away = set()
+
+    world.on_wait = on_wait
+    world.stream(available_now=True).run()
+    world.each_once()
+    assert world.warnings[:3] == ["t-1, t-2: no leader answers; waiting"] * 3
 
 
 def test_a_position_in_an_open_transaction_is_waited_for_at_the_beginning(world):

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+import structlog
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+log = structlog.get_logger()
 
 GATHERED_MAX: Final = 16
 """So many writes are gathered: receivers begin while the rest is processed."""
@@ -23,6 +27,9 @@ class Writer(Protocol):
 
     def writelines(self, list_of_data: Sequence[bytes | memoryview], /) -> None:
         """Send several buffers, in order."""
+
+    def abort(self) -> None:
+        """Close it, without what has not been sent."""
 
 
 class GatheredWrites:
@@ -78,4 +85,15 @@ class GatheredWrites:
             transport = next(iter(self._buffers))
             buffers = self._buffers.pop(transport)
             if not transport.is_closing():
-                transport.writelines(buffers)
+                _send(transport, buffers)
+
+
+def _send(transport: Writer, buffers: Sequence[bytes | memoryview]) -> None:
+    """Send bytes; if that fails, only this transport ends, because its bytes are lost."""
+    try:
+        transport.writelines(buffers)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of an extension is no Exception
+        log.exception("closing a connection after an error of the gateway")
+        transport.abort()

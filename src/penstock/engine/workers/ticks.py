@@ -52,6 +52,8 @@ class Ticks:
         if self._tick is None:
             return
         self._is_idle = False  # what the function itself begins is known when it returns
-        self._is_idle = self._tick()
-        if self._tick is not None:
-            self._set_timer(IDLE_TICK_S if self._is_idle else TICK_S)
+        try:
+            self._is_idle = self._tick()
+        finally:  # an error of one call ends no later call
+            if self._tick is not None:
+                self._set_timer(IDLE_TICK_S if self._is_idle else TICK_S)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -172,8 +172,9 @@ class StoredTopicConfigs(TopicConfigs):
         self._changed = changed
         self.index = TopicConfigIndex()
         # Read for each request: the caches of cachetools are written in Python.
-        self._seen: dict[UUID, None] = {}
-        self._changed_at: dict[str, float] = {}
+        # A plain dictionary skips all that was removed before its first item.
+        self._seen: OrderedDict[UUID, None] = OrderedDict()
+        self._changed_at: OrderedDict[str, float] = OrderedDict()
         self._missed: Counter[UUID] = Counter()
         self._mine: dict[UUID, TopicConfigRecord] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -216,10 +217,10 @@ class StoredTopicConfigs(TopicConfigs):
     def see(self, topics: Iterable[UUID]) -> None:
         """Record that the log has been read to its end since these topics were first used."""
         for topic in topics:
-            self._seen.pop(topic, None)
             self._seen[topic] = None
+            self._seen.move_to_end(topic)
         while len(self._seen) > _SEEN_MAX:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)
 
     async def read_to_end(self) -> None:
         """Read the log up to its present end.
@@ -245,14 +246,13 @@ class StoredTopicConfigs(TopicConfigs):
     def _report(self, changes: Mapping[str, Before]) -> None:
         now = time.monotonic()
         for topic, before in changes.items():
-            self._changed_at.pop(topic, None)
             self._changed_at[topic] = now
+            self._changed_at.move_to_end(topic)
             self._changed(topic, before)
         while self._changed_at:
-            topic, at = next(iter(self._changed_at.items()))
-            if at > now - _CHANGED_KEPT_S:
+            if next(iter(self._changed_at.values())) > now - _CHANGED_KEPT_S:
                 break
-            del self._changed_at[topic]
+            self._changed_at.popitem(last=False)
 
     def read_again(self) -> None:
         """Read unreadable records once more, as another gateway may have kept new keys."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class TopicNames:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         # Read for each request: the caches of cachetools are written in Python.
-        self._names: dict[UUID, str] = {}
-        self._ids: dict[str, tuple[UUID, float]] = {}
+        self._names: OrderedDict[UUID, str] = OrderedDict()
+        self._ids: OrderedDict[str, tuple[UUID, float]] = OrderedDict()
         self._clock = clock
         self.held_bytes = 0
 
@@ -67,9 +68,9 @@ class TopicNames:
         self.held_bytes = _TOPIC_BYTES * len(self._ids)
 
 
-def _put(cache: dict[K, V], key: K, value: V) -> None:
+def _put(cache: OrderedDict[K, V], key: K, value: V) -> None:
     """Put an item behind all others; remove the first item if there are too many."""
-    cache.pop(key, None)
     cache[key] = value
+    cache.move_to_end(key)
     if len(cache) > _TOPICS_MAX:
-        del cache[next(iter(cache))]
+        cache.popitem(last=False)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TOPICS_EVERY_S: Final = 30.0
 _PAUSE_MAX_S: Final = 30.0
+_LEADERS_WITHIN_S: Final = 60.0
+"""As long as Kafka's clients wait (`default.api.timeout.ms`)."""
 _NAMED_MAX: Final = 3
 
 
@@ -190,8 +192,8 @@ class Stream:
         self._ids = {topic.name: topic.topic_id for topic in topics}
         if (positions and not self._settings.again) or first is None:
             self._add(partitions, positions)
-            if self._settings.available_now and len(self._offsets.partitions) < len(partitions):
-                raise ClusterError(f"not all partitions of {_names(topics)} can be read now")
+            if self._settings.available_now:
+                self._wait_for_starts(partitions)
             return len(positions)
         for partition, offset in first().items():
             self._offsets.add(partition, offset)
@@ -211,6 +213,19 @@ class Stream:
                 self._observer.warn(f"{error}; waiting")
                 self._wait(1.0)
         return None
+
+    def _wait_for_starts(self, partitions: Sequence[Partition]) -> None:
+        """Wait until all partitions are added: a leader may be elected in a moment."""
+        deadline = self._clock() + _LEADERS_WITHIN_S
+        while not self._is_ended():
+            missing = sorted(set(partitions) - set(self._offsets.partitions))
+            if not missing:
+                return
+            if self._clock() >= deadline:
+                raise ClusterError(f"{_named(missing)} cannot be read: no leader answers")
+            self._observer.warn(f"{_named(missing)}: no leader answers; waiting")
+            self._wait(1.0)
+            self._add(missing, {})
 
     def _commit_first(self) -> None:
         """Commit where the job begins: another run could not find out any more."""
@@ -387,10 +402,6 @@ class Stream:
 
 def _partitions(topics: Iterable[Topic]) -> list[Partition]:
     return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
-
-
-def _names(topics: Iterable[Topic]) -> str:
-    return ", ".join(topic.name for topic in topics)
 
 
 def _is_another(before: UUID, now: UUID) -> bool:
