@@ -97,34 +97,3 @@ def test_a_complete_long_frame_is_not_copied():
         tracemalloc.stop()
     assert seen.frames == [long]
     assert peak < 1.3 * size
-
-
-@pytest.mark.thorough
-@given(st.lists(contents, max_size=6), st.integers(0, 400), st.integers(1, 40))
-def test_another_reader_continues_wherever_the_first_leaves(given_contents, place, size):
-    stream = b"".join(map(frame, given_contents))
-    first, second = Seen(), Seen()
-    for start in range(0, place, size):
-        first.reader.feed(stream[start : min(start + size, place)])
-    assert first.reader.can_leave
-    part, left = first.reader.leave()
-    assert first.reader.between_frames
-    assert first.reader.held_bytes == 0
-    second._pieces, first._pieces = first._pieces, []
-    second.reader.enter(left)
-    second.reader.feed(part)
-    second.reader.feed(stream[place:])
-    assert first.frames + second.frames == [frame(content) for content in given_contents]
-
-
-def test_a_held_frame_begins_again_where_its_part_is_taken_back():
-    seen, whole = Seen(), frame(b"h" + b"x" * 50)
-    seen.reader.feed(whole[:20])
-    seen.reader.feed(whole[20:40])
-    assert seen.reader.is_holding
-    part, left = seen.reader.leave()
-    assert (part, left) == (whole[:40], 0)
-    seen.reader.put_back(part)
-    assert seen.reader.held_bytes == 40
-    seen.reader.feed(whole[40:])
-    assert seen.frames == [whole]

@@ -8,7 +8,7 @@ use regex_syntax::hir::{Hir, HirKind};
 pub const MAX_STEPS_BACK: usize = 100_000;
 
 /// So many places of an expression may be tried for each byte of a text, where its automaton cannot
-/// be small: 32 KiB, the most that is judged without a worker, then take a tenth of a second.
+/// be small: 32 KiB, after which a judge looks at the clock, then take a tenth of a second.
 const WIDTH_MAX: u64 = 1_000;
 
 /// A regular expression.

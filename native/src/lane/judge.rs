@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use super::batch::{self, Limits};
 use super::counts::Counts;
 use super::locked;
+use super::panics::caught;
 use super::produce::Request;
 use super::stopwatch::Stopwatch;
 use super::table::Table;
@@ -64,14 +65,19 @@ struct Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// Return whether there is time for a text of so many bytes.
-    fn allows(&mut self, size: usize) -> bool {
+    /// Return whether there is time after work on so many bytes more.
+    fn goes_on(&mut self, size: usize) -> bool {
         self.bytes = self.bytes.saturating_add(size);
         if self.bytes <= PACE_BYTES {
             return true;
         }
-        self.bytes = size;
-        size <= PACE_BYTES && self.watch.seconds() <= self.allowed_s
+        self.bytes = 0;
+        self.watch.seconds() <= self.allowed_s
+    }
+
+    /// Return whether a text of so many bytes is judged.
+    fn allows(&mut self, size: usize) -> bool {
+        size <= PACE_BYTES && self.goes_on(size)
     }
 }
 
@@ -215,9 +221,13 @@ impl Judge {
         let records = batch::read(data, self.limits)?;
         let mut values = Values::default();
         let mut pace = Pace { watch, allowed_s, bytes: 0 };
+        // To read the batch was work, and all headers are read once more for some policies.
         let mut checks = self.checks.iter();
         checks
-            .all(|check| check.accepts(&records, &mut values, work, &mut pace))
+            .all(|check| {
+                pace.goes_on(records.size())
+                    && check.accepts(&records, &mut values, work, &mut pace)
+            })
             .then(|| records.len())
     }
 
@@ -225,10 +235,7 @@ impl Judge {
     pub fn accepts_in_time(&self, data: &[u8], work: &mut Work) -> bool {
         let watch = Stopwatch::start(data.len(), batch::is_compressed(data));
         let allowed_s = work.seconds_max - work.seconds;
-        let judged = catch_unwind(AssertUnwindSafe(|| {
-            self.accepts_within(data, &mut work.steps, &watch, allowed_s)
-        }));
-        judged.is_ok_and(|found| found.is_some())
+        caught(|| self.accepts_within(data, &mut work.steps, &watch, allowed_s)).flatten().is_some()
     }
 
     /// The same, and how many seconds it took.

@@ -18,10 +18,8 @@ const RESPONSE_HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 4;
 /// The most requests without a response, as in Python, which then stops to read the client.
 pub const UNANSWERED_MAX: usize = 256;
-/// Longer requests, and of which all has to be there, are Python's. Clients send no more by default.
-const REQUEST_WHOLE_MAX_BYTES: usize = 1024 * 1024 + 64 * 1024;
-/// The same of responses.
-const RESPONSE_WHOLE_MAX_BYTES: usize = 128 * 1024;
+/// Frames that are longer, and of which all has to be there, are Python's.
+const WHOLE_MAX_BYTES: usize = 128 * 1024;
 
 /// A request that was sent, and awaits its response; or the one that is being received.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -240,7 +238,7 @@ impl Relay {
                 }
             }
             Action::ProduceWhole => {
-                if size > REQUEST_WHOLE_MAX_BYTES {
+                if size > WHOLE_MAX_BYTES {
                     return Begun::Stops;
                 }
                 let Some(frame) = frame else { return self.wait(now) };
@@ -322,7 +320,7 @@ impl Relay {
         if !names_leaders {
             return Begun::Passes(size);
         }
-        if size > RESPONSE_WHOLE_MAX_BYTES {
+        if size > WHOLE_MAX_BYTES {
             return Begun::Stops;
         }
         match rest.get(..size) {

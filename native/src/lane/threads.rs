@@ -505,9 +505,12 @@ mod tests {
 
     const LIMITS: Limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
 
+    /// A connection whose other end stays open as long as the process.
     fn connected() -> TcpStream {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
-        TcpStream::connect(listening.local_addr().unwrap()).unwrap()
+        let stream = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        std::mem::forget(listening.accept().unwrap());
+        stream
     }
 
     fn adopt(lane: &Lane, client: RawFd, broker: RawFd) -> io::Result<Option<u64>> {

@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from penstock.policies.by_columns import NativeJudge
 
 MAX_RECORDS: Final = 1000
-_NATIVE_MAX_BYTES: Final = 2**20
+_NATIVE_MAX_BYTES: Final = 256 * 1024
 _NATIVE_MAX_RECORDS: Final = 10_000
 """Of a batch that native threads judge, at least: few connections wait for it."""
+_LARGE_EVERY_S: Final = 1.0
+"""How often such a batch is judged inline, so that a connection that sends them can move to a
+thread."""
 _NATIVE_FROM: Final = 3
 """The first version of Produce requests that native threads read."""
 TURN_S: Final = 0.020
@@ -129,6 +132,7 @@ class InlineJudge:
         )
         self._is_bounded: dict[tuple[str, str], bool] = {}
         self._suspended_until: dict[tuple[str, str], float] = {}
+        self._large_from: dict[tuple[str, str], float] = {}
         self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
@@ -229,8 +233,10 @@ class InlineJudge:
             return False
         if len(data) <= self._max_bytes and not is_compressed(data):
             return False
-        if not self._has_time((plan.policy_names, plan.validation_setting or "")):
+        judged_by = plan.policy_names, plan.validation_setting or ""
+        if self._clock() < self._large_from.get(judged_by, 0.0) or not self._has_time(judged_by):
             return False
+        self._large_from[judged_by] = self._clock() + _LARGE_EVERY_S
         began = self._cpu_clock()
         accepted = judge.accepts_in_time(bytes(data))
         self._note(plan, self._cpu_clock() - began, is_accepted=accepted, may_be_slow=True)

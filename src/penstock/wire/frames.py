@@ -123,24 +123,16 @@ class FrameReader:
         return self._suspended
 
     @property
-    def is_holding(self) -> bool:
-        """Whether a part of a held frame has been received."""
-        return self._is_held and self._left > 0
-
-    @property
-    def can_leave(self) -> bool:
-        """Whether all that was received was passed on, up to a part of one frame."""
-        return not (self._suspended or self._stopped or len(self._head) >= self._head_bytes)
+    def is_streaming(self) -> bool:
+        """Whether all that was received was passed on, up to the first bytes of a frame."""
+        held = self._is_held and self._left
+        return not (held or self._suspended or self._stopped or len(self._head) >= self._head_bytes)
 
     def leave(self) -> tuple[bytes, int]:
-        """Return the received part of a held frame, and how many of a streamed frame are missing.
+        """Return the first bytes of a frame, and how many of a streamed frame are missing.
 
-        Both are forgotten; another reader continues. To be called if `can_leave`.
+        Both are forgotten; another reader continues. To be called if `is_streaming`.
         """
-        if self.is_holding:
-            part = b"" if self._held is None else self._held.getvalue()
-            self._held, self._held_bytes, self._left = None, 0, 0
-            return part, 0
         head, left, self._head, self._left = self._head, self._left, b"", 0
         return head, left
 
@@ -149,7 +141,7 @@ class FrameReader:
         self._left, self._is_held = left, False
 
     def put_back(self, head: bytes) -> None:
-        """Take the received part of a frame back, which `leave` has returned."""
+        """Take the first bytes of a frame back, which `leave` has returned."""
         self._head = head
 
     def feed(self, data: bytes) -> None:

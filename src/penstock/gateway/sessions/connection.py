@@ -389,11 +389,13 @@ class ClientConnection(asyncio.Protocol):
 
     def _move_to_lane(self, from_client: bytes, from_broker: bytes) -> bool:
         """Give the connection and the received bytes to the lane; return whether it has it."""
-        self._reads = 0
         session, upstream, lane = self._session, self._upstream, self._lane
         if lane is None or session is None or upstream is None:
-            self._reads_until_try = sys.maxsize
+            self._reads, self._reads_until_try = 0, sys.maxsize
             return False
+        if session.holds_a_part:
+            return False  # of a large request, which is read in many parts: the next one is tried
+        self._reads = 0
         if (
             self._phase is not ConnectionPhase.OPEN
             or self._pauses

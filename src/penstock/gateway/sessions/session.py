@@ -196,9 +196,14 @@ class Session:
     # While the lane has the connection (`lane`)
 
     @property
+    def holds_a_part(self) -> bool:
+        """Whether a part of a request or response is held until the rest has been received."""
+        return not (self._requests.is_streaming and self._responses.is_streaming)
+
+    @property
     def can_leave(self) -> bool:
-        """Whether the lane can continue: no request waits, and none awaits a changed response."""
-        receiving = None if self._requests.is_holding else self._receiving
+        """Whether the lane can continue: no request is held, changed or awaited."""
+        receiving = self._receiving
         return not (
             self._pending.exchanges
             or self._phase is not SessionPhase.OPEN
@@ -206,8 +211,7 @@ class Session:
             or self._answering.is_running
             or not self.is_established
             or self.authentication.awaits_response
-            or not (self._requests.can_leave and self._responses.can_leave)
-            or self._responses.is_holding
+            or self.holds_a_part
             or (receiving is not None and receiving.state not in _FLOWING)
             or len(self._expected) != len(self._unanswered)
             or not all(map(is_forwarded, self._expected, self._unanswered))
@@ -216,15 +220,13 @@ class Session:
     def leave(self) -> tuple[Between, bytes, bytes] | None:
         """Return the session's state, to pass it to the lane.
 
-        A request of which only a part has been received begins again there.
-
         Returns:
             The state between the bytes, and the received bytes of the client's next request and of
             the broker's next response; None if it cannot be given away now.
         """
         if not self.can_leave:
             return None
-        receiving = None if self._requests.is_holding else self._receiving
+        receiving = self._receiving
         exchanges = list(self._expected)
         client_head, request_left = self._requests.leave()
         broker_head, response_left = self._responses.leave()
