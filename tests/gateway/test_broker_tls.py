@@ -7,6 +7,7 @@ import gc
 import random
 import ssl
 import time
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -569,6 +570,41 @@ async def test_failed_connections_leave_nothing(certificates):
             await asyncio.sleep(0)
             left = [made for made in gc.get_objects() if isinstance(made, TlsConnection)]
             assert left == []
+        finally:
+            gc.enable()
+
+
+class Owner:
+    """Has a transport, whose protocol has it: as a client's connection in the gateway."""
+
+
+async def owned(tls, address):
+    """Connect, perhaps in vain, and close; return what had the connection, and the error."""
+    owner, peer = Owner(), Peer()
+    peer.owner = owner
+    try:
+        owner.transport = await tls.connect(address, lambda: peer, WITHIN_S)
+    except ConnectError as error:
+        return weakref.ref(owner), str(error)
+    assert isinstance(owner.transport, TlsConnection)
+    owner.transport.close()
+    await asyncio.wait_for(peer.lost.wait(), WITHIN_S)
+    return weakref.ref(owner), ""
+
+
+@pytest.mark.parametrize("is_accepted", [True])
+async def test_closed_and_refused_connections_leave_nothing(certificates, is_accepted):
+    authority = None if is_accepted else trustme.CA()
+    async with Broker(certificates.issue(authority=authority)) as broker:
+        tls = upstream(certificates)
+        await owned(tls, broker.address)
+        gc.collect()
+        gc.disable()
+        try:
+            left = [await owned(tls, broker.address) for _ in range(5)]
+            await asyncio.sleep(0)
+            assert all(("VERIFY_FAILED" in error) is not is_accepted for _, error in left)
+            assert [owner() for owner, _ in left] == [None] * 5
         finally:
             gc.enable()
 
