@@ -320,6 +320,7 @@ async def test_brokers_behind_one_address_may_have_a_certificate_each(certificat
             found = [await is_native(tls, broker.address) for _ in range(20)]
         assert all(found[5:])
         assert logged == []
+        assert broker.connections < 30
 
 
 @pytest.mark.parametrize("algorithm", ["", "https"])
@@ -422,32 +423,33 @@ class Relay:
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=300)
         self.address = Address("localhost", self._server.sockets[0].getsockname()[1])
-        self._tasks = set()
+        self._tasks, self._writers, self._ends = set(), [], asyncio.Event()
         return self
 
     async def __aexit__(self, *_):
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._ends.set()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*self._tasks)
 
     async def _serve(self, reader, writer):
         self._tasks.add(asyncio.current_task())
         self.connections += 1
         what = self.first.pop(0) if self.first else "pass"
-        writers = [writer]
+        self._writers.append(writer)
         try:
             if what == "reset":
                 await reader.read(10)
                 return
             if what == "silent":
-                await asyncio.Event().wait()
+                await self._ends.wait()
+                return
             found, to_broker = await asyncio.open_connection("127.0.0.1", self.broker.address.port)
-            writers.append(to_broker)
+            self._writers.append(to_broker)
             await asyncio.gather(self._pass(reader, to_broker), self._pass(found, writer))
         finally:
-            for each in writers:
-                each.transport.abort()
+            writer.transport.abort()
 
     async def _pass(self, reader, writer):
         with contextlib.suppress(OSError):

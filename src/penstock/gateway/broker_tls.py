@@ -16,7 +16,8 @@ Handshakes that are lost or too slow are only such a reason if that happens repe
 shakes hands after each, and rustls never does.
 
 **A certificate that is not known**, as it is new, or of another broker behind the same address,
-is judged by OpenSSL with a connection that stays in Python. The next is native again.
+is judged by OpenSSL with a connection that stays in Python. If OpenSSL meets another broker there,
+it connects a few times more.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ _UNKNOWN: Final = "ApplicationVerificationFailure"
 """In the reason where a broker shows a certificate that is not known: `tls_client.rs`."""
 _CERTIFICATES_MAX: Final = 64
 """So many are known of an address."""
+_SEARCHES: Final = 4
+"""So often OpenSSL connects for a certificate that only rustls was shown."""
 
 
 class NotNativeError(Exception):
@@ -98,6 +101,7 @@ class _Broker:
         is_in_python: Whether it is left to Python.
         doubt: Why rustls has not shaken hands, and how many rounds that is if OpenSSL does next.
         rounds: How many were lost since rustls has shaken hands.
+        is_missed: Whether rustls was shown a certificate that is not known.
     """
 
     until: float
@@ -106,6 +110,7 @@ class _Broker:
     is_in_python: bool = False
     doubt: tuple[str, int] | None = None
     rounds: int = 0
+    is_missed: bool = False
 
 
 class BrokerTls:
@@ -130,6 +135,7 @@ class BrokerTls:
         self._client: Any | None = None
         self._brokers: dict[Address, _Broker] = {}
         self._checks: dict[Address, asyncio.Future[str]] = {}
+        self._searches: dict[Address, asyncio.Task[None]] = {}
 
     def use(self, native: Any) -> str:
         """Let native threads have connections from now on, if that is possible.
@@ -191,7 +197,7 @@ class BrokerTls:
                 made = await self._begin(native, address, protocol, timeout_s)
             except NotNativeError as error:
                 if _UNKNOWN in error.reason:
-                    if is_last or not await self._is_learned(address, native):
+                    if not await self._is_learned(address, native):
                         return None
                 elif is_last or not error.may_work:
                     self._doubt(address, native, error)
@@ -206,7 +212,10 @@ class BrokerTls:
         if address in self._checks:
             await self._check(address)
         known = self._known(address)
-        return known is not None and known.native is not native
+        if known is None:
+            return False
+        known.is_missed = known.native is native
+        return not known.is_missed
 
     async def _begin(
         self,
@@ -355,10 +364,29 @@ class BrokerTls:
         known.until = until
         kept = {of: accepted for of, accepted in known.certificates.items() if of != certificate}
         kept = dict(list(kept.items())[1 - _CERTIFICATES_MAX :])
+        if known.is_missed and certificate in known.certificates:
+            self._search(address)
+        known.is_missed = False
         kept[certificate] = _Accepted(until, not_after)
         self._keep(address, known, kept)
         if known.native is None:
             self._leave_to_python(address, "its name cannot be sent")
+
+    def _search(self, address: Address) -> None:
+        """Find the unknown certificate that rustls was shown, and OpenSSL was not."""
+        if address not in self._searches:
+            self._searches[address] = search = asyncio.create_task(self._find(address))
+            search.add_done_callback(lambda _: self._searches.pop(address))
+
+    async def _find(self, address: Address) -> None:
+        for _ in range(_SEARCHES):
+            known = self._known(address)
+            native = known.native if known is not None else None
+            if native is None or await self._judge(address):
+                return
+            known = self._known(address)
+            if known is None or known.native is not native:
+                return
 
     def _known(self, address: Address) -> _Broker | None:
         """Return what is known of an address, after what does not hold any more is forgotten."""
