@@ -877,6 +877,38 @@ def ticket_of(size):
     return b"\4" + len(body).to_bytes(3, "big") + body
 
 
+def test_a_certificate_that_the_gateway_cannot_show_ends_the_handshake(certificates):
+    """OpenSSL shows it with another signature; rustls would shake hands without it."""
+
+    def demands(context):
+        only(ssl.TLSVersion.TLSv1_2)(context)
+        context.load_verify_locations(certificates.trust)
+        context.verify_mode = ssl.CERT_OPTIONAL
+
+    own = certificates.issue("gateway.example.com", key_type=trustme.KeyType.ECDSA)
+    file = certificates.issue()
+    ends = Ends(certificates, only(ssl.TLSVersion.TLSv1_2))
+    ends.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ends.context.load_cert_chain(file)
+    demands(ends.context)
+    shown = ssl.PEM_cert_to_DER_cert(
+        "-----BEGIN CERTIFICATE-----" + file.read_text().split("-----BEGIN CERTIFICATE-----")[1]
+    )
+    suites = [cipher["name"] for cipher in ends.context.get_ciphers()]
+    begin = native.TlsClient(own.read_bytes(), True, False, suites).to("localhost", [shown]).connect
+    for offered, is_shown in ((b"\x04\x03\x05\x03\x06\x03", True), (b"\x05\x03" * 3, False)):
+        client = begin()
+        flight = ends.flight(client)
+        assert flight.count(b"\x04\x03\x05\x03\x06\x03") == 1
+        _, sent, phase = client.receive(flight.replace(b"\x04\x03\x05\x03\x06\x03", offered))
+        assert phase == (TlsPhase.HANDSHAKE if is_shown else TlsPhase.FAILED)
+        assert bool(sent) is is_shown
+        assert not client.is_established
+        assert client.failure == (
+            None if is_shown else "no signature scheme fits the gateway's key"
+        )
+
+
 def test_a_broker_that_sends_only_tickets_is_limited(certificates):
     ends, keys = with_keys(certificates)
     ticket, sent, phase = ticket_of(15_000), 0, TlsPhase.OPEN
