@@ -237,6 +237,8 @@ class BrokerTls:
                 )
             await self._shake_hands(made, native, address, timeout_s)
         except BaseException:
+            if not made.established.cancel() and not made.established.cancelled():
+                made.established.exception()  # it may not have been awaited
             made.abort()
             raise
         else:
