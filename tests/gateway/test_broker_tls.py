@@ -7,6 +7,7 @@ import gc
 import random
 import ssl
 import time
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -196,6 +197,14 @@ async def same_error(tls, address, timeout_s=WITHIN_S):
     return found
 
 
+def let_pass(monkeypatch, seconds, *, on_the_wall=None):
+    """Let seconds pass from now, perhaps others for the clock that is set."""
+    wall = time.time() + (seconds if on_the_wall is None else on_the_wall)
+    monotonic = time.monotonic() + seconds
+    clocks = SimpleNamespace(time=lambda: wall, monotonic=lambda: monotonic)
+    monkeypatch.setattr(broker_tls, "time", clocks)
+
+
 @pytest.mark.parametrize("loop", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_bytes_arrive_in_both_directions(certificates, version, loop):
@@ -224,20 +233,31 @@ async def test_a_certificate_is_judged_again_after_some_minutes(certificates, mo
     async with Broker(certificates.issue()) as broker:
         tls = upstream(certificates)
         assert await is_native(tls, broker.address)
-        now = time.time()
         for later, more in ((broker_tls.ACCEPTED_S - 60, 1), (broker_tls.ACCEPTED_S + 60, 2)):
-            monkeypatch.setattr(broker_tls, "time", SimpleNamespace(time=lambda of=now + later: of))
+            let_pass(monkeypatch, later)
             before = broker.connections
             assert await is_native(tls, broker.address)
             assert broker.connections == before + more
 
 
-async def test_a_certificate_is_not_accepted_longer_than_it_is_valid(certificates):
+async def test_a_certificate_is_not_accepted_longer_than_it_is_valid(certificates, monkeypatch):
     expires_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
     async with Broker(certificates.issue(not_after=expires_at)) as broker:
         tls = upstream(certificates)
+        for later, connections in ((0, 2), (90, 3), (110, 5)):
+            let_pass(monkeypatch, later)
+            assert await is_native(tls, broker.address) is (later < 100)
+            assert broker.connections == connections
+
+
+async def test_a_clock_that_is_set_changes_nothing_but_validity(certificates, monkeypatch):
+    async with Broker(certificates.issue()) as broker:
+        tls = upstream(certificates)
         assert await is_native(tls, broker.address)
-        assert tls._brokers[broker.address].until == int(expires_at.timestamp())
+        for passed, wall, connections in ((60, -9999, 3), (61, 9999, 4), (400, -9999, 6)):
+            let_pass(monkeypatch, passed, on_the_wall=wall)
+            assert await is_native(tls, broker.address)
+            assert broker.connections == connections
 
 
 @pytest.mark.parametrize("known_before", [False, True])
@@ -267,17 +287,19 @@ async def test_a_certificate_that_is_not_accepted_is_an_error_of_openssl(
         assert "CERTIFICATE_VERIFY_FAILED" in error
         assert logged == [], "the caller reports it"
         broker.tls.load_cert_chain(certificates.issue())
+        if known_before:  # OpenSSL judges the unknown certificate with a connection
+            assert not await is_native(tls, broker.address)
         assert await is_native(tls, broker.address)
 
 
-async def test_a_replaced_certificate_is_used_natively_at_once(certificates):
+async def test_a_replaced_certificate_leaves_one_connection_to_python(certificates):
     async with Broker(certificates.issue()) as broker:
         tls = upstream(certificates)
         assert await is_native(tls, broker.address)
         broker.tls.load_cert_chain(certificates.issue("localhost", key_type=trustme.KeyType.ECDSA))
         with structlog.testing.capture_logs() as logged:
             found = await asyncio.gather(*(is_native(tls, broker.address) for _ in range(9)))
-        assert all(found)
+        assert found.count(False) == 1
         assert logged == []
 
 
@@ -298,6 +320,7 @@ async def test_brokers_behind_one_address_may_have_a_certificate_each(certificat
             found = [await is_native(tls, broker.address) for _ in range(20)]
         assert all(found[5:])
         assert logged == []
+        assert broker.connections < 30
 
 
 @pytest.mark.parametrize("algorithm", ["", "https"])
@@ -361,8 +384,9 @@ async def test_a_broker_that_rustls_cannot_serve_is_left_to_python_for_a_while(
     async with Broker(certificates.issue(), cbc) as broker:
         tls = upstream(certificates)
         with structlog.testing.capture_logs() as logged:
-            assert not await is_native(tls, broker.address)
-            assert not await is_native(tls, broker.address)
+            for number in range(4):
+                assert len(logged) == (number == broker_tls._ROUNDS)
+                assert not await is_native(tls, broker.address)
         (line,) = logged
         assert (line["log_level"], line["broker"]) == ("warning", str(broker.address))
         assert line["event"] == "connections to a broker are processed in Python"
@@ -370,8 +394,7 @@ async def test_a_broker_that_rustls_cannot_serve_is_left_to_python_for_a_while(
         before = broker.connections
         assert not await is_native(tls, broker.address)
         assert broker.connections == before + 1
-        later = time.time() + broker_tls.IN_PYTHON_S + 1
-        monkeypatch.setattr(broker_tls, "time", SimpleNamespace(time=lambda: later))
+        let_pass(monkeypatch, broker_tls.IN_PYTHON_S + 1)
         broker.tls.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")
         assert await is_native(tls, broker.address)
 
@@ -384,9 +407,126 @@ async def test_a_handshake_that_only_rustls_does_not_complete_is_left_to_python_
         silent = SimpleNamespace(take_unsent=lambda: b"\x16", server_name=None)
         tls._client = SimpleNamespace(to=lambda *_: SimpleNamespace(connect=lambda: silent))
         with structlog.testing.capture_logs() as logged:
-            assert await error_of(tls.connect(broker.address, Peer, 2.0)) == "TimeoutError"
+            for _ in range(broker_tls._ROUNDS):
+                assert await error_of(tls.connect(broker.address, Peer, 1.0)) == "TimeoutError"
+                assert logged == []
+            assert not await is_native(tls, broker.address)
         assert [line["reason"] for line in logged] == ["the handshake takes too long"]
-        assert not await is_native(tls, broker.address)
+
+
+class Relay:
+    """A relay to a broker that treats its first connections as it is told, and passes others on."""
+
+    def __init__(self, broker, *first):
+        self.broker, self.first, self.connections = broker, list(first), 0
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=300)
+        self.address = Address("localhost", self._server.sockets[0].getsockname()[1])
+        self._tasks, self._writers, self._ends = set(), [], asyncio.Event()
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        self._ends.set()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*self._tasks)
+
+    async def _serve(self, reader, writer):
+        self._tasks.add(asyncio.current_task())
+        self.connections += 1
+        what = self.first.pop(0) if self.first else "pass"
+        self._writers.append(writer)
+        try:
+            if what == "reset":
+                await reader.read(10)
+                return
+            if what == "silent":
+                await self._ends.wait()
+                return
+            found, to_broker = await asyncio.open_connection("127.0.0.1", self.broker.address.port)
+            self._writers.append(to_broker)
+            await asyncio.gather(self._pass(reader, to_broker), self._pass(found, writer))
+        finally:
+            writer.transport.abort()
+
+    async def _pass(self, reader, writer):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(2**16):
+                writer.write(data)
+        writer.close()
+
+
+@pytest.mark.parametrize("what", ["reset", "silent"])
+async def test_a_broker_that_is_slow_or_loses_connections_at_times_stays_native(certificates, what):
+    async with Broker(certificates.issue()) as broker, Relay(broker) as relay:
+        tls = upstream(certificates)
+        with structlog.testing.capture_logs() as logged:
+            for _ in range(2 * broker_tls._ROUNDS):
+                assert await is_native(tls, relay.address)
+                relay.first = [what] * (2 if what == "reset" else 1)
+                error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.5))
+                assert error == ("" if what == "reset" else "TimeoutError")
+        assert logged == []
+
+
+async def test_handshakes_that_are_slow_with_openssl_too_do_not_leave_a_broker_to_python(
+    certificates, monkeypatch
+):
+    monkeypatch.setattr(broker_tls, "CHECK_S", 0.3)
+    async with Broker(certificates.issue()) as broker, Relay(broker) as relay:
+        tls = upstream(certificates)
+        with structlog.testing.capture_logs() as logged:
+            for _ in range(broker_tls._ROUNDS + 1):
+                assert await is_native(tls, relay.address)
+                relay.first = ["silent"] * 3  # a connection natively; a check, and one in Python
+                for _ in range(2):
+                    error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.3))
+                    assert error == "TimeoutError"
+            assert await is_native(tls, relay.address)
+        assert logged == []
+
+
+async def test_the_time_of_a_handshake_begins_when_the_broker_is_connected_to(
+    certificates, monkeypatch
+):
+    async with Broker(certificates.issue()) as broker:
+        tls = upstream(certificates)
+        assert await is_native(tls, broker.address)
+        loop, times = asyncio.get_running_loop(), []
+        connect_natively, timeout = loop.create_connection, asyncio.timeout
+
+        async def connecting(*which, **more):
+            times.append("connected")
+            return await connect_natively(*which, **more)
+
+        def noted(seconds):
+            times.append(seconds)
+            return timeout(seconds)
+
+        monkeypatch.setattr(loop, "create_connection", connecting)
+        monkeypatch.setattr(asyncio, "timeout", noted)
+        (await tls.connect(broker.address, Peer, 7.0)).close()
+        assert times == [14.0, 7.0, "connected", 7.0]
+
+
+async def test_a_lost_check_refuses_nobody_that_waits_for_it(certificates):
+    async with Broker(certificates.issue()) as broker, Relay(broker, "reset") as relay:
+        tls = upstream(certificates)
+        found = await asyncio.gather(*(is_native(tls, relay.address) for _ in range(20)))
+        assert found == [False] * 20
+        assert await is_native(tls, relay.address)
+        assert relay.connections == 1 + 20 + 1
+
+
+async def test_a_connection_takes_at_most_twice_its_time(certificates):
+    async with Broker(certificates.issue()) as broker, Relay(broker, *["silent"] * 9) as relay:
+        tls = upstream(certificates)
+        began = time.monotonic()
+        error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.5))
+        assert error == "TimeoutError"
+        assert 0.9 < time.monotonic() - began < 5.0
 
 
 async def test_a_connection_that_is_lost_in_a_handshake_is_tried_again_natively(
@@ -573,19 +713,64 @@ async def test_failed_connections_leave_nothing(certificates):
             gc.enable()
 
 
+class Owner:
+    """Has a transport, whose protocol has it: as a client's connection in the gateway."""
+
+
+async def owned(tls, address):
+    """Connect, perhaps in vain, and close; return what had the connection, and the error."""
+    owner, peer = Owner(), Peer()
+    peer.owner = owner
+    try:
+        owner.transport = await tls.connect(address, lambda: peer, WITHIN_S)
+    except ConnectError as error:
+        return weakref.ref(owner), str(error)
+    assert isinstance(owner.transport, TlsConnection)
+    owner.transport.close()
+    await asyncio.wait_for(peer.lost.wait(), WITHIN_S)
+    return weakref.ref(owner), ""
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_closed_and_refused_connections_leave_nothing(certificates, is_accepted):
+    authority = None if is_accepted else trustme.CA()
+    async with Broker(certificates.issue(authority=authority)) as broker:
+        tls = upstream(certificates)
+        await owned(tls, broker.address)
+        gc.collect()
+        gc.disable()
+        try:
+            left = [await owned(tls, broker.address) for _ in range(5)]
+            await asyncio.sleep(0)
+            assert all(("VERIFY_FAILED" in error) is not is_accepted for _, error in left)
+            assert [owner() for owner, _ in left] == [None] * 5
+        finally:
+            gc.enable()
+
+
 async def test_addresses_that_are_not_used_any_more_are_forgotten(certificates, monkeypatch):
     async with Broker(certificates.issue("localhost", "127.0.0.1")) as broker:
         tls = upstream(certificates)
         other = Address("127.0.0.1", broker.address.port)
         assert await is_native(tls, broker.address)
-        later = time.time() + broker_tls.ACCEPTED_S + 1
-        monkeypatch.setattr(broker_tls, "time", SimpleNamespace(time=lambda: later))
+        let_pass(monkeypatch, broker_tls.ACCEPTED_S + 1)
         assert await is_native(tls, other)
         assert list(tls._brokers) == [other]
-        for number in range(40):
-            tls._accept(other, bytes([number]), later + 100)
-        assert 1 < len(tls._brokers[other].certificates) < 20
-        assert bytes([39]) in tls._brokers[other].certificates
+        for number in range(100):
+            tls._accept(other, bytes([number]), time.time() + 1000)
+        assert list(tls._brokers[other].certificates) == [bytes([of]) for of in range(36, 100)]
+
+
+async def test_each_certificate_of_an_address_is_forgotten_at_its_time(certificates, monkeypatch):
+    async with Broker(certificates.issue()) as broker:
+        tls = upstream(certificates)
+        for passed in (100, 0):
+            tls._accept(broker.address, b"%d" % passed, time.time() + 50 + passed)
+        let_pass(monkeypatch, 60)
+        assert list(tls._known(broker.address).certificates) == [b"100"]
+        assert tls._known(broker.address).native is not None
+        let_pass(monkeypatch, 160)
+        assert tls._known(broker.address).native is None
 
 
 class Ends:
@@ -690,6 +875,38 @@ def ticket_of(size):
     """Return a NewSessionTicket."""
     body = bytes(8) + b"\0" + size.to_bytes(2, "big") + bytes(size) + b"\0\0"
     return b"\4" + len(body).to_bytes(3, "big") + body
+
+
+def test_a_certificate_that_the_gateway_cannot_show_ends_the_handshake(certificates):
+    """OpenSSL shows it with another signature; rustls would shake hands without it."""
+
+    def demands(context):
+        only(ssl.TLSVersion.TLSv1_2)(context)
+        context.load_verify_locations(certificates.trust)
+        context.verify_mode = ssl.CERT_OPTIONAL
+
+    own = certificates.issue("gateway.example.com", key_type=trustme.KeyType.ECDSA)
+    file = certificates.issue()
+    ends = Ends(certificates, only(ssl.TLSVersion.TLSv1_2))
+    ends.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ends.context.load_cert_chain(file)
+    demands(ends.context)
+    shown = ssl.PEM_cert_to_DER_cert(
+        "-----BEGIN CERTIFICATE-----" + file.read_text().split("-----BEGIN CERTIFICATE-----")[1]
+    )
+    suites = [cipher["name"] for cipher in ends.context.get_ciphers()]
+    begin = native.TlsClient(own.read_bytes(), True, False, suites).to("localhost", [shown]).connect
+    for offered, is_shown in ((b"\x04\x03\x05\x03\x06\x03", True), (b"\x05\x03" * 3, False)):
+        client = begin()
+        flight = ends.flight(client)
+        assert flight.count(b"\x04\x03\x05\x03\x06\x03") == 1
+        _, sent, phase = client.receive(flight.replace(b"\x04\x03\x05\x03\x06\x03", offered))
+        assert phase == (TlsPhase.HANDSHAKE if is_shown else TlsPhase.FAILED)
+        assert bool(sent) is is_shown
+        assert not client.is_established
+        assert client.failure == (
+            None if is_shown else "no signature scheme fits the gateway's key"
+        )
 
 
 def test_a_broker_that_sends_only_tickets_is_limited(certificates):

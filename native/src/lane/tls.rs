@@ -140,6 +140,7 @@ pub struct Tls {
     silent_records: u32,
     data_records: u32,
     has_ended: bool,
+    is_withheld: Arc<AtomicBool>,
     failure: Option<String>,
 }
 
@@ -164,10 +165,20 @@ impl Tls {
             silent_records: 0,
             data_records: 0,
             has_ended: false,
+            is_withheld: Arc::default(),
             failure: None,
         };
         tls.guard(|_| Ok(())); // collects the first message
         tls
+    }
+
+    /// Fail the handshake if its own certificate turns out to be withheld.
+    pub(super) fn unless(self, is_withheld: Arc<AtomicBool>) -> Self {
+        Self { is_withheld, ..self }
+    }
+
+    fn is_withheld(&self) -> bool {
+        self.is_withheld.load(Ordering::Relaxed)
     }
 
     /// Return the name by which the client has called the server; None if the client's end is here.
@@ -193,7 +204,7 @@ impl Tls {
 
     /// Return whether the handshake was completed, whatever has happened after it.
     pub fn is_established(&self) -> bool {
-        !self.connection.is_handshaking()
+        !self.connection.is_handshaking() && !self.is_withheld()
     }
 
     /// Return why it has failed.
@@ -356,6 +367,9 @@ impl Tls {
         }
         let done = panics::caught(|| {
             let done = work(self);
+            if self.is_withheld() {
+                return done.and(Err("no signature scheme fits the gateway's key".into()));
+            }
             self.collect(); // an alert, if it has failed
             done
         });

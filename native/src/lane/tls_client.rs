@@ -7,11 +7,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::client::{ClientConfig, ClientConnection, ResolvesClientCert, Resumption};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::panics;
@@ -25,6 +27,7 @@ const SILENT_BYTES_MAX: usize = 256 * 1024;
 /// What connections to all brokers begin with: versions, suites, perhaps a key.
 pub struct Client {
     config: ClientConfig,
+    own: Option<Arc<CertifiedKey>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -45,14 +48,13 @@ impl Client {
             .map_err(|error| error.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Known { certificates: vec![], algorithms }));
-        let mut config = match pem.map(key_and_chain).transpose()? {
-            None => made.with_no_client_auth(),
-            Some((key, chain)) => {
-                made.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
-            }
-        };
+        let own = pem.map(key_and_chain).transpose()?.map(|(key, chain)| {
+            CertifiedKey::from_der(chain, key, &settings.provider()).map(Arc::new)
+        });
+        let own = own.transpose().map_err(|error| error.to_string())?;
+        let mut config = made.with_no_client_auth();
         config.resumption = Resumption::disabled(); // each connection is to show the certificate
-        Ok(Self { config, algorithms })
+        Ok(Self { config, own, algorithms })
     }
 
     /// Return what connections to a host begin with, which has to show one of these certificates.
@@ -67,13 +69,14 @@ impl Client {
         let mut config = self.config.clone();
         let known = Known { certificates, algorithms: self.algorithms };
         config.dangerous().set_certificate_verifier(Arc::new(known));
-        Some(Broker { config: Arc::new(config), name })
+        Some(Broker { config: Arc::new(config), own: self.own.clone(), name })
     }
 }
 
 /// A broker to connect to.
 pub struct Broker {
     config: Arc<ClientConfig>,
+    own: Option<Arc<CertifiedKey>>,
     name: ServerName<'static>,
 }
 
@@ -86,10 +89,39 @@ impl fmt::Debug for Broker {
 impl Broker {
     /// Begin a connection; None if that fails.
     pub fn connect(&self) -> Option<Tls> {
-        let (config, name) = (Arc::clone(&self.config), self.name.clone());
+        let (mut config, name) = (Arc::clone(&self.config), self.name.clone());
+        let is_withheld = Arc::<AtomicBool>::default();
+        if let Some(key) = &self.own {
+            let own = Own { key: Arc::clone(key), is_withheld: Arc::clone(&is_withheld) };
+            Arc::make_mut(&mut config).client_auth_cert_resolver = Arc::new(own);
+        }
         let made = panics::caught(|| ClientConnection::new(config, name).ok()).flatten()?;
-        let tls = Tls::new(made.into(), SILENT_BYTES_MAX);
+        let tls = Tls::new(made.into(), SILENT_BYTES_MAX).unless(is_withheld);
         (tls.phase() == Phase::Handshake).then_some(tls)
+    }
+}
+
+/// Shows the gateway's own certificate, and notes if it cannot.
+///
+/// rustls would shake hands without it if none of the broker's signature schemes fits the key. OpenSSL
+/// shows it with another, which the broker may accept.
+#[derive(Debug)]
+struct Own {
+    key: Arc<CertifiedKey>,
+    is_withheld: Arc<AtomicBool>,
+}
+
+impl ResolvesClientCert for Own {
+    fn resolve(&self, _: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        if self.key.key.choose_scheme(schemes).is_some() {
+            return Some(Arc::clone(&self.key));
+        }
+        self.is_withheld.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 

@@ -12,9 +12,12 @@ its certificate. Sessions are not resumed: each connection shows a certificate.
 of another kind; no suite that it knows; in FIPS mode, and with `PENSTOCK_NATIVE_TLS=0`. And all
 connections, for ten minutes, to a broker with which OpenSSL shakes hands and rustls does not (no
 suite, group or signature in common, a certificate that it cannot read). The log has the reason.
+Handshakes that are lost or too slow are only such a reason if that happens repeatedly, OpenSSL
+shakes hands after each, and rustls never does.
 
-**A certificate that is replaced** is not known yet: OpenSSL judges it, and rustls tries again.
-Behind one address may be several brokers, each with its own.
+**A certificate that is not known**, as it is new, or of another broker behind the same address,
+is judged by OpenSSL with a connection that stays in Python. If OpenSSL meets another broker there,
+it connects a few times more.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
 from penstock.configuration.clients.stores import key_and_chain
 from penstock.configuration.clients.tls_versions import versions_and_suites
-from penstock.gateway.broker_connection import connect, connect_error, open_transport
+from penstock.gateway.broker_connection import ConnectError, connect_error, open_transport
 from penstock.gateway.lane.availability import why_without_tls
 from penstock.gateway.listening.tls_connection import HandshakeError, TlsConnection
 
@@ -45,11 +49,14 @@ ACCEPTED_S: Final = 300.0
 CHECK_S: Final = 10.0
 IN_PYTHON_S: Final = 600.0
 """How long a broker is left to Python before it is tried again."""
-_ATTEMPTS: Final = 2
+_ROUNDS: Final = 3
+"""In so many, rustls loses a handshake and OpenSSL completes one: the broker is left to Python."""
 _UNKNOWN: Final = "ApplicationVerificationFailure"
 """In the reason where a broker shows a certificate that is not known: `tls_client.rs`."""
-_CERTIFICATES_MAX: Final = 16
+_CERTIFICATES_MAX: Final = 64
 """So many are known of an address."""
+_SEARCHES: Final = 4
+"""So often OpenSSL connects for a certificate that only rustls was shown."""
 
 
 class NotNativeError(Exception):
@@ -67,18 +74,43 @@ class NotNativeError(Exception):
         self.may_work = may_work
 
 
-class _Broker(NamedTuple):
-    """The accepted certificates of an address.
+class _Accepted(NamedTuple):
+    """How long a certificate is accepted.
 
     Attributes:
-        certificates: These (DER), and until when each is accepted, in seconds since 1970.
-        native: Begins connections that are to show one of them; None if that is left to Python.
-        until: Until when this holds.
+        until: In seconds of `time.monotonic`, which nobody sets.
+        not_after: In seconds since 1970, as the certificate has it.
     """
 
-    certificates: Mapping[bytes, float]
-    native: Any | None
     until: float
+    not_after: float
+
+    def holds(self) -> bool:
+        """Return whether it is accepted now."""
+        return self.until > time.monotonic() and self.not_after > time.time()
+
+
+@dataclass(slots=True)
+class _Broker:
+    """What is known of an address.
+
+    Attributes:
+        until: Until when, in seconds of `time.monotonic`.
+        certificates: Its accepted certificates (DER), the latest last.
+        native: Begins connections that are to show one of them; None without any.
+        is_in_python: Whether it is left to Python.
+        doubt: Why rustls has not shaken hands, and how many rounds that is if OpenSSL does next.
+        rounds: How many were lost since rustls has shaken hands.
+        is_missed: Whether rustls was shown a certificate that is not known.
+    """
+
+    until: float
+    certificates: dict[bytes, _Accepted] = field(default_factory=dict)
+    native: Any | None = None
+    is_in_python: bool = False
+    doubt: tuple[str, int] | None = None
+    rounds: int = 0
+    is_missed: bool = False
 
 
 class BrokerTls:
@@ -102,7 +134,8 @@ class BrokerTls:
         self._own = key_and_chain(properties, folder, "upstream.")
         self._client: Any | None = None
         self._brokers: dict[Address, _Broker] = {}
-        self._checks: dict[Address, asyncio.Task[None]] = {}
+        self._checks: dict[Address, asyncio.Future[str]] = {}
+        self._searches: dict[Address, asyncio.Task[None]] = {}
 
     def use(self, native: Any) -> str:
         """Let native threads have connections from now on, if that is possible.
@@ -132,7 +165,8 @@ class BrokerTls:
         Args:
             address: Its address.
             protocol: Makes the protocol of the connection.
-            timeout_s: How long that may take, in seconds. OpenSSL may take as long before.
+            timeout_s: How long OpenSSL's handshake may take, and rustls's, in seconds; all of it
+                together twice as long.
 
         Returns:
             The connection, a `TlsConnection` if native threads may have it.
@@ -141,14 +175,13 @@ class BrokerTls:
             ConnectError: It does not work, or not in time.
         """
         try:
-            made = await self._connect_natively(address, protocol, timeout_s)
+            async with asyncio.timeout(2 * timeout_s):
+                made = await self._connect_natively(address, protocol, timeout_s)
+                if made is None:
+                    made = await self._connect_in_python(address, protocol, timeout_s)
+                return made
         except (OSError, TimeoutError) as error:
             raise connect_error(error) from None
-        if made is None:
-            made = await connect(address, self.context, protocol, timeout_s)
-            if self._native(address) is not None:
-                self._learn(address, made)
-        return made
 
     async def _connect_natively(
         self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
@@ -156,19 +189,33 @@ class BrokerTls:
         """Connect; return None if that is left to Python."""
         if self._client is None:
             return None
-        for attempt in range(_ATTEMPTS):
+        for is_last in (False, True):
             native = await self._accepted(address)
             if native is None:
                 return None
             try:
-                return await self._begin(native, address, protocol, timeout_s)
+                made = await self._begin(native, address, protocol, timeout_s)
             except NotNativeError as error:
-                if self._native(address) is native:
-                    await self._check(address)
-                is_known = _UNKNOWN not in error.reason and self._native(address) is native
-                if is_known and not (error.may_work and attempt + 1 < _ATTEMPTS):
-                    self._leave_to_python(address, error.reason)
+                if _UNKNOWN in error.reason:
+                    if not await self._is_learned(address, native):
+                        return None
+                elif is_last or not error.may_work:
+                    self._doubt(address, native, error)
+                    return None
+            else:
+                self._works(address)
+                return made
         return None
+
+    async def _is_learned(self, address: Address, native: Any) -> bool:
+        """Return whether another connection may have learned an unknown certificate."""
+        if address in self._checks:
+            await self._check(address)
+        known = self._known(address)
+        if known is None:
+            return False
+        known.is_missed = known.native is native
+        return not known.is_missed
 
     async def _begin(
         self,
@@ -181,17 +228,17 @@ class BrokerTls:
         if tls is None:
             raise NotNativeError("an error of the library")
         made = TlsConnection(tls, self.context, protocol)
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + timeout_s
         try:
-            async with asyncio.timeout_at(ends):
-                await loop.create_connection(
+            async with asyncio.timeout(timeout_s):
+                await asyncio.get_running_loop().create_connection(
                     lambda: made,  # noqa: F821 - it is deleted afterwards
                     address.host,
                     address.port,
                 )
-            await self._shake_hands(made, address, ends)
+            await self._shake_hands(made, native, address, timeout_s)
         except BaseException:
+            if not made.established.cancel() and not made.established.cancelled():
+                made.established.exception()  # it may not have been awaited
             made.abort()
             raise
         else:
@@ -199,13 +246,17 @@ class BrokerTls:
         finally:
             del made  # as below
 
-    async def _shake_hands(self, made: TlsConnection, address: Address, ends: float) -> None:
+    async def _shake_hands(
+        self, made: TlsConnection, native: Any, address: Address, timeout_s: float
+    ) -> None:
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout(timeout_s):
                 await made.established
         except TimeoutError:
-            # The client tries again, and OpenSSL may shake hands in time.
-            self._leave_to_python(address, "the handshake takes too long")
+            # The client tries again, and OpenSSL shakes hands before rustls does.
+            error = NotNativeError("the handshake takes too long", may_work=True)
+            self._doubt(address, native, error)
+            self._forget(address, native)
             raise
         except HandshakeError as error:
             raise NotNativeError(str(error)) from None
@@ -214,66 +265,171 @@ class BrokerTls:
         finally:
             del made  # the error's traceback has this frame
 
+    async def _connect_in_python(
+        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> asyncio.Transport:
+        """Connect with OpenSSL; this is a check for those that begin to wait meanwhile."""
+        check = asyncio.get_running_loop().create_future()
+        is_check = self._checks.setdefault(address, check) is check
+        refused = ""
+        try:
+            return await self._open(address, protocol, timeout_s)
+        except ssl.SSLCertVerificationError as error:
+            refused = str(error)
+            raise
+        finally:
+            if is_check:
+                del self._checks[address]
+                check.set_result(refused)
+
+    async def _open(
+        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> asyncio.Transport:
+        try:
+            async with asyncio.timeout(timeout_s):
+                transport = await open_transport(address, self.context, protocol)
+        except (OSError, TimeoutError):
+            if (known := self._brokers.get(address)) is not None:
+                known.doubt = None  # it is not because of rustls
+            raise
+        if self._client is not None:
+            self._learn(address, transport)
+        return transport
+
     async def _accepted(self, address: Address) -> Any | None:
         """Return what begins a native connection; None if it is left to Python."""
-        known = self._brokers.get(address)
-        if known is None or known.until <= time.time():
+        known = self._known(address)
+        if known is None or not (known.native or known.is_in_python):
             await self._check(address)
-        return self._native(address)
-
-    def _native(self, address: Address) -> Any | None:
-        known = self._brokers.get(address)
+            known = self._known(address)
         return known.native if known is not None else None
 
     async def _check(self, address: Address) -> None:
         """Have OpenSSL judge the certificate of a broker, once for all that wait for it.
 
+        If that fails for another reason, each of them connects with OpenSSL.
+
         Raises:
-            OSError: It is not accepted, or the broker cannot be reached.
+            ConnectError: It is not accepted.
         """
         check = self._checks.get(address)
         if check is None:
             check = asyncio.create_task(self._judge(address))
             self._checks[address] = check
             check.add_done_callback(lambda done: self._checked(address, done))
-        await asyncio.shield(check)
+        if refused := await asyncio.shield(check):
+            raise ConnectError(refused)
 
-    def _checked(self, address: Address, check: asyncio.Task[None]) -> None:
+    def _checked(self, address: Address, check: asyncio.Future[str]) -> None:
         del self._checks[address]
         if not check.cancelled():
             check.exception()  # perhaps nobody waits any more
 
-    async def _judge(self, address: Address) -> None:
-        async with asyncio.timeout(CHECK_S):
-            transport = await open_transport(address, self.context, asyncio.Protocol)
-        self._learn(address, transport)
+    async def _judge(self, address: Address) -> str:
+        """Return why the certificate of a broker is not accepted; empty if that is not known.
+
+        No error is raised: it would have the frames of all that wait for it, and they would have
+        it, until the next run of the garbage collector.
+        """
+        try:
+            transport = await self._open(address, asyncio.Protocol, CHECK_S)
+        except ssl.SSLCertVerificationError as error:
+            return str(error)
+        except (OSError, TimeoutError):
+            return ""
         transport.close()
+        return ""
 
     def _learn(self, address: Address, transport: asyncio.Transport) -> None:
         """Accept the certificate of a connection of OpenSSL's."""
+        known = self._known(address)
+        if known is not None and known.is_in_python:
+            return
+        if known is not None and known.doubt is not None:
+            (reason, rounds), known.doubt = known.doubt, None
+            known.rounds += rounds
+            if known.rounds >= _ROUNDS:
+                self._leave_to_python(address, reason)
+                return
         shown = transport.get_extra_info("ssl_object")
         if shown is None:
             return  # it is closed already
         certificate, content = shown.getpeercert(binary_form=True), shown.getpeercert()
-        expires_at = ssl.cert_time_to_seconds(content["notAfter"])
-        self._accept(address, certificate, min(time.time() + ACCEPTED_S, expires_at))
+        not_after = ssl.cert_time_to_seconds(content["notAfter"])
+        self._accept(address, certificate, not_after)
 
-    def _accept(self, address: Address, certificate: bytes, until: float) -> None:
-        now = time.time()
-        self._brokers = {of: known for of, known in self._brokers.items() if known.until > now}
-        known = self._brokers.get(address, _Broker({}, None, now))
-        kept = {of: until for of, until in known.certificates.items() if until > now}
-        kept.pop(certificate, None)
-        kept = {**dict(list(kept.items())[1 - _CERTIFICATES_MAX :]), certificate: until}
-        native = known.native
-        if native is None or kept.keys() != known.certificates.keys():
-            native = self._client.to(address.host, list(kept)) if self._client else None
-        self._brokers[address] = _Broker(kept, native, min(kept.values()))
-        if native is None:
+    def _accept(self, address: Address, certificate: bytes, not_after: float) -> None:
+        until = time.monotonic() + ACCEPTED_S
+        for other in list(self._brokers):
+            self._known(other)
+        known = self._brokers.setdefault(address, _Broker(until))
+        known.until = until
+        kept = {of: accepted for of, accepted in known.certificates.items() if of != certificate}
+        kept = dict(list(kept.items())[1 - _CERTIFICATES_MAX :])
+        if known.is_missed and certificate in known.certificates:
+            self._search(address)
+        known.is_missed = False
+        kept[certificate] = _Accepted(until, not_after)
+        self._keep(address, known, kept)
+        if known.native is None:
             self._leave_to_python(address, "its name cannot be sent")
+
+    def _search(self, address: Address) -> None:
+        """Find the unknown certificate that rustls was shown, and OpenSSL was not."""
+        if address not in self._searches:
+            self._searches[address] = search = asyncio.create_task(self._find(address))
+            search.add_done_callback(lambda _: self._searches.pop(address))
+
+    async def _find(self, address: Address) -> None:
+        for _ in range(_SEARCHES):
+            known = self._known(address)
+            native = known.native if known is not None else None
+            if native is None or await self._judge(address):
+                return
+            known = self._known(address)
+            if known is None or known.native is not native:
+                return
+
+    def _known(self, address: Address) -> _Broker | None:
+        """Return what is known of an address, after what does not hold any more is forgotten."""
+        known = self._brokers.get(address)
+        if known is None:
+            return None
+        if known.until <= time.monotonic():
+            del self._brokers[address]
+            return None
+        kept = {of: accepted for of, accepted in known.certificates.items() if accepted.holds()}
+        self._keep(address, known, kept)
+        return known
+
+    def _keep(self, address: Address, known: _Broker, kept: dict[bytes, _Accepted]) -> None:
+        is_same = kept.keys() == known.certificates.keys()
+        known.certificates = kept
+        if not is_same:
+            client = self._client if kept else None
+            known.native = client.to(address.host, list(kept)) if client is not None else None
+
+    def _forget(self, address: Address, native: Any) -> None:
+        """Let OpenSSL judge a broker before the next connection."""
+        known = self._brokers.get(address)
+        if known is not None and known.native is native:
+            self._keep(address, known, {})
+
+    def _doubt(self, address: Address, native: Any, error: NotNativeError) -> None:
+        """Note that rustls has not shaken hands, unless OpenSSL has judged the broker meanwhile."""
+        known = self._brokers.get(address)
+        if known is not None and known.native is native:
+            known.doubt = error.reason, 1 if error.may_work else _ROUNDS
+
+    def _works(self, address: Address) -> None:
+        """Note that rustls has shaken hands."""
+        known = self._brokers.get(address)
+        if known is not None:
+            known.doubt, known.rounds = None, 0
 
     def _leave_to_python(self, address: Address, reason: str) -> None:
         log.warning(
             "connections to a broker are processed in Python", broker=str(address), reason=reason
         )
-        self._brokers[address] = _Broker({}, None, time.time() + IN_PYTHON_S)
+        until = time.monotonic() + IN_PYTHON_S
+        self._brokers[address] = _Broker(until, is_in_python=True)

@@ -13,7 +13,7 @@ from penstock.native import NativeMissingError, find_native
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
 """An environment variable: 0 for Python, 1 to require native; empty to use native if installed."""
 TLS_VARIABLE: Final = "PENSTOCK_NATIVE_TLS"
-"""An environment variable: 0 to leave the TLS of clients to Python's library."""
+"""An environment variable: 0 to leave TLS, of clients and to brokers, to Python's library."""
 
 
 def find_lane() -> Any | None:

@@ -56,7 +56,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """
         super().__init__({"sslcontext": context, "server_name": tls.server_name})
         self.tls = tls
-        self._make = make
+        self._make: Callable[[], asyncio.Protocol] | None = make
         self._loop = asyncio.get_running_loop()
         self.established: asyncio.Future[None] = self._loop.create_future()
         self._socket: asyncio.Transport | None = None
@@ -112,7 +112,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if not self.tls.is_established:
             self._fail_handshake(HandshakeError(f"TLS: {self.tls.failure or 'it has ended'}"))
             return False
-        self._protocol = self._make()
+        # It may have the protocol, which may have this connection: they would keep each other.
+        make, self._make = self._make, None
+        assert make is not None
+        self._protocol = make()
         self._protocol.connection_made(self)
         if not self.established.done():
             self.established.set_result(None)
@@ -171,7 +174,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
-        self._is_closing, self._unread = True, b""
+        self._is_closing, self._unread, self._make = True, b"", None
         if self._closing is not None:
             self._closing.cancel()
         protocol, self._protocol = self._protocol, None
