@@ -415,7 +415,7 @@ async def test_a_handshake_that_only_rustls_does_not_complete_is_left_to_python_
 
 
 class Relay:
-    """A relay to a broker that treats its first connections as it is told, and passes others on."""
+    """A relay to a broker that treats its first connections in a given way, and passes others on."""
 
     def __init__(self, broker, *first):
         self.broker, self.first, self.connections = broker, list(first), 0

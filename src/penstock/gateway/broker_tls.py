@@ -92,7 +92,7 @@ class _Accepted(NamedTuple):
 
 @dataclass(slots=True)
 class _Broker:
-    """What is known of an address.
+    """The accepted certificates of an address.
 
     Attributes:
         until: Until when, in seconds of `time.monotonic`.
