@@ -29,11 +29,11 @@ export CARGO_TARGET_DIR := $(CACHE)/native
 export CARGO_BUILD_JOBS ?= 2
 export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
 # An active conda environment is not the one that is meant, and cargo runs its jobs without make.
-MATURIN := env -u MAKEFLAGS -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+MATURIN := env -u MAKEFLAGS -u MFLAGS -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 FETCH_CRATES := cargo fetch --quiet --manifest-path native/Cargo.toml
 CHECK_CRATES := $(BIN)/python native/check_crates.py native/Cargo.lock native/crates.sha256
 IN_PYTHON := record batches are read, and Avro is judged, in Python, which takes ten times as long or longer; Rust 1.$(RUST_MINOR) or newer builds it
-CARGO := env -u MAKEFLAGS PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
+CARGO := env -u MAKEFLAGS -u MFLAGS PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
