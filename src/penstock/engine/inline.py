@@ -55,6 +55,11 @@ _MAX_TEXTS: Final = 100
 """How many texts of topic configs are remembered: each may be a large schema."""
 
 
+def _judged_by(plan: TopicPlan) -> tuple[str, str]:
+    """Return the names of a topic's policies, and the text that configures them."""
+    return plan.policy_names, plan.validation_setting or ""
+
+
 class InlinePolicy(Protocol):
     """The methods of a class of `penstock.policies` that can judge inline."""
 
@@ -192,7 +197,7 @@ class InlineJudge:
         """
         if len(data) > self._max_bytes or not self.judges(plan):
             return False
-        judged_by = plan.policy_names, plan.validation_setting or ""
+        judged_by = _judged_by(plan)
         if not self._has_time(judged_by):
             return False
         is_small = len(data) <= _SMALL_BYTES and not is_compressed(data)
@@ -233,7 +238,7 @@ class InlineJudge:
             return False
         if len(data) <= self._max_bytes and not is_compressed(data):
             return False
-        judged_by = plan.policy_names, plan.validation_setting or ""
+        judged_by = _judged_by(plan)
         if self._clock() < self._large_from.get(judged_by, 0.0) or not self._has_time(judged_by):
             return False
         self._large_from[judged_by] = self._clock() + _LARGE_EVERY_S
@@ -246,8 +251,7 @@ class InlineJudge:
         """Note how many seconds a batch took."""
         self._left_s -= took
         if may_be_slow and took > SLOW_S:
-            judged_by = plan.policy_names, plan.validation_setting or ""
-            self._suspended_until[judged_by] = self._clock() + SUSPENDED_S
+            self._suspended_until[_judged_by(plan)] = self._clock() + SUSPENDED_S
         if is_accepted and self._on_accepted is not None:
             self._on_accepted(plan.policy_names, took)
 
@@ -266,7 +270,7 @@ class InlineJudge:
         """
         if plan.marks or not self.judges(plan):
             return None
-        judged_by = plan.policy_names, plan.validation_setting or ""
+        judged_by = _judged_by(plan)
         if judged_by not in self._native_judges:
             if len(self._native_judges) >= self._max_texts:
                 return None

@@ -76,12 +76,8 @@ def start_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spa
     # If the JVM is killed, the command reports it; this server would print a traceback.
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
-        server.handle_error = _ignore
+        server.handle_error = lambda *_: None
     return session
-
-
-def _ignore(*_: object) -> None:
-    """Report nothing."""
 
 
 def _started(settings: Mapping[str, str], name: str) -> SparkSession:

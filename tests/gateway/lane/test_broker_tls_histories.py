@@ -8,7 +8,6 @@ arrives once, in order, and the same connections are closed.
 import asyncio
 import contextlib
 import random
-import socket
 import ssl
 from functools import partial
 
@@ -23,7 +22,16 @@ from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.native import find_native
-from tests.gateway.lane.test_tls_histories import MIB, Client, Gateway, answer_to, request, until
+from tests.gateway.lane.test_tls_histories import (
+    MIB,
+    Client,
+    Gateway,
+    PlainClient,
+    answer_to,
+    live,
+    request,
+    until,
+)
 
 native, _ = find_native()
 pytestmark = [
@@ -155,78 +163,6 @@ class TlsGateway(Gateway):
         return await self._brokers.connect(Address("localhost", port), lambda: protocol, 60)
 
 
-class PlainClient:
-    """A client without TLS, which sends and reads parts of any size."""
-
-    def __init__(self, _context, chance):
-        self.loop = asyncio.get_running_loop()
-        self.socket = socket.socket()
-        if chance.random() < 0.5:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        self.socket.setblocking(False)
-        self.chance = chance
-        self.received = b""
-        self.reads = asyncio.Event()
-        self.reads.set()
-
-    async def connect(self, address):
-        await self.loop.sock_connect(self.socket, address)
-        self._reading = self.loop.create_task(self._read())
-
-    async def send(self, data):
-        while data:
-            size = self.chance.choice((1, 5, 100, 10_000, len(data)))
-            await self.loop.sock_sendall(self.socket, data[:size])
-            data = data[size:]
-            await asyncio.sleep(0)
-
-    async def _read(self):
-        with contextlib.suppress(OSError):
-            while True:
-                await self.reads.wait()
-                size = self.chance.choice((1, 30, 5000, 100_000))
-                if not (data := await self.loop.sock_recv(self.socket, size)):
-                    return
-                self.received += data
-
-    async def close(self):
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-        self.socket.close()
-
-    async def done(self):
-        await asyncio.wait_for(self._reading, 60)
-
-
-async def live(gateway, client, chance):
-    """Live a connection's life; return what was sent."""
-    sent, expected = b"", b""
-
-    def is_answered():
-        return len(client.received) == len(expected)
-
-    for number in range(1, chance.randrange(4, 22)):
-        sent += request(number)
-        expected += answer_to(number)
-        if chance.random() < 0.3:
-            client.reads.clear()
-            sending = asyncio.create_task(client.send(request(number)))
-            for _ in range(chance.randrange(50)):
-                await asyncio.sleep(0)
-            client.reads.set()
-            await sending
-        else:
-            await client.send(request(number))
-        if chance.random() < 0.5:
-            gateway.change_owner()
-        if chance.random() < 0.5:
-            await until(is_answered)
-    await until(is_answered)
-    assert client.received == expected
-    assert gateway.received == sent
-    return sent
-
-
 async def finish(gateway, client, end, chance):
     """End the connection, perhaps in the middle of a response; wait until both sides have."""
     if end == "client":
@@ -286,7 +222,7 @@ async def lived(seed, folder, is_native):
         await client.connect(gateway.address)
         await until(lambda: gateway.connections)
         (connection,) = gateway.connections
-        sent = await live(gateway, client, chance)
+        sent = await live(gateway, client, chance, most=21)
         assert connection.broker_tls_library == library
         assert connection.tls_library == (library if has_tls else "")
         await finish(gateway, client, ENDS[seed % len(ENDS)], random.Random(seed))

@@ -132,22 +132,57 @@ def request(number):
     return (len(head) + len(body)).to_bytes(4, "big") + head + body
 
 
-class Client:
-    """A client with TLS, which sends and reads parts of any size."""
+class PlainClient:
+    """A client without TLS, which sends and reads parts of any size."""
 
-    def __init__(self, context, chance):
+    def __init__(self, _context, chance):
         self.loop = asyncio.get_running_loop()
         self.socket = socket.socket()
         if chance.random() < 0.5:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         self.socket.setblocking(False)
-        self._in, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._in, self.out, server_hostname="localhost")
         self.chance = chance
         self.received = b""
-        self.end = ""
         self.reads = asyncio.Event()
         self.reads.set()
+
+    async def connect(self, address):
+        await self.loop.sock_connect(self.socket, address)
+        self._reading = self.loop.create_task(self._read())
+
+    async def send(self, data):
+        while data:
+            size = self.chance.choice((1, 5, 100, 10_000, len(data)))
+            await self.loop.sock_sendall(self.socket, data[:size])
+            data = data[size:]
+            await asyncio.sleep(0)
+
+    async def _read(self):
+        with contextlib.suppress(OSError):
+            while True:
+                await self.reads.wait()
+                size = self.chance.choice((1, 30, 5000, 100_000))
+                if not (data := await self.loop.sock_recv(self.socket, size)):
+                    return
+                self.received += data
+
+    async def close(self):
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        self.socket.close()
+
+    async def done(self):
+        await asyncio.wait_for(self._reading, 60)
+
+
+class Client(PlainClient):
+    """A client with TLS."""
+
+    def __init__(self, context, chance):
+        super().__init__(context, chance)
+        self._in, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._in, self.out, server_hostname="localhost")
+        self.end = ""
 
     async def connect(self, address):
         await self.loop.sock_connect(self.socket, address)
@@ -171,12 +206,7 @@ class Client:
             await self.flush()
 
     async def flush(self):
-        data = self.out.read()
-        while data:
-            size = self.chance.choice((1, 5, 100, 10_000, len(data)))
-            await self.loop.sock_sendall(self.socket, data[:size])
-            data = data[size:]
-            await asyncio.sleep(0)
+        await super().send(self.out.read())
 
     async def _read(self):
         try:
@@ -198,14 +228,6 @@ class Client:
         except (OSError, ssl.SSLError) as error:
             self.end = type(error).__name__
 
-    async def close(self):
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-        self.socket.close()
-
-    async def done(self):
-        await asyncio.wait_for(self._reading, 60)
-
 
 async def until(condition):
     async with asyncio.timeout(60):
@@ -213,14 +235,14 @@ async def until(condition):
             await asyncio.sleep(0.001)
 
 
-async def live(gateway, client, chance):
-    """Live a connection's life; return what the broker and the client got, and how it ended."""
+async def live(gateway, client, chance, most=25):
+    """Live a connection's life of at most so many requests; return what was sent."""
     sent, expected = b"", b""
 
     def is_answered():
         return len(client.received) == len(expected)
 
-    for number in range(1, chance.randrange(4, 26)):
+    for number in range(1, chance.randrange(4, most + 1)):
         sent += request(number)
         expected += answer_to(number)
         if chance.random() < 0.3:
@@ -239,7 +261,7 @@ async def live(gateway, client, chance):
     await until(is_answered)
     assert client.received == expected
     assert gateway.received == sent
-    return len(sent)
+    return sent
 
 
 async def finish(gateway, client, end, chance):

@@ -76,13 +76,11 @@ def _are_accepted(
     connection: ConnectionContext,
 ) -> bool:
     """Return whether the batches of topics with policies are accepted inline, or only observed."""
-    waited_for = [(known.waited_for, topic) for known, topic in found if known.waited_for]
+    waited_for = [(known.waited_for, known, topic) for known, topic in found if known.waited_for]
     inline = connection.gateway.policies.inline
     if (waited_for and inline is None) or not _are_in_order(found, request, connection):
         return False
-    # Threads judge no topic that is observed as well.
-    can_move = all(known.waited_for is known for known, _ in found if known.waited_for)
-    lane = connection.gateway.lane if can_move else None
+    lane = connection.gateway.lane
     if waited_for and not _accepts_all(inline, lane, request, waited_for):
         return False
     if not _observe_all(found, request, connection):
@@ -247,9 +245,11 @@ def _is_in_order(
 
 
 def _count(
-    counts: GatewayCounts, request: ProduceRequest, judged: Sequence[tuple[TopicPlan, TopicData]]
+    counts: GatewayCounts,
+    request: ProduceRequest,
+    judged: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
 ) -> None:
-    for plan, topic in judged:
+    for plan, _, topic in judged:
         for partition in topic.partitions:
             counts.accepted(plan, request.records(partition))
 
@@ -258,21 +258,25 @@ def _accepts_all(
     inline: InlineJudge | None,
     lane: KnownTopics | None,
     request: ProduceRequest,
-    judged: Sequence[tuple[TopicPlan, TopicData]],
+    judged: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
 ) -> bool:
+    """Return whether batches are accepted by the first of the plans of their topic.
+
+    The second has all policies: native threads judge no topic that is observed as well.
+    """
     if inline is None:
         return False
-    for plan, _ in judged:
+    for plan, _, _ in judged:
         if plan.unusable or not inline.judges(plan):
             return False
     version = request.version
-    for plan, topic in judged:
+    for plan, known, topic in judged:
         for partition in topic.partitions:
             records = request.records(partition)
             if partition.number < 0:
                 return False
             if not inline.accepts(plan, version, records) and (
-                lane is None or not lane.accepts(plan, version, records)
+                lane is None or not lane.accepts(known, version, records)
             ):
                 return False
     return True
