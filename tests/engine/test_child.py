@@ -1,5 +1,8 @@
 """What a worker's socket brings, in pieces of any size."""
 
+import subprocess
+import sys
+
 import pytest
 
 from penstock.engine.verdict import ACCEPTED, refused
@@ -52,3 +55,31 @@ def test_an_invalid_length_is_reported_at_once(heard):
     child = Child(None, heard)
     child.data_received(messages.PREFIX.pack(2**32 - 1, messages.VERDICT))
     assert heard.garbage == 1
+
+
+FORKED = """
+import asyncio, os, sys
+import uvloop
+from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.processes.worker import Worker
+
+os.register_at_fork(after_in_child=lambda: os.write(1, b"forked "))
+
+async def main():
+    child = Child(Worker(1), None)
+    await child.start()
+    child.kill()
+    await child.ended()
+    print("ended")
+
+uvloop.run(main())
+"""
+
+
+@pytest.mark.system
+def test_no_python_runs_in_a_copy_of_the_gateway():
+    """It has threads that a copy lacks."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "ended\n", done

@@ -418,7 +418,7 @@ class Supervisor:
             end = await child.ended()
         except Exception as error:
             log.exception("an error of the gateway", action="wait for a process")
-            child.kill()
+            child.abandon()
             end = ProcessEnd(f"{type(error).__name__}: {error}")
         if worker.killed is None and child.progress.current.loading:
             # Another process may have killed it for the memory that this took.

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -47,6 +48,8 @@ _FROM_WORKER = frozenset(
 )
 _UNSENT_MAX = 64 * 2**20
 """A worker that does not read while so many bytes wait for it gets no shared values."""
+_LOOK_S = 0.25
+"""How often to look for the end of a process whose socket another process keeps open."""
 _POLL_S = 0.01
 _HANG_UP_S = 1.0
 """How long a process that has closed its socket may take to end by itself."""
@@ -129,7 +132,7 @@ class Child(asyncio.Protocol):
         self._killed = False
         self._hung_up = asyncio.Event()
         self._mark = ""
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._output: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -148,20 +151,7 @@ class Child(asyncio.Protocol):
                 for end in (ours, theirs):
                     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                         end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-u",
-                    "-m",
-                    "penstock.engine.workers.processes.process",
-                    str(theirs.fileno()),
-                    str(shared.fileno()),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=output.theirs,
-                    stderr=output.theirs,
-                    pass_fds=(theirs.fileno(), shared.fileno()),
-                    env={**_MEMORY, **os.environ, descendants.VARIABLE: self._mark},
-                    start_new_session=True,
-                )
+                self._process = self._start_process(theirs.fileno(), shared.fileno(), output)
             descendants.started(self._mark, self._process.pid)
             output.started()
             if self._nice:
@@ -171,13 +161,38 @@ class Child(asyncio.Protocol):
             loop = asyncio.get_running_loop()
             self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
         except BaseException:
-            self.kill()
+            self.abandon()
             descendants.ended(self._mark)
             ours.close()
             if output is not None:
                 output.close()
             raise
         self._output = loop.create_task(output.log(self._process.pid))
+
+    def _start_process(
+        self, socket_fd: int, progress_fd: int, output: OutputPipe
+    ) -> subprocess.Popen[bytes]:
+        """Start the process without forking this process.
+
+        uvloop forks: that copies the page tables, and runs Python in a copy of this process whose
+        other threads are gone. `subprocess` needs a millisecond or two.
+        """
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-u",
+                "-m",
+                "penstock.engine.workers.processes.process",
+                str(socket_fd),
+                str(progress_fd),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output.theirs,
+            stderr=output.theirs,
+            pass_fds=(socket_fd, progress_fd),
+            env={**_MEMORY, **os.environ, descendants.VARIABLE: self._mark},
+            start_new_session=True,
+        )
 
     @property
     def pid(self) -> int:
@@ -197,9 +212,15 @@ class Child(asyncio.Protocol):
     def kill(self) -> None:
         """Kill the process and its descendants."""
         if self._process is not None:
-            self._killed = self._killed or self._process.returncode is None
+            self._killed = self._killed or self._process.poll() is None
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def abandon(self) -> None:
+        """Kill the process, and let a thread wait for its end."""
+        self.kill()
+        if self._process is not None:
+            asyncio.get_running_loop().run_in_executor(None, self._process.wait)
 
     async def ended(self) -> ProcessEnd:
         """Wait until the process is dead, and all that it has sent has been taken.
@@ -209,18 +230,18 @@ class Child(asyncio.Protocol):
         """
         process = self._process
         assert process is not None
-        waiting = asyncio.ensure_future(process.wait())
         hung_up = asyncio.ensure_future(self._hung_up.wait())
-        while process.returncode is None and not self._hung_up.is_set():
-            either = (waiting, hung_up)
-            await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
-        # The socket of a process that is killed is closed before its end can be waited for.
-        deadline = asyncio.get_running_loop().time() + _HANG_UP_S
-        while process.returncode is None and asyncio.get_running_loop().time() < deadline:
-            await asyncio.wait([waiting], timeout=_POLL_S)
-        self.kill()
-        while process.returncode is None:
-            await asyncio.wait([waiting], timeout=_POLL_S)
+        try:
+            while process.poll() is None and not self._hung_up.is_set():
+                await asyncio.wait([hung_up], timeout=_LOOK_S)
+            # The socket of a process that is killed is closed before its end can be waited for.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(_reaped(process), _HANG_UP_S)
+            self.kill()
+            await _reaped(process)
+        except BaseException:
+            self.abandon()
+            raise
         # Only now: a killed process may have been about to start another process.
         descendants.ended(self._mark)
         left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
@@ -228,7 +249,6 @@ class Child(asyncio.Protocol):
             log.warning("a policy left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
-        waiting.cancel()
         self._transport.close()
         return self._how(process.returncode)
 
@@ -325,3 +345,9 @@ class Child(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""
         self._hung_up.set()
+
+
+async def _reaped(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process that is about to end has ended."""
+    while process.poll() is None:  # noqa: ASYNC110 - nothing notifies of it
+        await asyncio.sleep(_POLL_S)
