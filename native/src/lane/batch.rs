@@ -3,7 +3,7 @@
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
-use super::compression::decompressed;
+use super::compression::{ZSTD, decompressed};
 use crate::section::{Origin, Section};
 
 /// Of magic 2: what the records follow (`DefaultRecordBatch`).
@@ -30,6 +30,11 @@ pub struct Limits {
 /// Return whether the records of a batch are compressed; false without a header.
 pub fn is_compressed(data: &[u8]) -> bool {
     data.len() >= HEADER_BYTES && codec_of(data).is_some_and(|codec| codec != 0)
+}
+
+/// Return whether the records of a batch are compressed with zstd.
+pub fn is_zstd(data: &[u8]) -> bool {
+    data.len() >= HEADER_BYTES && codec_of(data) == Some(ZSTD)
 }
 
 fn codec_of(data: &[u8]) -> Option<u16> {

@@ -1,10 +1,9 @@
 //! Decompression with a limit that holds while decompressing: `penstock.records.compression` for what
 //! clients send.
 //!
-//! That is one gzip member, one lz4 frame, or snappy in either form, from the first byte to the last.
-//! Everything else is Python's, whose decompressors are others: what comes out here, the same comes out
-//! there. So zstd is Python's: `ruzstd` reads damaged frames that the C library, and so a consumer,
-//! refuses.
+//! That is one gzip member, one lz4 or zstd frame, or snappy in either form, from the first byte to the
+//! last. Everything else is Python's, whose decompressors are others: what comes out here, the same
+//! comes out there.
 #![forbid(unsafe_code)]
 
 use std::io::Read;
@@ -12,12 +11,14 @@ use std::io::Read;
 use flate2::bufread::GzDecoder;
 use snap::raw::{Decoder, decompress_len};
 
-use super::lz4;
+use super::{lz4, zstd};
 
 /// Kafka's numbers of codecs.
 const GZIP: u16 = 1;
 const SNAPPY: u16 = 2;
 const LZ4: u16 = 3;
+/// That of zstd.
+pub const ZSTD: u16 = 4;
 
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
@@ -29,6 +30,7 @@ pub fn decompressed(codec: u16, data: &[u8], limit: usize) -> Option<Vec<u8>> {
         GZIP => gzip(data, limit),
         SNAPPY => snappy(data, limit),
         LZ4 => lz4::decompressed(data, limit),
+        ZSTD => zstd::decompressed(data, limit),
         _ => None,
     }
 }

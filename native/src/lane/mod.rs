@@ -53,6 +53,7 @@ pub mod tls_client;
 mod tls_record;
 #[cfg(target_os = "linux")]
 pub mod tls_settings;
+mod zstd;
 
 /// Lock a mutex; one whose thread has panicked is used further.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

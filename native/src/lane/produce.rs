@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::batch;
 use super::judge::Judged;
 use super::table::{Table, Topic};
 
@@ -15,6 +16,8 @@ const FLEXIBLE_FROM: i16 = 9;
 /// Versions whose responses may name the new leaders of partitions (KIP-951).
 pub const LEADERS_FROM: i16 = 10;
 const FIRST_VERSION: i16 = 3;
+/// Batches of requests before it may not be compressed with zstd.
+const ZSTD_FROM: i16 = 7;
 const TOPIC_IDS_FROM: i16 = 13;
 const CLIENT_ID_AT: usize = 12;
 /// A request without its acks in so many bytes is Python's.
@@ -209,9 +212,9 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
             numbers.add(number)?;
             let size = reader.length(flexible)?;
             let start = reader.position;
-            reader.take(usize::try_from(size).ok()?)?;
+            let records = reader.take(usize::try_from(size).ok()?)?;
             if let Topic::Judged(by) = topic {
-                if number < 0 {
+                if number < 0 || (version < ZSTD_FROM && batch::is_zstd(records)) {
                     return None;
                 }
                 judged.push((Arc::clone(by), start..reader.position));

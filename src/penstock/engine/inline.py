@@ -40,6 +40,8 @@ _NATIVE_MAX_RECORDS: Final = 10_000
 _LARGE_EVERY_S: Final = 1.0
 """How often such a batch is judged inline, so that a connection that sends them can move to a
 thread."""
+_ALL_CODECS_FROM: Final = 7
+"""The first version of Produce requests with zstd. A native judge does not learn the version."""
 _NATIVE_FROM: Final = 3
 """The first version of Produce requests that native threads read."""
 TURN_S: Final = 0.020
@@ -236,7 +238,10 @@ class InlineJudge:
         """
         if version < _NATIVE_FROM or len(data) > self._native_max_bytes:
             return False
-        if len(data) <= self._max_bytes and not is_compressed(data):
+        if is_compressed(data):
+            if version < _ALL_CODECS_FROM:
+                return False
+        elif len(data) <= self._max_bytes:
             return False
         judged_by = _judged_by(plan)
         if self._clock() < self._large_from.get(judged_by, 0.0) or not self._has_time(judged_by):

@@ -19,8 +19,7 @@ native, _ = find_native()
 pytestmark = pytest.mark.skipif(
     not hasattr(native, "Lane"), reason="penstock_native is not installed"
 )
-ZSTD = CODECS["zstd"]
-COMPRESSED = [number for number in CODECS.values() if number not in {0, ZSTD}]
+COMPRESSED = [number for number in CODECS.values() if number]
 LIMIT = 40_000
 SCRATCH = Scratch(ahead=0, behind=0)
 
@@ -44,6 +43,22 @@ def gzip(data, level):
     return writer.compress(data) + writer.flush()
 
 
+def zstd(data, level):
+    """Return a frame that does not announce its size."""
+    compressor = cramjam.zstd.Compressor(level=level)
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+def zstd_runs(*lengths, window=0, flags=0):
+    """Return a zstd frame whose blocks are runs of one byte; a window of 0 is 1 KiB."""
+    frame = b"\x28\xb5\x2f\xfd" + bytes([flags, window])
+    for number, length in enumerate(lengths, 1):
+        header = (number == len(lengths)) | 1 << 1 | length << 3
+        frame += header.to_bytes(3, "little") + bytes([number])
+    return frame
+
+
 WAYS = [
     *((codec, lambda data, c=codec: compress(c, memoryview(data))) for codec in COMPRESSED),
     (1, lambda data: compress(1, memoryview(data), fast=True)),
@@ -53,6 +68,9 @@ WAYS = [
     (2, lambda data: compress_otherwise(2, data, xerial=False)),
     (3, lambda data: lz4(data, content_checksum=True)),
     (3, lambda data: lz4(data, level=9)),
+    (4, lambda data: zstd(data, 1)),
+    (4, lambda data: zstd(data, 12)),
+    (4, lambda data: bytes(cramjam.zstd.compress(data, 9))),
 ]
 """Codecs, and functions that compress as clients do."""
 
@@ -125,10 +143,32 @@ def test_a_decompression_bomb_is_stopped_at_the_limit(codec):
     assert native.decompressed(codec, data, LIMIT) is None
 
 
-@pytest.mark.parametrize("codec", [0, ZSTD, 5, 6, 7])
-def test_zstd_and_unknown_codecs_are_left_to_python(codec):
-    data = compress(ZSTD, memoryview(b"records"))
+@pytest.mark.parametrize("codec", [0, 5, 6, 7])
+def test_unknown_codecs_are_left_to_python(codec):
+    data = compress(4, memoryview(b"records"))
     assert native.decompressed(codec, data, LIMIT) is None
+
+
+def test_zstd_frames_with_more_than_their_window_are_left_to_python():
+    """What a copy from before the window is depends on the buffers of a reader."""
+    for lengths in ((1024,), (1024, 0), (1000, 24)):
+        frame = zstd_runs(*lengths)
+        assert native.decompressed(4, frame, LIMIT) == in_python(4, frame)
+        assert len(in_python(4, frame)) == 1024
+    longer = zstd_runs(1024, 1)
+    assert in_python(4, longer) == b"\1" * 1024 + b"\2"
+    assert native.decompressed(4, longer, LIMIT) is None
+    assert native.decompressed(4, zstd_runs(1024, 1, window=1), LIMIT) == in_python(4, longer)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [zstd_runs(9, window=18 << 3), zstd_runs(9, flags=1), zstd_runs(9, flags=8), b"", b"\x28\xb5\x2f\xfd"],
+    ids=["a large window", "a dictionary", "the reserved bit", "no frame", "no header"],
+)  # fmt: skip
+def test_zstd_frames_that_readers_refuse_are_left_to_python(frame):
+    assert native.decompressed(4, frame, LIMIT) is None
+    assert native.decompressed(4, zstd_runs(9, window=17 << 3), LIMIT) == b"\1" * 9
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)

@@ -43,7 +43,7 @@ NOTHING = (0, False, None, 0, [], False)
 ID = uuid.UUID(int=7)
 TOPICS = ("first", "second", "free")
 INPUTS_OF_ONE = 8
-READ_NATIVELY = (1, 2, 3)
+COMPRESSED = (1, 2, 3, 4)
 """Codecs: gzip, snappy, lz4."""
 
 
@@ -179,7 +179,7 @@ def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestco
     assert only_python < both  # compressed batches, and requests that are not plain
 
 
-@pytest.mark.parametrize("codec", [0, *READ_NATIVELY])
+@pytest.mark.parametrize("codec", [0, *COMPRESSED])
 @pytest.mark.parametrize("version", range(3, 14))
 def test_requests_that_python_forwards_pass_natively(talk, version, codec):
     chance = random.Random(version)
@@ -194,14 +194,17 @@ def test_requests_that_python_forwards_pass_natively(talk, version, codec):
     assert seen == {True, False}
 
 
-def test_a_batch_in_zstd_is_left_to_python(talk):
-    batch = encode_batch([Record(0, None, b'{"id": 1}')], codec="zstd")
-    frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
-    assert python_forwards(talk, frame)
-    assert not native_forwards(talk, frame)
+@pytest.mark.parametrize("version", range(3, 9))
+def test_versions_before_zstd_are_left_to_python(talk, version):
+    for codec in ("zstd", "lz4"):
+        batch = encode_batch([Record(0, None, b'{"id": 1}')], codec=codec)
+        request = produce_request([("first", [(0, batch)])], version=version)
+        frame = request_frame(request, 1)
+        assert python_forwards(talk, frame) == (codec == "lz4" or version >= 7)
+        assert native_forwards(talk, frame) == python_forwards(talk, frame)
 
 
-@pytest.mark.parametrize("codec", READ_NATIVELY)
+@pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_batch_that_is_larger_than_the_limit_when_decompressed_is_left_to_python(talk, codec):
     value = b'{"id": 1, "name": "' + b"n" * 40_000 + b'"}'
     batch = encode_batch([Record(0, b'"k"', value)], codec=codec)
