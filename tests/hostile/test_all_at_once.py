@@ -9,6 +9,9 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from penstock.local import LocalKafka
+from tests.certificates import Files
+from tests.conftest import create_topic
 from tests.hostile.attack import unexpected
 from tests.hostile.attacks import ATTACKS, Target
 from tests.hostile.elsewhere import APART, Producing, attackers
@@ -111,5 +114,44 @@ def test_a_good_producer_during_each_attack(cluster, gateway, attack):
     assert not unexpected(running)
 
 
-def admin_of(cluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+@pytest.mark.slow
+def test_a_good_producer_during_all_attacks_with_tls_to_the_broker(gateway, bases, tmp_path):
+    files = Files(tmp_path)
+    keys = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files.key("broker.pem")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.trust),
+        "auto.create.topics.enable": "false",
+    }
+    with LocalKafka(protocol="SSL", properties=keys) as secured:
+        admin = admin_of(secured, **{"security.protocol": "SSL", "ssl.ca.location": files.trust})
+        for name in (TOPIC, INNOCENT):
+            create_topic(admin, name)
+        upstream = {
+            "upstream.security.protocol": "SSL",
+            "upstream.ssl.truststore.location": files.trust,
+        }
+        running = gateway(
+            properties() | upstream, POLICIES, upstream=secured.bootstrap_servers, program=APART
+        )
+        target = Target(running.broker_address(), TOPIC, topic_id(admin, TOPIC))
+        target.fill()
+        with (
+            Producing(target.address, INNOCENT) as innocent,
+            Watchdog(running) as seen,
+            attackers(ATTACKS, target, bases),
+        ):
+            time.sleep(30)
+        print(f"p99 {innocent.p99_s:.3f} s, grown {seen.grown_bytes / MIB:.0f} MiB, "
+              f"{len(innocent.seconds)} records")  # fmt: skip
+        assert not innocent.wrong
+        assert innocent.p99_s < 2 * PROMPTLY_S
+        assert seen.grown_bytes < BUDGET + ROOM
+        assert seen.most_processes <= 1 + 2 * 2 + 1
+        assert running.process.poll() is None
+        assert not unexpected(running)
+
+
+def admin_of(cluster, **settings) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **settings})
