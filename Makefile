@@ -162,7 +162,7 @@ model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTOR
 
 fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= for another number, SEED= to begin with
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
-	$(BIN)/python -m pytest tests/records tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
+	$(BIN)/python -m pytest tests/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
 mutants: $(STAMP) $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)

@@ -109,7 +109,7 @@ def damaged(data, chance):
     return bytes(data)
 
 
-def test_native_and_python_decompression_agree(pytestconfig, chance):
+def test_random_inputs_are_decompressed_natively_as_in_python(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     found = 0
     for number in range(count // 8):
