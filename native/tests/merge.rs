@@ -37,7 +37,7 @@ fn batch(base: i64, time: i64, attributes: u16, values: &[&[u8]]) -> Vec<u8> {
     out.extend_from_slice(&attributes.to_be_bytes());
     out.extend_from_slice(&(count - 1).to_be_bytes());
     out.extend_from_slice(&time.to_be_bytes());
-    out.extend_from_slice(&(time + 500).to_be_bytes());
+    out.extend_from_slice(&time.wrapping_add(500).to_be_bytes());
     out.extend_from_slice(&(-1_i64).to_be_bytes());
     out.extend_from_slice(&(-1_i16).to_be_bytes());
     out.extend_from_slice(&(-1_i32).to_be_bytes());
