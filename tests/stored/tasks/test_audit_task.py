@@ -2,18 +2,22 @@
 
 import dataclasses
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.client.reading.batches import select
 from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
+from penstock.records.batch import MAX_RECORDS
 from penstock.records.uncompressed import BatchLimits
 from penstock.report.bounded_counter import BoundedCounter
 from penstock.spark import load_plan
 from penstock.stored.evaluation import Evaluator
+from penstock.stored.tasks import audit_task
 from penstock.stored.tasks.audit_task import AuditResult, RangeCounting, merged
 from penstock.stored.tasks.retention import RangeResult
+from penstock.stored.tasks.tasks import Task
 from tests.client import stored
 from tests.client.random_log import random_log
 from tests.records.conftest import reading
@@ -185,6 +189,36 @@ def test_small_batches_are_judged_with_others(evaluator):
     small = [encode_batch(values(b"good"), base_offset=n) for n in range(30)]
     assert counted(log(*small), Judge()).counts.judged == 30
     assert judged == [30]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merges"), [((1,), True), ((1, 1), True), ((2,), False), ((1, 2), False)]
+)
+def test_several_records_for_a_records_policy_are_those_of_a_stored_batch(
+    tmp_path, monkeypatch, sizes, merges
+):
+    """Where it is given several records at a time, they are those of one stored batch."""
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=localhost:9092\n")
+    plans = [load_plan(file, records_policy_batch=size) for size in sizes]
+    within, counting = [], []
+
+    def read(connection, wanted, *, on_lost, merged_within):
+        within.append(merged_within)
+        return ()
+
+    class Counting(RangeCounting):
+        def __init__(self, *given, merges):
+            counting.append(merges)
+            super().__init__(*given, merges=merges)
+
+    monkeypatch.setattr(audit_task, "RangeReader", read)
+    monkeypatch.setattr(audit_task, "RangeCounting", Counting)
+    task = audit_task.AuditTask(SimpleNamespace(connect=lambda: None), *plans)
+    [found] = [*filter(None, task(Task((OffsetRange("t", 1, 0, 9),))))]
+    assert AuditResult.decode(found).ranges == [RangeResult(OffsetRange("t", 1, 0, 9), 0)]
+    assert counting == [merges]
+    assert within == [BatchLimits(plans[0].max_decompressed_bytes, MAX_RECORDS) if merges else None]
 
 
 def test_lost_offsets_are_reported(evaluator):
