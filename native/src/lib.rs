@@ -9,8 +9,10 @@
 pub mod avro;
 pub mod cursor;
 pub mod fault;
+pub mod header;
 pub mod json;
 pub mod lane;
+pub mod merge;
 pub mod section;
 pub mod splice;
 
@@ -24,5 +26,7 @@ mod python_avro;
 mod python_json;
 #[cfg(all(feature = "python", target_os = "linux"))]
 mod python_lane;
+#[cfg(feature = "python")]
+mod python_merge;
 #[cfg(all(feature = "python", target_os = "linux"))]
 mod python_tls;

@@ -17,7 +17,7 @@ use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 10;
+const INTERFACE: u32 = 11;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -26,7 +26,7 @@ create_exception!(penstock_native, InvalidRecords, PyValueError, "The bytes are 
 
 /// The records of one batch. Columns are made when they are first asked for.
 #[pyclass(frozen, module = "penstock_native")]
-struct Records {
+pub struct Records {
     section: Section,
     base_timestamp: i64,
     /// The timestamp of every record, where the broker set it.
@@ -228,7 +228,8 @@ impl Records {
 }
 
 impl Records {
-    const fn new(
+    /// Take the records of a batch; see `read_stored`.
+    pub const fn new(
         section: Section,
         base_timestamp: i64,
         log_append_time: Option<i64>,
@@ -302,7 +303,8 @@ fn checked(
     section.map_err(unread)
 }
 
-fn copied(py: Python<'_>, section: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+/// Copy the bytes of a buffer.
+pub fn copied(py: Python<'_>, section: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let buffer = PyBuffer::<u8>::get(section)?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(buffer.len_bytes()).map_err(out_of_memory)?;
@@ -348,8 +350,9 @@ impl<'py> IntoPyObject<'py> for Field<'_> {
     }
 }
 
+/// Copy bytes for Python. pyo3's own conversion panics where there is no memory.
 #[inline]
-fn bytes<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+pub fn bytes<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, field.len(), |room| {
         room.copy_from_slice(field);
         Ok(())
@@ -373,7 +376,8 @@ fn out_of_memory(_: TryReserveError) -> PyErr {
     PyMemoryError::new_err(())
 }
 
-fn unread(why: Unread) -> PyErr {
+/// Return the exception for a section that cannot be read.
+pub fn unread(why: Unread) -> PyErr {
     match why {
         Unread::Wrong(fault) => InvalidRecords::new_err(fault.to_string()),
         Unread::OutOfMemory => PyMemoryError::new_err(()),
@@ -442,6 +446,7 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Records>()?;
     module.add_class::<BinaryColumn>()?;
     module.add_class::<AvroNodes>()?;
+    module.add_class::<crate::python_merge::StoredBatches>()?;
     module.add_function(wrap_pyfunction!(read, module)?)?;
     module.add_function(wrap_pyfunction!(read_stored, module)?)?;
     module.add_class::<JsonSchema>()?;

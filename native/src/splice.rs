@@ -96,7 +96,12 @@ impl<'a> Splicer<'a> {
     pub fn new(section: &'a Section, for_all: ForAll<'a>, size: usize) -> Result<Self, Unwritten> {
         let mut out = Vec::new();
         out.try_reserve_exact(size).map_err(|_| Unwritten::OutOfMemory)?;
-        Ok(Self { section, for_all, out, written: for_all.first, headers: Vec::new(), run: None })
+        Ok(Self::behind(out, section, for_all))
+    }
+
+    /// Begin behind what has been written of other sections.
+    pub const fn behind(out: Vec<u8>, section: &'a Section, for_all: ForAll<'a>) -> Self {
+        Self { section, for_all, out, written: for_all.first, headers: Vec::new(), run: None }
     }
 
     /// Append a record of the section.

@@ -64,14 +64,16 @@ class MemoryCluster:
     def range(self, topic, partition=0):
         return WantedRange(topic, partition, 0, self.end(topic, partition))
 
-    def read(self, offsets, *, on_lost):
+    def read(self, offsets, *, on_lost, merged_within=None):
         """Return the batches of a range; for `RangeTask.read`."""
         start = self.starts[offsets.topic, offsets.partition]
         if start > offsets.first:
             on_lost(LostOffsets(offsets.topic, offsets.partition, offsets.first, start))
         first = max(start, offsets.first)
         data = memoryview(b"".join(self.logs[offsets.topic, offsets.partition]))
-        return select(data, first, offsets.end, None).batches if first < offsets.end else []
+        if first >= offsets.end:
+            return []
+        return select(data, first, offsets.end, None, merged_within).batches
 
     def open(self):
         return MemoryWriter(self)

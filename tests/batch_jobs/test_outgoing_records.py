@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from penstock.batch_jobs.merged import MergedBatches
 from penstock.batch_jobs.outgoing_records import SMALL_BYTES, OutgoingRecords
 from penstock.batch_jobs.targets import SourcePartition, Target
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.policy import Header, Record
 from penstock.records.header import HEADER
+from penstock.records.merged import MergedBatches
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, content, rows_of
 from tests.records.encoding import CODECS, encode_stored, zigzag

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -51,6 +52,12 @@ def task(cluster, **options):
         "run": "job", "limits": TaskLimits(chunk_records=50), "merges": True,
     }  # fmt: skip
     return RangeTask(**{**settings, **options})
+
+
+def merging(cluster, seed):
+    """Small batches are merged while they are read, or then, or not at all."""
+    within = TaskLimits().of_batch if seed % 2 else None
+    return {"read": partial(cluster.read, merged_within=within), "merges": seed % 4 > 0}
 
 
 def filled(chance, batches=40):
@@ -147,7 +154,7 @@ def test_a_task_that_is_killed_at_any_moment_is_continued(seed, monkeypatch):
     result = None
     while result is None:
         try:
-            result = run(task(cluster, merges=seed % 4 > 0), split())
+            result = run(task(cluster, **merging(cluster, seed)), split())
         except Killed:
             continue
     check(cluster, result)
@@ -167,7 +174,7 @@ def test_lost_transactions_and_unknown_outcomes_are_retried_at_once(seed, monkey
             raise UnknownOutcomeError if moment == "committed" else AbortedError
 
     cluster.disturb = disturb
-    check(cluster, run(task(cluster, merges=seed % 4 > 0), split()))
+    check(cluster, run(task(cluster, **merging(cluster, seed)), split()))
     assert seen
 
 

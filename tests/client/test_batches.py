@@ -1,12 +1,22 @@
 """What of a response belongs to a range, and to a reader of committed records."""
 
+import random
+
 import pytest
 
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.protocol.fetch import Aborted
 from penstock.client.reading.batches import read_fetched_batch, select
 from penstock.records.errors import UnreadableRecords
+from penstock.records.implementation import choose
+from penstock.records.uncompressed import BatchLimits
+from tests.client.random_log import random_log
 from tests.client.stored import batch, damaged, empty, marker
+
+LIMITS = BatchLimits(1 << 26, 100_000)
+NATIVE_ONLY = pytest.mark.skipif(
+    choose().stored_batches is None, reason="in Python, batches are read before they are merged"
+)
 
 
 def selected(*batches, position=0, end=1000, aborted=()):
@@ -159,3 +169,57 @@ def test_the_limits_are_those_of_the_whole_batch(limits):
     size, count = limits
     with pytest.raises(UnreadableRecords):
         read_fetched_batch(fetched, max_decompressed_bytes=size, max_records=count)
+
+
+def rows(batches):
+    """Return all records of batches with their offsets, and what batches cannot be read."""
+    found = []
+    for fetched in batches:
+        try:
+            read = read_fetched_batch(fetched, max_decompressed_bytes=LIMITS.decompressed_bytes)
+        except UnreadableRecords as wrong:
+            found.append((fetched.first, fetched.end, wrong.message))
+            continue
+        records = read.records
+        found += zip(
+            read.offsets, records.timestamps, records.keys, records.values, records.headers,
+            strict=True,
+        )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_merging_small_batches_changes_no_record(seed):
+    log, chance = random_log(seed), random.Random(seed)
+    response = memoryview(b"".join(log.batches))
+    edges = chance.choice(([0, log.end], sorted(chance.sample(range(log.end + 9), 2))))
+    response = response[: chance.choice((None, -30))]
+    aborted = chance.choice((log.aborted, None))
+    each = select(response, *edges, aborted)
+    found = select(response, *edges, aborted, LIMITS)
+    assert rows(found.batches) == rows(each.batches)
+    assert (found.position, found.leader_epoch) == (each.position, each.leader_epoch)
+    ends = [batch.end for batch in each.batches]
+    assert all(batch.end in ends for batch in found.batches)
+
+
+@NATIVE_ONLY
+def test_small_batches_are_merged_within_limits():
+    stored = [batch(n, epoch=n) for n in range(10, 15)]
+    response = memoryview(b"".join([*stored, damaged(batch(15)), batch(16), batch(17)]))
+    found = select(response, 11, 17, [], LIMITS)
+    assert [(batch.first, batch.end) for batch in found.batches] == [(11, 15), (15, 16), (16, 17)]
+    merged = found.batches[0]
+    assert bytes(merged.data) == b"".join(stored[1:])
+    assert (merged.leader_epoch, merged.record_count, merged.is_whole) == (14, 4, True)
+    assert [batch.merged is None for batch in found.batches] == [False, True, True]
+    for limits in (BatchLimits(10, 100), BatchLimits(1000, 0)):
+        assert len(select(response, 11, 17, [], limits).batches) == 6
+
+
+@NATIVE_ONLY
+def test_batches_of_transactions_are_merged_if_none_was_aborted():
+    log = memoryview(b"".join(batch(n, producer=n) for n in range(5)))
+    assert len(select(log, 0, 5, [], LIMITS).batches) == 1
+    assert len(select(log, 0, 5, None, LIMITS).batches) == 1
+    assert len(select(log, 0, 5, [Aborted(3, 3)], LIMITS).batches) == 4

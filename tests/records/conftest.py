@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.native import VARIABLE
-from penstock.records import batch, implementation, stored_batch
+from penstock.records import batch, implementation, merged, stored_batch
 from tests.conftest import NATIVE
 
 # What compares the two needs both.
@@ -28,4 +28,5 @@ def reading(request) -> Iterator[implementation.Implementation]:
         module = chosen(request.param)
         patch.setattr(batch, "_reading", lambda: module)
         patch.setattr(stored_batch, "_reading", lambda: module)
+        patch.setattr(merged, "_reading", lambda: module)
         yield module

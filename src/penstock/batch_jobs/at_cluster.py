@@ -70,7 +70,7 @@ def range_task(
 
     return RangeTask(
         offsets,
-        partial(RangeReader, connection),
+        partial(RangeReader, connection, merged_within=limits.of_batch if merges else None),
         opened,
         run,
         limits,

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
-from penstock.batch_jobs.merged import MergedBatches
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
 from penstock.client.protocol.write_errors import (
@@ -27,6 +26,8 @@ from penstock.client.protocol.write_errors import (
 from penstock.client.reading.batches import read_fetched_batch
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
+from penstock.records.merged import MergedBatches
+from penstock.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +59,11 @@ class TaskLimits(NamedTuple):
     chunk_s: float = 10.0
     max_decompressed_bytes: int = 128 * 2**20
     max_batch_records: int = MAX_RECORDS
+
+    @property
+    def of_batch(self) -> BatchLimits:
+        """The limits of a batch that is read."""
+        return BatchLimits(self.max_decompressed_bytes, self.max_batch_records)
 
 
 class BatchJob(Protocol):

@@ -14,7 +14,7 @@ from penstock.native import VARIABLE, find_native
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.records.stored import StoredRecords
+    from penstock.records.stored import StoredBatches, StoredRecords
 
 SLACK: Final = 64
 """The number of bytes of the same buffer that must follow the records for Python."""
@@ -29,11 +29,14 @@ class Implementation(NamedTuple):
             its header zero; their number; the last offset delta; and the timestamp that a broker
             gave all of them, or None.
         slack: How many bytes must follow the batch in its buffer.
+        stored_batches: Takes the batches of a fetch response, and returns the function that merges
+            small batches among them; None where batches have to be read first.
     """
 
     read: Callable[[memoryview, int], StoredRecords]
     read_stored: Callable[[memoryview, int, int, int | None], StoredRecords]
     slack: int
+    stored_batches: Callable[[memoryview], StoredBatches] | None = None
 
 
 def choose() -> Implementation:
@@ -47,7 +50,9 @@ def choose() -> Implementation:
     if module is not None:
         from penstock.records import native  # noqa: PLC0415
 
-        return Implementation(native.reader(module), native.stored_reader(module), 0)
+        return Implementation(
+            native.reader(module), native.stored_reader(module), 0, native.batches_reader(module)
+        )
     from penstock.records import decoder  # noqa: PLC0415
 
     return Implementation(decoder.read, decoder.read_stored, SLACK)

@@ -13,7 +13,7 @@ from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.records.stored import StoredRecords
+    from penstock.records.stored import StoredBatches, StoredRecords
 
 _new_header = partial(tuple.__new__, Header)
 
@@ -65,5 +65,18 @@ def stored_reader(module: Any) -> Callable[[memoryview, int, int, int | None], S
         except module.InvalidRecords as wrong:
             raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
         return records
+
+    return read
+
+
+def batches_reader(module: Any) -> Callable[[memoryview], StoredBatches]:
+    """Return the function that copies the batches of a fetch response, to merge small batches.
+
+    Args:
+        module: `penstock_native`.
+    """
+
+    def read(response: memoryview) -> StoredBatches:
+        return partial(module.StoredBatches(response).merge, new_header=_new_header)
 
     return read

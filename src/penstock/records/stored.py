@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,51 @@ class SupportsArrow(Protocol):
 
 KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 """All keys and all values of some records, as interceptors left them."""
+
+
+class SmallBatches(NamedTuple):
+    """Which batches are small, and when enough of them have been merged.
+
+    Attributes:
+        small_bytes: The maximum size of a small batch, as it is stored.
+        small_records: The maximum number of its records.
+        enough_bytes: Of merged records. A batch that is larger, decompressed, is not small.
+        enough_records: Of merged records.
+    """
+
+    small_bytes: int
+    small_records: int
+    enough_bytes: int
+    enough_records: int
+
+
+class StoredBatches(Protocol):
+    """The batches of a fetch response, of which small batches are merged while they are read."""
+
+    def __call__(
+        self,
+        position: int,
+        first: int,
+        end: int,
+        limits: SmallBatches,
+        with_transactions: bool,
+        /,
+    ) -> tuple[tuple[tuple[int, int, int, int], int, int, int], bytes, StoredRecords] | None:
+        """Merge the small batches that follow each other from a position on.
+
+        Args:
+            position: Of the first batch, in bytes.
+            first: The first batch begins with this offset, or behind it.
+            end: The last record is before this offset.
+            limits: Which batches are small.
+            with_transactions: Whether batches of transactions are merged, too.
+
+        Returns:
+            Base offset, last offset, base timestamp and largest timestamp of the merged batch; the
+            leader epoch and the codec of the last batch, and how many bytes all of them take; the
+            section of the records, uncompressed; and the records. None where fewer than two batches
+            can be merged.
+        """
 
 
 class StoredRecords(Protocol):

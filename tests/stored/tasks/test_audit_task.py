@@ -1,16 +1,29 @@
 """A task of an audit on batches as a broker returns them; no Kafka, no Spark."""
 
+import dataclasses
+import random
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.client.reading.batches import select
 from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
+from penstock.records.batch import MAX_RECORDS
+from penstock.records.uncompressed import BatchLimits
+from penstock.report.bounded_counter import BoundedCounter
 from penstock.spark import load_plan
 from penstock.stored.evaluation import Evaluator
+from penstock.stored.tasks import audit_task
 from penstock.stored.tasks.audit_task import AuditResult, RangeCounting, merged
 from penstock.stored.tasks.retention import RangeResult
+from penstock.stored.tasks.tasks import Task
 from tests.client import stored
-from tests.records.encoding import encode_batch, values
+from tests.client.random_log import random_log
+from tests.records.conftest import reading
+from tests.records.encoding import encode_batch, encode_stored, values
+
+__all__ = ["reading"]
 
 pytestmark = pytest.mark.unit
 POLICY = """
@@ -42,18 +55,18 @@ def evaluator(tmp_path):
     return load
 
 
-def log(*batches):
+def log(*batches, aborted=(), merged_within=None):
     """Read from a log that is one response."""
 
     def read(range_, on_lost):
         data = memoryview(b"".join(batches))
-        return select(data, range_.first, range_.end, ()).batches
+        return select(data, range_.first, range_.end, aborted, merged_within).batches
 
     return read
 
 
-def counted(read, *evaluators, ranges=((0, 100),)):
-    counting = RangeCounting(read, list(evaluators))
+def counted(read, *evaluators, ranges=((0, 100),), **options):
+    counting = RangeCounting(read, list(evaluators), **options)
     for first, end in ranges:
         for _ in counting.add(WantedRange("t", 1, first, end)):
             pass
@@ -122,6 +135,90 @@ def test_the_file_may_allow_larger_batches_than_there_are_by_default(tmp_path):
 def test_a_batch_that_compaction_emptied_has_no_records(evaluator):
     found = counted(log(stored.empty(0, 5), good_and_bad(5)), evaluator())
     assert found.counts.judged == 4
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize("seed", range(30))
+def test_small_batches_that_are_judged_together_have_the_same_verdicts(evaluator, seed):
+    """With the same samples, times, ranges and comparisons as batches that are judged each."""
+    stored, chance = random_log(seed), random.Random(seed)
+    middle = chance.randrange(stored.end)
+    given = {"ranges": [(0, middle), (middle, stored.end)]}
+    plans = [evaluator(), evaluator("NoGood")][: chance.choice((1, 2))]
+    each = counted(log(*stored.batches, aborted=stored.aborted), *plans, merges=False, **given)
+    assert len(each.counts.outcomes) > 1
+    for merged_within in (None, BatchLimits(1 << 26, 100_000)):
+        read = log(*stored.batches, aborted=stored.aborted, merged_within=merged_within)
+        found = counted(read, *plans, **given)
+        assert found.ranges == each.ranges
+        assert compared(found.counts) == compared(each.counts)
+
+
+def compared(counts):
+    """Return counts without the order in which they were counted."""
+    found = {field.name: getattr(counts, field.name) for field in dataclasses.fields(counts)}
+    return {
+        name: dict(value.items()) if isinstance(value, BoundedCounter) else value
+        for name, value in found.items()
+    } | {"times": counts.times.__dict__}
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize("merged_within", [None, BatchLimits(1 << 26, 100_000)])
+def test_samples_of_merged_batches_have_their_offsets(evaluator, merged_within):
+    small = [
+        encode_stored(values(b"good", b"bad"), base_offset=first) for first in (3, 5, 7, 20, 22)
+    ]
+    found = counted(log(*small, merged_within=merged_within), evaluator())
+    [samples] = found.counts.samples.values()
+    assert [(sample.partition, sample.offset) for sample in samples] == [
+        (1, 4), (1, 6), (1, 8), (1, 21), (1, 23),
+    ]  # fmt: skip
+    [partition] = found.counts.partitions.values()
+    assert (partition.first_refused, partition.last_refused) == (4, 23)
+
+
+def test_small_batches_are_judged_with_others(evaluator):
+    judged = []
+
+    class Judge:
+        def judge_records(self, topic, partition, records):
+            judged.append(records.count)
+            return evaluator().judge_records(topic, partition, records)
+
+    small = [encode_batch(values(b"good"), base_offset=n) for n in range(30)]
+    assert counted(log(*small), Judge()).counts.judged == 30
+    assert judged == [30]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merges"), [((1,), True), ((1, 1), True), ((2,), False), ((1, 2), False)]
+)
+def test_several_records_for_a_records_policy_are_those_of_a_stored_batch(
+    tmp_path, monkeypatch, sizes, merges
+):
+    """Where it is given several records at a time, they are those of one stored batch."""
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=localhost:9092\n")
+    plans = [load_plan(file, records_policy_batch=size) for size in sizes]
+    within, counting = [], []
+
+    def read(connection, wanted, *, on_lost, merged_within):
+        within.append(merged_within)
+        return ()
+
+    class Counting(RangeCounting):
+        def __init__(self, *given, merges):
+            counting.append(merges)
+            super().__init__(*given, merges=merges)
+
+    monkeypatch.setattr(audit_task, "RangeReader", read)
+    monkeypatch.setattr(audit_task, "RangeCounting", Counting)
+    task = audit_task.AuditTask(SimpleNamespace(connect=lambda: None), *plans)
+    [found] = [*filter(None, task(Task((OffsetRange("t", 1, 0, 9),))))]
+    assert AuditResult.decode(found).ranges == [RangeResult(OffsetRange("t", 1, 0, 9), 0)]
+    assert counting == [merges]
+    assert within == [BatchLimits(plans[0].max_decompressed_bytes, MAX_RECORDS) if merges else None]
 
 
 def test_lost_offsets_are_reported(evaluator):

@@ -22,6 +22,7 @@ from penstock.records.header import (
     TRANSACTIONAL,
     is_intact,
 )
+from penstock.records.merged import SmallBatchReader
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.primitives import INT32
 
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.client.protocol.fetch import Aborted
+    from penstock.records.merged import MergedRun
     from penstock.records.stored_batch import StoredBatch
+    from penstock.records.uncompressed import BatchLimits
 
 _ABORT: Final = 0
 
@@ -52,6 +55,8 @@ class FetchedBatch(NamedTuple):
         producer_epoch: Or -1.
         base_sequence: Or -1.
         record_count: How many records it has.
+        merged: Where this is small batches that follow each other, all of them, already read and
+            checked; the fields are then those of the merged batch, and `data` has all of them.
     """
 
     data: memoryview
@@ -68,6 +73,7 @@ class FetchedBatch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+    merged: StoredBatch | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -84,10 +90,13 @@ def read_fetched_batch(
         fetched: The batch.
         max_decompressed_bytes: The maximum size of the decompressed records, of the complete batch.
         max_records: The maximum number of records, of the complete batch.
+            Batches that were merged have been read within the limits of `select`.
 
     Raises:
         UnreadableRecords: It cannot be read, or is too large.
     """
+    if fetched.merged is not None:
+        return fetched.merged
     batch = read_stored_batch(
         fetched.data, max_decompressed_bytes=max_decompressed_bytes, max_records=max_records
     )
@@ -111,7 +120,11 @@ class Selection(NamedTuple):
 
 
 def select(
-    records: memoryview, position: int, end: int, aborted: Sequence[Aborted] | None
+    records: memoryview,
+    position: int,
+    end: int,
+    aborted: Sequence[Aborted] | None,
+    merged_within: BatchLimits | None = None,
 ) -> Selection:
     """Select the batches of a response.
 
@@ -120,6 +133,8 @@ def select(
         position: The first requested offset.
         end: The offset after the last requested offset.
         aborted: The transactions that were aborted; None to read them, too.
+        merged_within: Small batches are merged where that costs less than reading each, if they are
+            within these limits; None to return each batch.
 
     Raises:
         UnreadableBatchError: A batch cannot be read, or nothing is complete.
@@ -127,7 +142,10 @@ def select(
     transactions = None if aborted is None else _Transactions(aborted)
     selected: list[FetchedBatch] = []
     reached, leader_epoch, largest = position, -1, 0
-    for batch in _split(records, position, end):
+    small = None
+    if merged_within is not None:
+        small = SmallBatchReader(records, merged_within, with_transactions=not aborted)
+    for batch in _split(records, position, end, small):
         if batch.base_offset >= end:
             reached = end
             break
@@ -154,7 +172,9 @@ def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:
     return is_read and batch.record_count > 0
 
 
-def _split(records: memoryview, position: int, end: int) -> Iterator[FetchedBatch]:
+def _split(
+    records: memoryview, position: int, end: int, small: SmallBatchReader | None
+) -> Iterator[FetchedBatch]:
     start, size = 0, len(records)
     while start + MAGIC_AT < size:
         (length,) = INT32.unpack_from(records, start + LENGTH_AT)
@@ -164,6 +184,12 @@ def _split(records: memoryview, position: int, end: int) -> Iterator[FetchedBatc
             raise UnreadableBatchError(position, "its length is wrong")
         if stop > size:
             return
+        run = small.read(start, position, end) if small is not None and magic == MAGIC else None
+        if run is not None:
+            stop = start + run.stored_bytes
+            yield _merged(records[start:stop], size - stop, run)
+            start = stop
+            continue
         data = records[start:stop]
         if magic == MAGIC:
             yield _read_header(data, size - stop, position, end)
@@ -194,6 +220,27 @@ def _read_header(data: memoryview, behind: int, position: int, end: int) -> Fetc
         producer_epoch,
         base_sequence,
         count,
+    )
+
+
+def _merged(data: memoryview, behind: int, run: MergedRun) -> FetchedBatch:
+    batch = run.batch
+    return FetchedBatch(
+        data,
+        behind,
+        batch.base_offset,
+        batch.last_offset + 1,
+        batch.base_offset,
+        batch.last_offset,
+        run.leader_epoch,
+        batch.attributes,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        len(batch.records),
+        batch,
     )
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from penstock.client.connections.retries import Retries
     from penstock.client.connections.settings import Settings
     from penstock.client.protocol.raw_requests import RawRequest, RawResponse
+    from penstock.records.uncompressed import BatchLimits
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _WORTH_A_RETRY: Final = frozenset({_OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR})
@@ -133,6 +134,7 @@ class RangeReader:
         *,
         on_lost: Callable[[LostOffsets], None],
         committed: bool = True,
+        merged_within: BatchLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -145,6 +147,7 @@ class RangeReader:
                 raise, which ends the reading.
             committed: Leave out records of aborted transactions, and stay below the last stable
                 offset; otherwise everything but control batches is read.
+            merged_within: See `select`.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
         """
@@ -153,6 +156,7 @@ class RangeReader:
         self._partition = LogPartition(offsets.topic, offsets.partition)
         self._on_lost = on_lost
         self._committed = committed
+        self._merged_within = merged_within
         self._clock = clock
         self._sleep = sleep
         self._position = offsets.first
@@ -297,6 +301,7 @@ class RangeReader:
             self._position,
             self._offsets.end,
             fetched.aborted if self._committed else None,
+            self._merged_within,
         )
         self._sizes.learn(len(fetched.records), selection.position - self._position, selection)
         self._fetched_epoch = selection.leader_epoch

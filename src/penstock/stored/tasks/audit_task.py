@@ -12,7 +12,10 @@ from penstock.client.reading.reader import RangeReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import Outcome
+from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
+from penstock.records.merged import MergedBatches
+from penstock.records.uncompressed import BatchLimits
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.stored.evaluation import evaluator_of
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.task import Read
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.reader import WantedRange
+    from penstock.records.stored_batch import StoredBatch
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.tasks import Task
@@ -89,10 +93,16 @@ class AuditTask:
             ClientError: The cluster cannot be reached in time, or refuses.
             UnreadableBatchError: The end of a damaged batch is unknown.
         """
-        read = partial(RangeReader, self.access.connect())
-        plans = filter(None, (self.plan, self.other))
-        evaluators = [evaluator_of(plan) for plan in plans]
-        counting = RangeCounting(read, evaluators, self.plan.max_decompressed_bytes)
+        plans = [self.plan] if self.other is None else [self.plan, self.other]
+        # A RecordsPolicy that is given several records is given those of one batch.
+        merges = all(plan.records_policy_batch == 1 for plan in plans)
+        largest = self.plan.max_decompressed_bytes
+        read = partial(
+            RangeReader,
+            self.access.connect(),
+            merged_within=BatchLimits(largest, MAX_RECORDS) if merges else None,
+        )
+        counting = RangeCounting(read, list(map(evaluator_of, plans)), largest, merges=merges)
         for wanted in task.wanted(self.plan.topic_ids):
             for _ in counting.add(wanted):
                 yield None
@@ -107,6 +117,8 @@ class RangeCounting:
         read: Read,
         evaluators: list[Evaluator],
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+        *,
+        merges: bool = True,
     ) -> None:
         """Set the reader and the judge.
 
@@ -115,20 +127,29 @@ class RangeCounting:
                 any more.
             evaluators: The policies, and those to compare them with if there are any.
             max_decompressed_bytes: Records of a larger batch have failed.
+            merges: Whether small batches that follow each other are judged together, which gives
+                the same counts unless a policy is given several records at a time.
         """
         self._read = read
         self._max_decompressed_bytes = max_decompressed_bytes
         self._evaluators = evaluators
+        self._merges = merges
         self._counts = StoredCounts()
         self._ranges: list[RangeResult] = []
 
     def add(self, wanted: WantedRange) -> Iterator[None]:
         """Judge and count the records of a range; yields after each batch."""
         lost: list[OffsetRange] = []
-        records = 0
-        for batch in self._read(wanted, on_lost=lambda gap: lost.append(OffsetRange(*gap))):
-            records += self._add_batch(wanted, batch)
+        records, merged = 0, MergedBatches()
+        for fetched in self._read(wanted, on_lost=lambda gap: lost.append(OffsetRange(*gap))):
+            batch = self._read_batch(wanted, fetched)
+            if batch is None:
+                records += _announced(fetched)
+            elif len(batch.records):
+                records += len(batch.records)
+                self._judge(wanted, merged.add(batch) if self._merges else (batch,))
             yield
+        self._judge(wanted, merged.rest())
         planned = OffsetRange(wanted.topic, wanted.partition, wanted.first, wanted.end)
         self._ranges.append(RangeResult(planned, records, tuple(lost)))
 
@@ -136,23 +157,24 @@ class RangeCounting:
         """Return the result of all ranges that were added."""
         return AuditResult(self._counts.counts(), self._ranges)
 
-    def _add_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> int:
+    def _read_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> StoredBatch | None:
+        """Read a batch; one that cannot be read is counted, and None is returned."""
         try:
-            batch = read_fetched_batch(fetched, max_decompressed_bytes=self._max_decompressed_bytes)
+            return read_fetched_batch(fetched, max_decompressed_bytes=self._max_decompressed_bytes)
         except UnreadableRecords as wrong:
             reason = Reason(wanted.topic, Outcome.FAILED.value, "", wrong.code, wrong.message)
             count = _announced(fetched)
             self._counts.add_unreadable(reason, wanted.partition, fetched.first, count)
-            return count
-        count = len(batch.records)
-        if count:
+            return None
+
+    def _judge(self, wanted: WantedRange, batches: Iterable[StoredBatch]) -> None:
+        for batch in batches:
             columns = StoredColumns(batch.records)
             verdicts, *others = (
                 evaluator.judge_records(wanted.topic, wanted.partition, columns).verdicts
                 for evaluator in self._evaluators
             )
             self._counts.add(wanted.topic, wanted.partition, batch, verdicts, *others)
-        return count
 
 
 def _announced(fetched: FetchedBatch) -> int:

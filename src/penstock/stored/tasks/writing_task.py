@@ -306,6 +306,13 @@ class WritingTask:
         limits = TaskLimits(max_decompressed_bytes=self.plan.max_decompressed_bytes)
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
+    def merges(self, work: BatchJob) -> bool:
+        """Return whether small batches may be judged together.
+
+        A `RecordsPolicy` that is given several records is given those of one batch.
+        """
+        return self.plan.records_policy_batch == 1 and not isinstance(work, Redrive)
+
     def _range(
         self,
         connection: Connection,
@@ -331,8 +338,7 @@ class WritingTask:
             is_over=is_over,
             recall=work.recall if isinstance(work, Redrive) else None,
             looks_back=LOOKS_BACK,
-            # A RecordsPolicy that is given several records is given those of one batch.
-            merges=self.plan.records_policy_batch == 1 and not isinstance(work, Redrive),
+            merges=self.merges(work),
         )
         result = yield from heartbeat.run(lambda: run(task, job))
         if result.ending is not TaskEnding.FENCED:
@@ -417,7 +423,8 @@ class CountingTask:
         limits = self.of.limits
         for offset_range, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
             job = self.of.job_of(offset_range, _no_beat, threading.Lock())
-            for fetched in RangeReader(connection, wanted, on_lost=ignore):
+            within = limits.of_batch if self.of.merges(job) else None
+            for fetched in RangeReader(connection, wanted, on_lost=ignore, merged_within=within):
                 batch = read_batch(fetched, wanted, limits)
                 if len(batch.records) and not batch.is_control:
                     for _ in job.process(batch, counts):

@@ -2,19 +2,24 @@
 
 import os
 import random
+from dataclasses import replace
 
 import pytest
 
-from penstock.batch_jobs.merged import MergedBatches
 from penstock.policy import Header, Record
+from penstock.records.errors import UnreadableRecords
+from penstock.records.merged import MergedBatches, SmallBatchReader
 from penstock.records.stored_batch import read_stored_batch
+from penstock.records.uncompressed import BatchLimits
 from tests.batch_jobs.memory import LIMIT
+from tests.client.random_log import random_log
 from tests.records.encoding import CODECS, encode_stored, zigzag
 
 pytestmark = pytest.mark.usefixtures("reading")
 NOW = 1_700_000_000_000
 OWN = (Header("own", b"1"), Header("none", None))
 LOG_APPEND_TIME = 8
+LIMITS = BatchLimits(LIMIT, 100_000)
 
 
 def batch(first, *values, timestamp=NOW, **fields):
@@ -122,3 +127,72 @@ def test_merging_random_batches_changes_no_record(seed):
         )  # fmt: skip
         first += len(sizes) + chance.choice((0, 0, 0, 2))
     assert rows(merged(before)) == rows(before)
+
+
+def native_only(reading):
+    if reading.stored_batches is None:
+        pytest.skip("in Python, batches are read first")
+
+
+def of_response(batches, first=0, end=2**62, *, with_transactions=True):
+    response = memoryview(b"".join(batches))
+    reader = SmallBatchReader(response, LIMITS, with_transactions=with_transactions)
+    return reader.read(0, first, end)
+
+
+def readable(batches):
+    """Return the first batches of some, up to one that cannot be read."""
+    found = []
+    for stored in batches:
+        try:
+            found.append(read_stored_batch(stored, max_decompressed_bytes=LIMIT))
+        except UnreadableRecords:
+            break
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_merged_while_they_are_read_have_the_same_bytes(reading, seed):
+    native_only(reading)
+    batches, runs = random_log(seed).batches, 0
+    while batches:
+        found = of_response(batches)
+        if found is None:
+            batches = batches[1:]
+            continue
+        sizes = [sum(map(len, batches[: n + 1])) for n in range(len(batches))]
+        count = sizes.index(found.stored_bytes) + 1
+        assert count > 1
+        [expected] = merged(readable(batches[:count]))
+        assert found.batch == replace(expected, records=found.batch.records)
+        assert bytes(found.batch.data) == bytes(expected.data)
+        assert rows([found.batch]) == rows([expected])
+        assert found.leader_epoch == 3
+        # As many as Python merges: codecs and transactions aside.
+        following = readable(batches[count : count + 1])
+        if following and following[0].codec != "zstd" and not following[0].is_control:
+            assert merged([found.batch, *following])[0] is found.batch or len(batches[count]) > 100
+        batches, runs = batches[count:], runs + 1
+    assert runs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_response_that_ends_anywhere(reading, seed):
+    native_only(reading)
+    chance, whole = random.Random(seed), b"".join(random_log(seed).batches[:40])
+    for _ in range(300):
+        response = bytearray(whole[: chance.randrange(len(whole))])
+        if response and seed:
+            response[chance.randrange(len(response))] ^= 1 << chance.randrange(8)
+        found = of_response([bytes(response)])
+        assert found is None or found.stored_bytes <= len(response)
+
+
+def test_only_batches_within_the_range_are_merged(reading):
+    native_only(reading)
+    stored = [encode_stored([Record(NOW, b"k", b"v")] * 2, base_offset=n) for n in (4, 6, 8)]
+    assert of_response(stored, 4, 10).batch.last_offset == 9
+    assert of_response(stored, 3, 9).batch.last_offset == 7
+    assert of_response(stored, 5, 10) is None
+    assert of_response(stored, 4, 7) is None
+    assert of_response([]) is None

@@ -1,0 +1,197 @@
+//! Small batches of a log that follow each other, merged into one: `penstock.records.merged`, without
+//! Python's work on each of them.
+//!
+//! Only batches are merged that Python, too, would read and merge. Anything else is left to it: a batch
+//! that is damaged, large, incomplete after compaction or not all in the range, that may belong to an
+//! aborted transaction, or has a codec that is not read here.
+#![forbid(unsafe_code)]
+
+use std::mem;
+
+use crate::header::{
+    CODEC, CONTROL, HEADER_BYTES, Header, LOG_APPEND_TIME, MAGIC, TRANSACTIONAL, checksum,
+};
+use crate::lane::compression::decompressed;
+use crate::section::{Origin, Section, Unread};
+use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
+
+/// Which batches are small, and how large they become together.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The most bytes of a small batch, as it is stored.
+    pub small_bytes: usize,
+    /// The most records of a small batch.
+    pub small_records: usize,
+    /// With so many bytes of records, merged or of a single batch, it is enough.
+    pub enough_bytes: usize,
+    /// With so many records it is enough.
+    pub enough_records: usize,
+}
+
+/// There is no memory for what is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// Which batches are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// The first batch begins with this offset, or behind it.
+    pub first: i64,
+    /// The last record is before this offset.
+    pub end: i64,
+    /// Whether batches of transactions are wanted, too: if none was aborted.
+    pub with_transactions: bool,
+}
+
+/// Some batches that have been merged.
+#[derive(Debug, Clone, Copy)]
+pub struct Merged {
+    /// How many batches.
+    pub batches: usize,
+    /// How many records.
+    pub records: usize,
+    /// The offset of the first record.
+    pub base_offset: i64,
+    /// The offset of the last record.
+    pub last_offset: i64,
+    /// What the timestamps are relative to.
+    pub base_timestamp: i64,
+    /// The largest timestamp.
+    pub max_timestamp: i64,
+    /// Of the last batch.
+    pub leader_epoch: i32,
+    /// Of the last batch.
+    pub codec: u16,
+    /// How many bytes they take, as they are stored.
+    pub size: usize,
+}
+
+/// Merge the small batches that a response begins with; None where fewer than two can be merged.
+///
+/// Returns what is known of them, and the section of their records.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn merge(
+    response: &[u8],
+    wanted: Wanted,
+    limits: Limits,
+) -> Result<Option<(Merged, Vec<u8>)>, OutOfMemory> {
+    let mut merging = Merging { limits, wanted, section: Vec::new(), merged: None };
+    let mut rest = response;
+    while !merging.is_enough() {
+        let Some((header, behind)) = rest.split_first_chunk() else { break };
+        let fields = Header::read(header);
+        let Some(size) = merging.accepts(&fields) else { break };
+        let Some((stored, behind)) = behind.split_at_checked(size - HEADER_BYTES) else { break };
+        if checksum(header, stored) != fields.checksum || !merging.add(&fields, stored)? {
+            break;
+        }
+        rest = behind;
+    }
+    let Merging { merged, section, .. } = merging;
+    Ok(merged.filter(|merged| merged.batches > 1).map(|merged| (merged, section)))
+}
+
+/// Batches that are being merged.
+struct Merging {
+    limits: Limits,
+    wanted: Wanted,
+    section: Vec<u8>,
+    /// What is known of them, from the first on.
+    merged: Option<Merged>,
+}
+
+impl Merging {
+    /// Return the size of the next batch by its header; None if it is not merged with those before.
+    fn accepts(&self, header: &Header) -> Option<usize> {
+        let is_next = match self.merged {
+            Some(merged) => header.base_offset == merged.last_offset.wrapping_add(1),
+            None => header.base_offset >= self.wanted.first.max(0),
+        };
+        let size = header
+            .size
+            .filter(|size| *size > HEADER_BYTES && *size <= self.limits.small_bytes && is_next)?;
+        let left_out = CONTROL | if self.wanted.with_transactions { 0 } else { TRANSACTIONAL };
+        let last = header.base_offset.checked_add(i64::from(header.last_offset_delta))?;
+        let count = usize::try_from(header.record_count).ok()?;
+        let is_merged = header.magic == MAGIC
+            && header.attributes & left_out == 0
+            && header.last_offset_delta.checked_add(1) == Some(header.record_count)
+            && last < self.wanted.end
+            && (1..=self.limits.small_records).contains(&count);
+        is_merged.then_some(size)
+    }
+
+    /// Merge a batch whose header is accepted; return whether its records can be read.
+    fn add(&mut self, header: &Header, stored: &[u8]) -> Result<bool, OutOfMemory> {
+        let Some(records) = self.read(header, stored)? else { return Ok(false) };
+        let is_log_append_time = header.attributes & LOG_APPEND_TIME != 0;
+        let base = if is_log_append_time { header.max_timestamp } else { header.base_timestamp };
+        let codec = header.attributes & CODEC;
+        let merged = self.merged.get_or_insert(Merged {
+            batches: 0,
+            records: 0,
+            base_offset: header.base_offset,
+            last_offset: header.base_offset,
+            base_timestamp: base,
+            max_timestamp: i64::MIN,
+            leader_epoch: header.leader_epoch,
+            codec,
+            size: 0,
+        });
+        let for_all = ForAll {
+            without: &[],
+            retimed: is_log_append_time,
+            shift: base.wrapping_sub(merged.base_timestamp),
+            first: i32::try_from(merged.records).map_err(|_| OutOfMemory)?,
+        };
+        let mut splicer = Splicer::behind(mem::take(&mut self.section), &records, for_all);
+        let appended = Appended::default();
+        for record in 0..records.len() {
+            // Larger numbers do not make a small batch too large.
+            splicer
+                .put(record, Change::Same, Change::Same, &appended)
+                .map_err(|(Unwritten::TooLarge | Unwritten::OutOfMemory)| OutOfMemory)?;
+            let delta = if is_log_append_time { 0 } else { records.timestamp_delta(record) };
+            merged.max_timestamp = merged.max_timestamp.max(base.wrapping_add(delta));
+        }
+        self.section = splicer
+            .finish()
+            .map_err(|(Unwritten::TooLarge | Unwritten::OutOfMemory)| OutOfMemory)?;
+        merged.batches += 1;
+        merged.records += records.len();
+        merged.last_offset = header.base_offset + i64::from(header.last_offset_delta);
+        merged.leader_epoch = header.leader_epoch;
+        merged.codec = codec;
+        merged.size += HEADER_BYTES + stored.len();
+        Ok(true)
+    }
+
+    /// Return the records of a batch; None where Python has to say what is wrong with it.
+    fn read(&self, header: &Header, stored: &[u8]) -> Result<Option<Section>, OutOfMemory> {
+        let records = match header.attributes & CODEC {
+            0 => {
+                let mut records = Vec::new();
+                records.try_reserve_exact(stored.len()).map_err(|_| OutOfMemory)?;
+                records.extend_from_slice(stored);
+                Some(records)
+            }
+            codec => decompressed(codec, stored, self.limits.enough_bytes),
+        };
+        let Some(records) = records else { return Ok(None) };
+        let origin = Origin::Log { last_offset_delta: header.last_offset_delta };
+        let count = usize::try_from(header.record_count).unwrap_or_default();
+        match Section::read(records, count, origin) {
+            Ok(section) => Ok(Some(section)),
+            Err(Unread::Wrong(_)) => Ok(None),
+            Err(Unread::OutOfMemory) => Err(OutOfMemory),
+        }
+    }
+
+    /// Return whether no more batches are to be added.
+    fn is_enough(&self) -> bool {
+        self.section.len() >= self.limits.enough_bytes
+            || self.merged.is_some_and(|merged| merged.records >= self.limits.enough_records)
+    }
+}
