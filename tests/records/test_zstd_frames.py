@@ -100,6 +100,16 @@ def test_other_bytes_are_an_error(data):
         with_larger_windows(memoryview(data), 9)
 
 
+@pytest.mark.parametrize("frames", [1, 2])
+def test_blocks_are_limited(frames):
+    count = 2**18 // frames
+    runs = [(1, 0, b"x")] * (count - 1)
+    data = zstd_frame(*runs, (1, 4, b"x"), start=START) * frames
+    assert opened(data) == b"x" * 4 * frames
+    with pytest.raises(UnreadableRecords):
+        opened(data + zstd_frame((1, 4, b"x"), start=START))
+
+
 def test_no_window_is_larger_than_readers_have():
     frame = zstd_frame((1, 9, b"x"), start=START)
     assert with_larger_windows(memoryview(frame), 2**27)[5] == 17 << 3

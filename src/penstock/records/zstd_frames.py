@@ -17,6 +17,8 @@ _CHECKSUM: Final = 0x04
 _RUN: Final = 1
 _LOG_MIN: Final = 10
 _LOG_MAX: Final = 27
+_BLOCKS_MAX: Final = 2**18
+"""Blocks cost time, however little is in them; clients put up to 128 KiB in each."""
 
 
 def with_larger_windows(data: memoryview, size: int) -> bytes | None:
@@ -30,7 +32,7 @@ def with_larger_windows(data: memoryview, size: int) -> bytes | None:
         The same frames but for their windows; None if the windows have that room.
 
     Raises:
-        ValueError: No reader has such windows, or these are not frames.
+        ValueError: No reader has such windows, or these are not frames, or of too many blocks.
     """
     smaller = [at for at in _windows(data) if _window_bytes(data[at]) < size]
     if not smaller:
@@ -52,7 +54,7 @@ def _window_bytes(descriptor: int) -> int:
 def _windows(data: memoryview) -> list[int]:
     """Return where frames describe their windows; those that are one segment do not."""
     found: list[int] = []
-    at = 0
+    at, left = 0, _BLOCKS_MAX
     try:
         while at < len(data):
             if int.from_bytes(data[at : at + 4], "little") >> 4 == _SKIPPABLE:
@@ -67,17 +69,22 @@ def _windows(data: memoryview) -> list[int]:
                 at += 1
             at += _DICTIONARY_BYTES[flags & 3]
             at += _CONTENT_SIZE_BYTES[flags >> 6] or bool(flags & _SINGLE_SEGMENT)
-            at = _end_of_blocks(data, at) + (4 if flags & _CHECKSUM else 0)
+            at, left = _end_of_blocks(data, at, left)
+            at += 4 if flags & _CHECKSUM else 0
     except IndexError:
         raise ValueError(at) from None
     return found
 
 
-def _end_of_blocks(data: memoryview, at: int) -> int:
+def _end_of_blocks(data: memoryview, at: int, left: int) -> tuple[int, int]:
+    """Return where the blocks of a frame end, and how many more there may be."""
     is_last = False
     while not is_last:
+        if not left:
+            raise ValueError(at)
+        left -= 1
         first = data[at]
         is_last = bool(first & 1)
         size = (first | data[at + 1] << 8 | data[at + 2] << 16) >> 3
         at += 3 + (1 if first >> 1 & 3 == _RUN else size)
-    return at
+    return at, left
