@@ -83,6 +83,13 @@ def configured(folder, **properties):
     ).policies
 
 
+class AcceptsAll:
+    """A native judge."""
+
+    def accepts_in_time(self, data):
+        return True
+
+
 def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):
     return InlineJudge(configuration, clock=clock, cpu_clock=cpu_clock)
 
@@ -368,3 +375,13 @@ def test_a_policy_that_cannot_be_configured_names_its_key(folder):
         ConfigurationError, match=r"policies\.a\.type: .*Rule: bad must be something"
     ):
         judge_of(configured(folder, **{**RULES, "policies.a.bad": ""}))
+
+
+@pytest.mark.parametrize("version", [2, 3, 6, 7])
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_large_batch_is_judged_natively_if_its_request_may_have_its_codec(folder, version, codec):
+    judge = judge_of(configured(folder))
+    plan = Plan(configured(folder)).for_topic("orders")
+    data = encode_batch(values(*[GOOD] * 5000), codec=codec)
+    may = version >= (7 if codec == "zstd" else 3)
+    assert judge.accepts_large(plan, version, data, AcceptsAll()) == may

@@ -66,6 +66,15 @@ def compress(codec: int, data: bytes, *, xerial: bool = True) -> bytes:
     return bytes(modules[codec].compress(data)) if codec else data
 
 
+def zstd_frame(*blocks: tuple[int, int, bytes], start: bytes) -> bytes:
+    """A zstd frame: what follows the magic, and blocks by type, size and bytes."""
+    frame = bytearray(b"\x28\xb5\x2f\xfd" + start)
+    for number, (kind, size, data) in enumerate(blocks, 1):
+        header = (number == len(blocks)) | kind << 1 | size << 3
+        frame += header.to_bytes(3, "little") + data
+    return bytes(frame)
+
+
 def encode_batch(
     records: Sequence[Record],
     *,

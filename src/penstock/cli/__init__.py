@@ -15,6 +15,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.process.children import keep_ends
 from penstock.configuration.errors import ConfigurationError
 from penstock.native import NativeMissingError, check_variable
 
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and messages are of any language, and a terminal may write only some.
         sys.stdout.reconfigure(errors="replace")
+    keep_ends()
     # Imported here: its library takes longer than all that is above.
     from penstock.cli.process.logs import set_up_logs  # noqa: PLC0415
 

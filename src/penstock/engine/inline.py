@@ -23,7 +23,7 @@ from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.loading import load_class
 from penstock.engine.plans.plan import Plan
 from penstock.records.batch import read_batch
-from penstock.records.header import is_compressed
+from penstock.records.header import ZSTD, ZSTD_FROM_VERSION, codec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,8 +40,6 @@ _NATIVE_MAX_RECORDS: Final = 10_000
 _LARGE_EVERY_S: Final = 1.0
 """How often such a batch is judged inline, so that a connection that sends them can move to a
 thread."""
-_ALL_CODECS_FROM: Final = 7
-"""The first version of Produce requests with zstd. A native judge does not learn the version."""
 _NATIVE_FROM: Final = 3
 """The first version of Produce requests that native threads read."""
 TURN_S: Final = 0.020
@@ -202,7 +200,7 @@ class InlineJudge:
         judged_by = _judged_by(plan)
         if not self._has_time(judged_by):
             return False
-        is_small = len(data) <= _SMALL_BYTES and not is_compressed(data)
+        is_small = len(data) <= _SMALL_BYTES and not codec_of(data)
         clock = self._clock if is_small else self._cpu_clock
         began = clock()
         try:
@@ -238,10 +236,10 @@ class InlineJudge:
         """
         if version < _NATIVE_FROM or len(data) > self._native_max_bytes:
             return False
-        if is_compressed(data):
-            if version < _ALL_CODECS_FROM:
-                return False
-        elif len(data) <= self._max_bytes:
+        codec = codec_of(data)
+        if not codec and len(data) <= self._max_bytes:
+            return False
+        if codec == ZSTD and version < ZSTD_FROM_VERSION:  # the judge does not learn the version
             return False
         judged_by = _judged_by(plan)
         if self._clock() < self._large_from.get(judged_by, 0.0) or not self._has_time(judged_by):

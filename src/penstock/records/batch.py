@@ -30,6 +30,8 @@ from penstock.records.header import (
     MAGIC,
     MAGIC_AT,
     PREFIX_BYTES,
+    ZSTD,
+    ZSTD_FROM_VERSION,
 )
 from penstock.records.implementation import choose
 from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
@@ -42,7 +44,6 @@ MAX_RECORDS: Final = 500_000
 _RECORD_OVERHEAD_V0: Final = 14
 """The size that a broker checks first, before it knows the format of the records."""
 _NOT_PRODUCED: Final = LOG_APPEND_TIME | CONTROL
-_ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
 
 class RecordBatch(NamedTuple):
@@ -111,7 +112,7 @@ def read_batch(
     if magic != MAGIC or length + PREFIX_BYTES != len(view):
         _refuse_structure(view, api_version)
     codec = attributes & CODEC
-    if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
+    if codec == ZSTD and api_version < ZSTD_FROM_VERSION:
         raise UnreadableRecords(
             UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {api_version} are not allowed to use ZStandard "

@@ -18,6 +18,7 @@ import cramjam
 
 from penstock.error_codes import CORRUPT_MESSAGE, INVALID_RECORD
 from penstock.records.errors import UnreadableRecords
+from penstock.records.zstd_frames import with_larger_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,13 +90,34 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
     while True:
         try:
             with scratch.room(size) as room:
-                return into(data, room)
+                count = into(data, room)
+                if codec == 4:
+                    _check_windows(data, room[:count])
+                return count
         except cramjam.DecompressionError as error:
             if not is_buffer_too_small(error):
                 raise _damaged(codec) from None
             if size == limit:
                 raise _too_large(limit) from None
             size = min(limit, size * _GROWTH)
+
+
+def _check_windows(data: memoryview, content: memoryview) -> None:
+    """Check that a reader with room for all of the content finds the same, as librdkafka has.
+
+    Raises:
+        UnreadableRecords: They do not.
+    """
+    try:
+        larger = with_larger_windows(data, len(content))
+        if larger is None:
+            return
+        again = bytearray(len(content))
+        is_same = cramjam.zstd.decompress_into(larger, again) == len(content) and again == content
+    except (cramjam.DecompressionError, ValueError):
+        is_same = False
+    if not is_same:
+        raise _damaged(4)
 
 
 def is_buffer_too_small(error: cramjam.DecompressionError) -> bool:

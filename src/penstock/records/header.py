@@ -23,6 +23,9 @@ CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12
 """Base offset and length: the bytes that the length does not count."""
 CODEC: Final = 0x07
+ZSTD: Final = 4
+ZSTD_FROM_VERSION: Final = 7
+"""The first version of Produce requests whose batches may be compressed with zstd."""
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
@@ -74,9 +77,9 @@ def record_count(data: bytes | memoryview) -> int:
     return max(0, _COUNT.unpack_from(data, COUNT_AT)[0]) if len(data) >= HEADER.size else 0
 
 
-def is_compressed(data: bytes | memoryview) -> bool:
-    """Return whether a batch's records are compressed; False if it has no header."""
-    return len(data) >= HEADER.size and bool(data[ATTRIBUTES_AT + 1] & CODEC)
+def codec_of(data: bytes | memoryview) -> int:
+    """Return Kafka's number of what a batch is compressed with; 0 if it has no header."""
+    return data[ATTRIBUTES_AT + 1] & CODEC if len(data) >= HEADER.size else 0
 
 
 def checksum(data: bytes | memoryview) -> int:

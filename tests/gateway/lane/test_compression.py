@@ -12,7 +12,7 @@ import pytest
 from penstock.native import find_native
 from penstock.records.compression import Scratch, compress, decompress
 from penstock.records.errors import UnreadableRecords
-from tests.records.encoding import CODECS
+from tests.records.encoding import CODECS, zstd_frame
 from tests.records.encoding import compress as compress_otherwise
 
 native, _ = find_native()
@@ -52,11 +52,19 @@ def zstd(data, level):
 
 def zstd_runs(*lengths, window=0, flags=0):
     """Return a zstd frame whose blocks are runs of one byte; a window of 0 is 1 KiB."""
-    frame = b"\x28\xb5\x2f\xfd" + bytes([flags, window])
-    for number, length in enumerate(lengths, 1):
-        header = (number == len(lengths)) | 1 << 1 | length << 3
-        frame += header.to_bytes(3, "little") + bytes([number])
-    return frame
+    runs = [(1, length, bytes([number])) for number, length in enumerate(lengths, 1)]
+    return zstd_frame(*runs, start=bytes([flags, window]))
+
+
+def zstd_matches(length):
+    """Return a compressed block of two literals, after each of which a match is so long."""
+    literals = b"\x10AA"
+    tables = bytes(
+        (2, 0x54, 1, 2, 52)
+    )  # two sequences, each of one literal, offset 1, long matches
+    bits = (length - 65_539) * (1 + 2**18) | 1 << 36
+    data = literals + tables + bits.to_bytes(5, "little")
+    return 2, len(data), data
 
 
 WAYS = [
@@ -161,10 +169,44 @@ def test_zstd_frames_with_more_than_their_window_are_left_to_python():
     assert native.decompressed(4, zstd_runs(1024, 1, window=1), LIMIT) == in_python(4, longer)
 
 
+SIZE = (200_000).to_bytes(4, "little")
+LARGER_BLOCKS = {
+    "a run": zstd_runs(131_073, window=64),
+    "stored": zstd_frame((0, 131_073, bytes(131_073)), start=b"\0\x40"),
+    "matches": zstd_frame(zstd_matches(65_540), start=b"\0\x40"),
+    "a size": zstd_frame((1, 200_000, b"x"), start=b"\x80\x40" + SIZE),
+    "one segment": zstd_frame((1, 200_000, b"x"), start=b"\xa0" + SIZE),
+}
+"""Frames whose windows are as large as their content."""
+
+
+@pytest.mark.parametrize("frame", LARGER_BLOCKS.values(), ids=LARGER_BLOCKS)
+def test_zstd_blocks_that_readers_of_pieces_refuse_are_left_to_python(frame):
+    assert in_python(4, frame, 2**18) is None
+    assert native.decompressed(4, frame, 2**18) is None
+
+
+def test_zstd_blocks_of_the_largest_size_are_read():
+    runs = zstd_runs(131_072, 131_072, window=64)
+    assert native.decompressed(4, runs, 2**18) == in_python(4, runs, 2**18)
+    assert len(in_python(4, runs, 2**18)) == 2**18
+
+
+@pytest.mark.parametrize("size", [131_071, 131_072, 131_073, 2**18 - 1, 2**18])
+def test_zstd_frames_of_several_blocks_are_read(size):
+    chance = random.Random(size)
+    words = [chance.randbytes(9) for _ in range(50)]
+    content = b"".join(chance.choices(words, k=size // 9 + 1))[:size]
+    for data in (zstd(content, 1), bytes(cramjam.zstd.compress(content, 3)), zstd(bytes(size), 1)):
+        assert native.decompressed(4, data, 2**18) == in_python(4, data, 2**18)
+        assert len(native.decompressed(4, data, size)) == size
+        assert native.decompressed(4, data[:-1], 2**18) is None
+
+
 @pytest.mark.parametrize(
     "frame",
-    [zstd_runs(9, window=18 << 3), zstd_runs(9, flags=1), zstd_runs(9, flags=8), b"", b"\x28\xb5\x2f\xfd"],
-    ids=["a large window", "a dictionary", "the reserved bit", "no frame", "no header"],
+    [zstd_runs(9, window=17 << 3 | 1), zstd_runs(9, window=18 << 3), zstd_runs(9, flags=1), zstd_runs(9, flags=8), b"", b"\x28\xb5\x2f\xfd"],
+    ids=["a window of 144 MiB", "a large window", "a dictionary", "the reserved bit", "no frame", "no header"],
 )  # fmt: skip
 def test_zstd_frames_that_readers_refuse_are_left_to_python(frame):
     assert native.decompressed(4, frame, LIMIT) is None

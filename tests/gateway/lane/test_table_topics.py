@@ -44,7 +44,7 @@ ID = uuid.UUID(int=7)
 TOPICS = ("first", "second", "free")
 INPUTS_OF_ONE = 8
 COMPRESSED = (1, 2, 3, 4)
-"""Codecs: gzip, snappy, lz4."""
+"""Codecs: gzip, snappy, lz4, zstd."""
 
 
 class Checked(Talk):
