@@ -29,6 +29,35 @@ print("ended")
 """
 
 
+ENDING = """
+import threading
+from penstock.spark.execution.failures import lost_its_jvm
+from penstock.spark.session import end_jvm, has_stopped, jvm_failure, start_session
+
+session = start_session("test", "local[1]", {"spark.jars": ""})
+assert not has_stopped(session)
+exit = session._jvm.java.lang.Runtime.getRuntime().exit
+timer = threading.Timer(3, exit, [52])
+timer.start()
+try:
+    session.range(10**15).selectExpr("sum(hash(id))").collect()
+except Exception as error:
+    assert lost_its_jvm(error) or has_stopped(session), error
+print(jvm_failure())
+end_jvm()
+"""
+
+
+@pytest.mark.spark_processes
+def test_a_session_whose_jvm_ends_has_stopped():
+    """Its jobs fail before the JVM's end, by an error that does not name it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=HANGS_S, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Spark's JVM had too little memory" in done.stdout
+
+
 @pytest.mark.spark_processes
 def test_a_stopped_session_leaves_no_jvm():
     done = subprocess.run(

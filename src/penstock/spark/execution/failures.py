@@ -139,11 +139,17 @@ _FAILURES: Final = (
         "Iceberg failed",
     ),
     (
+        re.compile(r"SparkContext was shut down|stopped SparkContext"),
+        "Spark's application was stopped while its job ran",
+    ),
+    (
         # Data exceptions of SQL. Only their names: their texts show the value.
         re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22"),
         "a value does not fit the type that it is read as, or an expression of --column",
     ),
 )
+_CALL: Final = re.compile(r"^An error occurred while calling \S+\s+: ")
+"""What py4j writes before the text of Java's exception."""
 _WORKER_ERROR: Final = re.compile(r"^([\w.]*(?:Error|Exception|Interrupt))(?::|$)", re.MULTILINE)
 """The last line of a Python traceback: its class only, since the rest may hold a record."""
 
@@ -171,7 +177,7 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
                 return f"{meaning}{detail}", code
     if "Traceback (most recent call last)" in text and (classes := _WORKER_ERROR.findall(text)):
         return f"Spark's job failed: {classes[-1]} in a Python worker; its log says more", 3
-    return f"Spark's job failed: {first_line(text)}", 3
+    return f"Spark's job failed: {first_line(_CALL.sub('', text))}", 3
 
 
 def jvm_end(code: int) -> str:
