@@ -1,11 +1,12 @@
 """Sessions of commands: a command that starts a JVM waits for its end."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from penstock.spark.session import SETTINGS
+from penstock.spark.session import SETTINGS, _own_settings
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 
@@ -65,6 +66,13 @@ def test_a_stopped_session_leaves_no_jvm():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"
+
+
+@pytest.mark.parametrize(("master", "is_set"), [("local[2]", True), ("spark://host:7077", False)])
+def test_workers_on_the_terminal_of_a_command_have_the_quiet_daemon(monkeypatch, master, is_set):
+    for name in ("SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS"):  # which are changed
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    assert ("spark.python.daemon.module" in _own_settings(master)) is is_set
 
 
 def test_a_session_of_your_own_with_the_settings_writes_to_kafka_as_before(spark, topic, kafka):
