@@ -43,6 +43,7 @@ _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
 NOT_REPRESENTED: Final = " has a timestamp that Spark cannot represent"
+_LATE_WORKER: Final = re.compile(r"Python worker (?:failed )?to connect back")
 _FAILURES: Final = (
     # First: the message of a policy may hold any of the words below.
     (
@@ -88,7 +89,7 @@ _FAILURES: Final = (
         "two jobs write to one target",
     ),
     (
-        re.compile(r"Python worker (?:failed )?to connect back"),
+        _LATE_WORKER,
         (
             "a Python worker did not start in time; check spark.pyspark.python and the load of the "
             "executors, and run the job again"
@@ -190,6 +191,11 @@ def jvm_end(code: int) -> str:
             "--conf spark.driver.memory, use fewer cores with --master local[N], or more memory"
         )
     return f"Spark's JVM ended with exit code {code}"
+
+
+def is_late_worker(error: Exception) -> bool:
+    """Return whether a job failed because a Python worker took longer to start than Spark waits."""
+    return isinstance(error, PySparkException) and _LATE_WORKER.search(_text(error)) is not None
 
 
 def lost_its_jvm(error: BaseException) -> bool:
