@@ -82,7 +82,7 @@ class Masked(RedactJsonFields):
     topics = "^orders$"
     fields = ("customer",)
 """
-SPARKS = {b"SparkSubmit": "Spark's JVM", b"pyspark.daemon": "Python worker"}
+SPARKS = {b"SparkSubmit": "Spark's JVM", b"pyspark.worker": "Python worker"}
 TICK = os.sysconf("SC_CLK_TCK")
 
 

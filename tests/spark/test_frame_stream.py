@@ -11,6 +11,7 @@ from threading import Event
 
 import pytest
 from confluent_kafka import TopicPartition
+from pyspark.errors import StreamingQueryException
 
 from penstock.cli.jobs import frame_stream
 from tests.conftest import delete_topic
@@ -416,6 +417,44 @@ def test_a_query_that_fails_publishes_its_last_figures():
     with pytest.raises(OSError, match="failed"):
         frame_stream._wait(Failed(), Ending(1), Event(), watch)
     assert watch.seen == ["end"]
+
+
+class Late:
+    """A query whose process of Python starts too late."""
+
+    text = "org.apache.spark.SparkException: Python worker failed to connect back."
+
+    def awaitTermination(self, _):  # noqa: N802 - Spark's name
+        raise StreamingQueryException(self.text)
+
+
+class Wrong(Late):
+    """A query that fails otherwise."""
+
+    text = "org.apache.spark.SparkException: another"
+
+
+@pytest.mark.parametrize(
+    ("queries", "warnings", "fails"),
+    [
+        ([Late, Late, Late, Ended], 3, False),
+        ([Late, Late, Late, Late], 3, True),
+        ([Wrong], 0, True),
+        ([Late, Wrong], 1, True),
+    ],
+)
+def test_a_query_whose_process_starts_too_late_is_started_again(capsys, queries, warnings, fails):
+    started, left = [], iter(queries)
+
+    def start(available_now):
+        started.append(available_now)
+        return next(left)()
+
+    stream = frame_stream._Prepared(start, None, stops_early=lambda: False, watch=Watch())
+    with pytest.raises(StreamingQueryException) if fails else contextlib.nullcontext():
+        frame_stream._run_to_end(stream, Ending(9), Event())
+    assert started == [True] * len(queries)
+    assert capsys.readouterr().err.count("; the stream starts again\n") == warnings
 
 
 def test_a_query_that_is_stopped_is_not_looked_at():

@@ -18,10 +18,12 @@ SCRIPT = """
 import json, re, sys, urllib.request
 from pathlib import Path
 import pyarrow as pa
+from pyspark.errors import PySparkException
 import penstock.spark.session as sessions
 from penstock import cli
 from penstock.configuration import load_configuration
 from penstock.spark import register
+from penstock.spark.execution.failures import is_late_worker
 from penstock.stored.topics.access import ClusterAccess
 
 master, (file, shown, events) = sys.argv[1], map(Path, sys.argv[2:])
@@ -42,7 +44,14 @@ source = {"plan": str(file), "subscribe": "in"}
 assert spark.read.format("penstock").options(**source).load().count() == 2
 streamed = spark.readStream.format("penstock").options(**source).load().writeStream
 streamed = streamed.foreachBatch(lambda frame, _: frame.count()).trigger(availableNow=True)
-assert streamed.option("checkpointLocation", str(shown / "place")).start().awaitTermination(1800)
+streamed = streamed.option("checkpointLocation", str(shown / "place"))
+is_done = False
+while not is_done:
+    try:
+        is_done = streamed.start().awaitTermination(1800)
+        assert is_done
+    except PySparkException as error:  # Spark waits only ten seconds for the process of a source
+        assert is_late_worker(error), error
 
 access = ClusterAccess.of(properties, configuration.path)
 for store in configuration.path.parent.parent.glob("*.pem"):

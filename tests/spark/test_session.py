@@ -1,11 +1,12 @@
 """Sessions of commands: a command that starts a JVM waits for its end."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from penstock.spark.session import SETTINGS
+from penstock.spark.session import SETTINGS, _own_settings
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 
@@ -29,6 +30,35 @@ print("ended")
 """
 
 
+ENDING = """
+import threading
+from penstock.spark.execution.failures import lost_its_jvm
+from penstock.spark.session import end_jvm, has_stopped, jvm_failure, start_session
+
+session = start_session("test", "local[1]", {"spark.jars": ""})
+assert not has_stopped(session)
+exit = session._jvm.java.lang.Runtime.getRuntime().exit
+timer = threading.Timer(3, exit, [52])
+timer.start()
+try:
+    session.range(10**15).selectExpr("sum(hash(id))").collect()
+except Exception as error:
+    assert lost_its_jvm(error) or has_stopped(session), error
+print(jvm_failure())
+end_jvm()
+"""
+
+
+@pytest.mark.spark_processes
+def test_a_session_whose_jvm_ends_has_stopped():
+    """Its jobs fail before the JVM's end, by an error that does not name it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=HANGS_S, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Spark's JVM had too little memory" in done.stdout
+
+
 @pytest.mark.spark_processes
 def test_a_stopped_session_leaves_no_jvm():
     done = subprocess.run(
@@ -36,6 +66,13 @@ def test_a_stopped_session_leaves_no_jvm():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"
+
+
+@pytest.mark.parametrize(("master", "is_set"), [("local[2]", True), ("spark://host:7077", False)])
+def test_workers_on_the_terminal_of_a_command_have_the_quiet_daemon(monkeypatch, master, is_set):
+    for name in ("SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS"):  # which are changed
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    assert ("spark.python.daemon.module" in _own_settings(master)) is is_set
 
 
 def test_a_session_of_your_own_with_the_settings_writes_to_kafka_as_before(spark, topic, kafka):

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from penstock import artifacts
 from penstock.machine import memory_bytes
+from penstock.processes import spark_daemon
 from penstock.spark.execution.failures import SparkError, first_line, jvm_end
 from penstock.spark.execution.jvm_output import forward
 from penstock.spark.execution.memory import cores_of, jvm_memory
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SETTINGS",
     "end_jvm",
+    "has_stopped",
     "jvm_failure",
     "start_session",
     "stop_session",
@@ -43,7 +45,7 @@ _LOCAL: Final = {
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set by `spark-submit` in the environment of its process."""
 _JVM_ENDS_WITHIN_S: Final = 30.0
-_JVM_IS_ENDING_S: Final = 10.0
+_JVM_IS_ENDING_S: Final = 30.0
 
 
 def start_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
@@ -97,6 +99,9 @@ def _own_settings(master: str | None) -> dict[str, str]:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = cores_of(master, os.cpu_count() or 1)
         settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
+        # Python workers print on this command's terminal, and Penstock is installed for them. On a
+        # cluster, they print into the executors' logs.
+        settings["spark.python.daemon.module"] = spark_daemon.__name__
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "-Dlog4j2.configurationFile=" not in options:
@@ -156,6 +161,17 @@ def end_jvm() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def has_stopped(session: SparkSession) -> bool:
+    """Return whether a session has stopped by itself, as it does while its JVM ends.
+
+    Jobs fail then with errors of Java that name other reasons, or none.
+    """
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - Python cannot tell
+    except (Py4JError, OSError):
+        return True
 
 
 def jvm_failure() -> str | None:

@@ -297,6 +297,13 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
         (f"[USER_RAISED_EXCEPTION] t-0: the record at offset 5{NOT_REPRESENTED}", 3,
          ("a record cannot be written to a folder or table; from topics to topics, it can: t-0: the "
          "record at offset 5 has a timestamp that Spark cannot represent")),
+        (("An error occurred while calling o6.parquet.\n: org.apache.spark.SparkException: "
+          "[INTERNAL_ERROR] Executed command failed.\n\tat org.apache.spark"), 3,
+         ("Spark's job failed: org.apache.spark.SparkException: [INTERNAL_ERROR] Executed command "
+          "failed.")),
+        (("An error occurred while calling o6.parquet.\n: org.apache.spark.SparkException: "
+          "Job 5 cancelled because SparkContext was shut down"), 3,
+         "Spark's application was stopped while its job ran"),
     ],
 )  # fmt: skip
 def test_a_text_of_spark_has_one_meaning(text, code, message):

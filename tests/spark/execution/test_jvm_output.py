@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from penstock.spark.execution.jvm_output import forward, is_noise
+from penstock.spark.execution.jvm_output import forward, is_noise, without_noise
 from tests.spark.test_session import SCRIPT
 
 pytestmark = pytest.mark.slow
@@ -26,6 +26,28 @@ pytestmark = pytest.mark.slow
 )
 def test_only_lines_about_java_are_noise(line, noise):
     assert is_noise(line) == noise
+
+
+TRACEBACK = ["Traceback (most recent call last):\n", '  File "x.py", line 1, in f\n', "    f()\n"]
+LATE = (
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [CANNOT_OPEN_SOCKET] Can not open socket\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        (["one\n", *TRACEBACK, LATE, "two\n"], ["one\n", "two\n"]),
+        ([*TRACEBACK, LATE, *TRACEBACK, LATE], []),
+        ([*TRACEBACK, *TRACEBACK, LATE], TRACEBACK),
+        ([*TRACEBACK, "ValueError: x\n", LATE], [*TRACEBACK, "ValueError: x\n", LATE]),
+        (TRACEBACK, TRACEBACK),
+        ([" one\n", "two\n"], [" one\n", "two\n"]),
+    ],
+)
+def test_only_the_traceback_of_a_worker_that_starts_too_late_is_left_out(lines, left):
+    """The command says that it did not start in time."""
+    assert list(without_noise(lines)) == left
 
 
 def test_the_rest_is_passed_on(capsys):

@@ -7,14 +7,15 @@ import types
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.processes import spark_daemon
 from penstock.spark.execution.worker_errors import in_one_line
 
 
-@pytest.fixture
-def worker(monkeypatch):
+@pytest.fixture(params=["pyspark.daemon", spark_daemon.__name__])
+def worker(monkeypatch, request):
     monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
     module = types.ModuleType("__main__")
-    module.__spec__ = types.SimpleNamespace(name="pyspark.daemon")
+    module.__spec__ = types.SimpleNamespace(name=request.param)
     monkeypatch.setitem(sys.modules, "__main__", module)
     yield
     os.environ.pop("SPARK_HIDE_TRACEBACK", None)

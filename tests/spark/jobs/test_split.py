@@ -209,11 +209,12 @@ def read_offsets(spark, folder: Path) -> list:
 
 
 @contextlib.contextmanager
-def killed_at_the_end(arguments):
-    """Run a command; kill it and all that it started."""
-    process = subprocess.Popen(list(map(str, arguments)), stderr=subprocess.DEVNULL)
+def killed_at_the_end(arguments, errors):
+    """Run a command; kill it and all that it started. Its errors are written to a file."""
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(list(map(str, arguments)), stderr=stderr)
     try:
-        yield
+        yield process
     finally:
         children = _descendants(process.pid)
         process.kill()
@@ -230,7 +231,7 @@ def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
     source = topic("in", 3)
     produce(source, made(3000))
     file = configured()
-    good, dead = tmp_path / "good", tmp_path / "dead"
+    good, dead, errors = tmp_path / "good", tmp_path / "dead", tmp_path / "errors"
     arguments = [
         sys.executable, "-m", "penstock", "split", file, "--topic", source, "--accepted",
         f"path:{good}", "--rejected", f"path:{dead}", "--streaming", "--checkpoint",
@@ -240,12 +241,13 @@ def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
     read = partial(read_offsets, spark)
     for more, total in ((0, 3000), (500, 3500)):
         produce(source, made(more))
-        with killed_at_the_end(arguments):
-            wait_until(
-                lambda total=total: len(read(good)) + len(read(dead)) >= total,
-                HANGS_S,
-                what="the stream",
-            )
+        with killed_at_the_end(arguments, errors) as process:
+
+            def has_written(process=process, total=total):
+                assert process.poll() is None, errors.read_text()
+                return len(read(good)) + len(read(dead)) >= total
+
+            wait_until(has_written, HANGS_S, what="the stream")
     finished = subprocess.run(
         [*map(str, arguments), "--available-now"],
         capture_output=True,

@@ -218,8 +218,8 @@ class Running:
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                is_daemon = b"pyspark.daemon" in (process / "cmdline").read_bytes()
-                if is_daemon and os.getsid(int(process.name)) == self.process.pid:
+                is_worker = b"pyspark.worker" in (process / "cmdline").read_bytes()
+                if is_worker and os.getsid(int(process.name)) == self.process.pid:
                     parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
                     found[int(process.name)] = int(parent)
         return sorted(process for process, parent in found.items() if parent in found)

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.limits import HANGS_S
 
-_WORKERS: Final = b"pyspark.daemon"
+_WORKERS: Final = b"pyspark.worker"
 _AWAY: Final = "cannot be reached"
 _STARTS_MAX: Final = 5
 CLUSTER_FAILED: Final = 3

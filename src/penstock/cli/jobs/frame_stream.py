@@ -6,9 +6,10 @@ import sys
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cli.failures import ExitCode
+from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.spark_job import only, show_counts
 from penstock.cli.jobs.split_stream import BATCH_RECORDS, publishing
 from penstock.cli.process.background import in_background, is_done
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from penstock.spark.sink.stream_checkpoints import PlannedBatch
     from penstock.spark.streams.stream_figures import StreamFigures
 
+_STARTS_MAX: Final = 4
+"""As often as Spark tries a task on a cluster."""
+
 
 def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
     """Run a stream to folders or tables; return the exit code.
@@ -46,7 +50,7 @@ def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
         if options.available_now:
             _run_to_end(prepared, ending, stopping)
         elif options.every is None:
-            _wait(prepared.start(False), ending, stopping, prepared.watch)
+            _run_query(prepared, False, ending, stopping)
         else:
             _run_at_intervals(prepared, options.every, ending, stopping)
     return ExitCode.DONE
@@ -170,9 +174,9 @@ def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Eve
     there is any. The next query has the rest.
     """
     stops_early = prepared.stops_early()
-    _wait(prepared.start(True), ending, stopping, prepared.watch)
+    _run_query(prepared, True, ending, stopping)
     if stops_early and not ending.is_set():
-        _wait(prepared.start(True), ending, stopping, prepared.watch)
+        _run_query(prepared, True, ending, stopping)
 
 
 def _run_at_intervals(
@@ -200,6 +204,27 @@ def _run_at_intervals(
             _run_to_end(prepared, ending, stopping)
             before = now
         ending.wait(max(began + every_s - time.monotonic(), 0))
+
+
+def _run_query(
+    prepared: _Prepared, available_now: bool, ending: EndRequest, stopping: threading.Event
+) -> None:
+    """Run a query until its end.
+
+    Each starts a process of Python, for which Spark waits 10 seconds, and only once. Where that was
+    too short, the query is started again: it continues from its checkpoint.
+    """
+    from penstock.spark.execution.failures import is_late_worker  # noqa: PLC0415
+
+    for starts_left in reversed(range(_STARTS_MAX)):
+        try:
+            _wait(prepared.start(available_now), ending, stopping, prepared.watch)
+        except Exception as error:
+            if not starts_left or ending.is_set() or not is_late_worker(error):
+                raise
+            warn("a Python worker did not start in time; the stream starts again")
+        else:
+            return
 
 
 def _wait(

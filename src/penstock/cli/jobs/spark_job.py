@@ -305,11 +305,12 @@ class SparkJob(CommandJob):
         """Return why Spark's JVM ended by itself, if an error results from that."""
         from penstock.spark.execution.failures import lost_its_jvm  # noqa: PLC0415
 
-        if self._session is None or self._remote is not None or not lost_its_jvm(error):
+        if self._session is None or self._remote is not None:
             return None
-        from penstock.spark.session import jvm_failure  # noqa: PLC0415
+        from penstock.spark.session import has_stopped, jvm_failure  # noqa: PLC0415
 
-        return jvm_failure()
+        is_lost = lost_its_jvm(error) or has_stopped(self._session)
+        return jvm_failure() if is_lost else None
 
     def close(self) -> None:
         """Close the policies and the session."""

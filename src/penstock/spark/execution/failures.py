@@ -43,6 +43,7 @@ _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
 NOT_REPRESENTED: Final = " has a timestamp that Spark cannot represent"
+_LATE_WORKER: Final = re.compile(r"Python worker (?:failed )?to connect back")
 _FAILURES: Final = (
     # First: the message of a policy may hold any of the words below.
     (
@@ -88,7 +89,7 @@ _FAILURES: Final = (
         "two jobs write to one target",
     ),
     (
-        re.compile(r"Python worker (?:failed )?to connect back"),
+        _LATE_WORKER,
         (
             "a Python worker did not start in time; check spark.pyspark.python and the load of the "
             "executors, and run the job again"
@@ -139,11 +140,17 @@ _FAILURES: Final = (
         "Iceberg failed",
     ),
     (
+        re.compile(r"SparkContext was shut down|stopped SparkContext"),
+        "Spark's application was stopped while its job ran",
+    ),
+    (
         # Data exceptions of SQL. Only their names: their texts show the value.
         re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22"),
         "a value does not fit the type that it is read as, or an expression of --column",
     ),
 )
+_CALL: Final = re.compile(r"^An error occurred while calling \S+\s+: ")
+"""What py4j writes before the text of Java's exception."""
 _WORKER_ERROR: Final = re.compile(r"^([\w.]*(?:Error|Exception|Interrupt))(?::|$)", re.MULTILINE)
 """The last line of a Python traceback: its class only, since the rest may hold a record."""
 
@@ -171,7 +178,7 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
                 return f"{meaning}{detail}", code
     if "Traceback (most recent call last)" in text and (classes := _WORKER_ERROR.findall(text)):
         return f"Spark's job failed: {classes[-1]} in a Python worker; its log says more", 3
-    return f"Spark's job failed: {first_line(text)}", 3
+    return f"Spark's job failed: {first_line(_CALL.sub('', text))}", 3
 
 
 def jvm_end(code: int) -> str:
@@ -184,6 +191,11 @@ def jvm_end(code: int) -> str:
             "--conf spark.driver.memory, use fewer cores with --master local[N], or more memory"
         )
     return f"Spark's JVM ended with exit code {code}"
+
+
+def is_late_worker(error: Exception) -> bool:
+    """Return whether a job failed because a Python worker took longer to start than Spark waits."""
+    return isinstance(error, PySparkException) and _LATE_WORKER.search(_text(error)) is not None
 
 
 def lost_its_jvm(error: BaseException) -> bool:

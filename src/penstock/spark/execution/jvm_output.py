@@ -1,11 +1,17 @@
-"""What a JVM writes on standard error, without what every JVM with Spark writes there."""
+"""What a JVM writes on standard error, without what every JVM with Spark writes there.
+
+Its Python workers write there, too.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import threading
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _NOISE: Final = re.compile(
     r"WARNING: ("
@@ -21,11 +27,29 @@ _NOISE: Final = re.compile(
     r"|package sun\.security\.action not in java\.base"
     r")"
 )
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_NOT_CONNECTED: Final = re.compile(r"pyspark\.[\w.]+: \[CANNOT_OPEN_SOCKET\]")
+"""The error of a worker that started so late that its JVM does not wait any more."""
 
 
 def is_noise(line: str) -> bool:
     """Return whether Java prints this in every job of Spark."""
     return _NOISE.match(line) is not None
+
+
+def without_noise(lines: Iterable[str]) -> Iterator[str]:
+    """Return the lines of a JVM without noise, and without failures that the JVM reports itself."""
+    traceback: list[str] = []
+    for line in lines:
+        if traceback and line.startswith(" "):
+            traceback.append(line)
+            continue
+        if not (traceback and _NOT_CONNECTED.match(line)):
+            yield from traceback
+            if not (line.startswith(_TRACEBACK) or is_noise(line)):
+                yield line
+        traceback = [line] if line.startswith(_TRACEBACK) else []
+    yield from traceback
 
 
 def forward(stream: IO[bytes]) -> threading.Thread:
@@ -41,9 +65,7 @@ def forward(stream: IO[bytes]) -> threading.Thread:
 
 def _forward(stream: IO[bytes]) -> None:
     with stream:
-        for data in stream:
-            line = data.decode("utf-8", "replace")
-            if not is_noise(line):
-                # Looked up each time: who calls may replace it.
-                sys.stderr.write(line)
-                sys.stderr.flush()
+        for line in without_noise(data.decode("utf-8", "replace") for data in stream):
+            # Looked up each time: who calls may replace it.
+            sys.stderr.write(line)
+            sys.stderr.flush()

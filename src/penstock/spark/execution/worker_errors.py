@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
-_PYSPARK: Final = "pyspark."
+_WORKERS: Final = ("pyspark.", "penstock.processes.spark_daemon")
 _OURS: Final = (ConfigurationError, UnavailableError, MalformedError, PostponedError)
 
 
@@ -40,4 +40,4 @@ def in_one_line() -> Iterator[None]:
 def _is_worker() -> bool:
     """Return whether this process is a Python worker of Spark."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and str(spec.name).startswith(_PYSPARK)
+    return spec is not None and str(spec.name).startswith(_WORKERS)
