@@ -25,6 +25,8 @@ WINDOW_OF_A_CROWD = 5
 When a batch is due and its connection is full, the thread of librdkafka polls without a pause until
 a response arrives. 200 producers that poll use all processors, also without a gateway.
 """
+LOGGED = {"debug": "eos", "log_level": 7}
+"""For a producer that is stuck: what it waits for, on standard error."""
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
@@ -82,7 +84,8 @@ def idempotent(
         else:
             numbers.note("failed", value, error.str())
 
-    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap,
+    logged = LOGGED if window == WINDOW else {}
+    producer = Producer({**SETTINGS, **logged, "bootstrap.servers": bootstrap,
                          "error_cb": numbers.remember, "message.timeout.ms": DELIVERY_S * 1000})  # fmt: skip
     number = first
     while not ENDED.is_set():

@@ -88,20 +88,20 @@ class Running:
             f"{number},{producer.kind},{bootstraps[producer.way]},{producer.topic}"
             for number, producer in enumerate(producers)
         ]
-        self._log = log
+        self._log, self._errors = log, log.with_suffix(".errors")
         # librdkafka polls without a pause where a connection is full: it would keep the gateways
         # and the brokers that it waits for from the processor.
         polite = ["nice", "-n", "10", *command]
-        with log.open("wb") as output:
+        with log.open("wb") as output, self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [*polite, str(rate), *arguments], stdin=subprocess.PIPE, stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
             )  # fmt: skip
 
     @property
     def has_begun(self) -> bool:
         """Return whether each producer has a delivery report."""
-        assert self._process.poll() is None, self._log.read_text(errors="replace")[-2000:]
+        assert self._process.poll() is None, self._errors.read_text(errors="replace")[-2000:]
         lines = self._log.read_text(errors="replace").splitlines()
         return {line.split("\t", 1)[0] for line in lines} >= set(self._deliveries)
 

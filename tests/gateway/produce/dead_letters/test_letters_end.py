@@ -224,7 +224,7 @@ async def test_letters_of_which_only_some_are_stored_are_reported(writer):
 
 
 async def test_letters_that_are_given_up_in_the_end_are_reported(writer, monkeypatch):
-    monkeypatch.setattr(partition_letters, "RETRIED_S", 0.02)
+    monkeypatch.setattr(partition_letters, "RETRIED_S", 0.2)
     monkeypatch.setattr(partition_letters, "DEADLINE_S", 0.02)
     made, _ = writer("unsaid", *["lost"] * MANY)
     with capture_logs() as logs:
