@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
+from urllib.request import urlopen
 
 from confluent_kafka.admin import AdminClient
 
@@ -78,6 +79,7 @@ class World:
         ))  # fmt: skip
         self._proxies, self.upstream = (self._proxies_to_brokers(ends) for _ in range(2))
         ports = free_ports(1 + BROKERS)
+        self._metrics_port = free_ports()[0]
         for host in (*self._hosts, ALONE):
             self.gateways.append(self._gateway(host, ports))
             ends.callback(end_gateway, self.gateways[-1])
@@ -107,6 +109,7 @@ class World:
             "listeners": f"PLAINTEXT://{host}:{ports[0]}",
             "advertised.host": ALONE if host == ALONE else "127.0.0.2",
             "broker.ports": f"{ports[1]}-{ports[-1]}",
+            "metrics.listener": f"{host}:{self._metrics_port}",
             "policy.workers": 4,
             "produce.request.interceptors.state": "local" if is_alone else "cluster",
             "produce.request.interceptors.state.topic": STATE_TOPIC,
@@ -162,10 +165,13 @@ class World:
         return topic in admin.list_topics(timeout=10).topics
 
     def write_logs(self, folder: Path) -> None:
-        """Copy the logs of gateways and brokers."""
-        for gateway in self.gateways:
-            name = f"{gateway.file.parent.name}.log"
-            (folder / name).write_text("".join(json.dumps(e) + "\n" for e in list(gateway.log)))
+        """Copy the logs of gateways and brokers, and the metrics of gateways."""
+        for gateway, host in zip(self.gateways, (*self._hosts, ALONE), strict=True):
+            name = gateway.file.parent.name
+            lines = "".join(json.dumps(e) + "\n" for e in list(gateway.log))
+            (folder / f"{name}.log").write_text(lines)
+            with urlopen(f"http://{host}:{self._metrics_port}/metrics", timeout=60) as answer:
+                (folder / f"{name}.metrics").write_bytes(answer.read())
         for node in self.cluster.nodes:
             (folder / f"broker-{node.node_id}.log").write_bytes(node.log.read_bytes())
 
