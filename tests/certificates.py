@@ -34,3 +34,12 @@ class Files:
             + b"".join(pem.bytes() for pem in issued.cert_chain_pems)
         )
         return path
+
+    def broker_keys(self) -> dict[str, str]:
+        """Return a broker's properties for its key, and for the certificates that it accepts."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.key("broker.pem")),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.trust),
+        }

@@ -37,10 +37,7 @@ def secure_kafka(files: Files, **more: str) -> LocalKafka:
         more: Other properties of the broker.
     """
     properties = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(files.key("broker.pem")),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(files.trust),
+        **files.broker_keys(),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": (

@@ -117,14 +117,8 @@ def test_a_good_producer_during_each_attack(cluster, gateway, attack):
 @pytest.mark.slow
 def test_a_good_producer_during_all_attacks_with_tls_to_the_broker(gateway, bases, tmp_path):
     files = Files(tmp_path)
-    keys = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(files.key("broker.pem")),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(files.trust),
-        "auto.create.topics.enable": "false",
-    }
-    with LocalKafka(protocol="SSL", properties=keys) as secured:
+    broker = {**files.broker_keys(), "auto.create.topics.enable": "false"}
+    with LocalKafka(protocol="SSL", properties=broker) as secured:
         admin = admin_of(secured, **{"security.protocol": "SSL", "ssl.ca.location": files.trust})
         for name in (TOPIC, INNOCENT):
             create_topic(admin, name)

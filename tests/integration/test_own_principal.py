@@ -252,13 +252,7 @@ def test_an_endpoint_that_refuses_is_named(secured, files, endpoint, tmp_path):
 @pytest.fixture(scope="module")
 def certified(files):
     """A Kafka that knows a client by its certificate."""
-    properties = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(files.key("broker.pem")),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(files.trust),
-        "ssl.client.auth": "required",
-    }
+    properties = {**files.broker_keys(), "ssl.client.auth": "required"}
     with LocalKafka(protocol="SSL", properties=properties) as kafka:
         yield kafka
 

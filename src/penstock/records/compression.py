@@ -18,6 +18,7 @@ import cramjam
 
 from penstock.error_codes import CORRUPT_MESSAGE, INVALID_RECORD
 from penstock.records.errors import UnreadableRecords
+from penstock.records.header import ZSTD
 from penstock.records.zstd_frames import with_larger_windows
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
         try:
             with scratch.room(size) as room:
                 count = into(data, room)
-                if codec == 4:
+                if codec == ZSTD:
                     _check_windows(data, room[:count])
                 return count
         except cramjam.DecompressionError as error:
@@ -117,7 +118,7 @@ def _check_windows(data: memoryview, content: memoryview) -> None:
     except (cramjam.DecompressionError, ValueError):
         is_same = False
     if not is_same:
-        raise _damaged(4)
+        raise _damaged(ZSTD)
 
 
 def is_buffer_too_small(error: cramjam.DecompressionError) -> bool:

@@ -14,15 +14,12 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from penstock.client.reading.batches import read_fetched_batch
 from penstock.client.reading.reader import RangeReader
-from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
-from penstock.records.uncompressed import BatchLimits
 from penstock.stored.evaluation import evaluator_of
 
 if TYPE_CHECKING:
@@ -183,18 +180,13 @@ class MeasuringTask:
             ClientError: The cluster cannot be reached in time, or refuses.
             UnreadableBatchError: The end of a damaged batch is unknown.
         """
-        read = partial(
-            RangeReader,
-            self.access.connect(),
-            on_lost=_ignore,
-            merged_within=BatchLimits(self.plan.max_decompressed_bytes, MAX_RECORDS),
-        )
+        connection, limits = self.access.connect(), self.plan.batch_limits
         measuring = Measuring(evaluator_of(self.plan))
         for wanted in task.wanted(self.plan.topic_ids):
-            for fetched in read(wanted):
+            for fetched in RangeReader(connection, wanted, on_lost=_ignore, merged_within=limits):
                 try:
                     batch = read_fetched_batch(
-                        fetched, max_decompressed_bytes=self.plan.max_decompressed_bytes
+                        fetched, max_decompressed_bytes=limits.decompressed_bytes
                     )
                 except UnreadableRecords:  # the audit counts them as failed
                     yield None

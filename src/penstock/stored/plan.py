@@ -18,6 +18,8 @@ from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDAT
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.declared import classes_here, declared_here
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.records.batch import MAX_RECORDS
+from penstock.records.uncompressed import BatchLimits
 from penstock.stored import policy_retries
 
 if TYPE_CHECKING:
@@ -81,6 +83,19 @@ class RecordPlan:
     def max_decompressed_bytes(self) -> int:
         """The size of the largest stored batch, decompressed, that is read."""
         return readable_bytes(self.policies.decompressed_batch_max_bytes)
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """The largest stored batch that is read."""
+        return BatchLimits(self.max_decompressed_bytes, MAX_RECORDS)
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether small batches may be judged together.
+
+        A `RecordsPolicy` that is given several records is given those of one batch.
+        """
+        return self.records_policy_batch == 1
 
     @cached_property
     def fingerprint(self) -> str:

@@ -416,9 +416,11 @@ class Supervisor:
             self._execute_actions()
         try:
             end = await child.ended()
-        except Exception as error:
-            log.exception("an error of the gateway", action="wait for a process")
+        except BaseException as error:
             child.abandon()
+            if not isinstance(error, Exception):
+                raise
+            log.exception("an error of the gateway", action="wait for a process")
             end = ProcessEnd(f"{type(error).__name__}: {error}")
         if worker.killed is None and child.progress.current.loading:
             # Another process may have killed it for the memory that this took.

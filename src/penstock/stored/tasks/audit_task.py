@@ -12,10 +12,8 @@ from penstock.client.reading.reader import RangeReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import Outcome
-from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
 from penstock.records.merged import MergedBatches
-from penstock.records.uncompressed import BatchLimits
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.stored.evaluation import evaluator_of
@@ -94,15 +92,11 @@ class AuditTask:
             UnreadableBatchError: The end of a damaged batch is unknown.
         """
         plans = [self.plan] if self.other is None else [self.plan, self.other]
-        # A RecordsPolicy that is given several records is given those of one batch.
-        merges = all(plan.records_policy_batch == 1 for plan in plans)
-        largest = self.plan.max_decompressed_bytes
-        read = partial(
-            RangeReader,
-            self.access.connect(),
-            merged_within=BatchLimits(largest, MAX_RECORDS) if merges else None,
+        merges, limits = all(plan.may_merge for plan in plans), self.plan.batch_limits
+        read = partial(RangeReader, self.access.connect(), merged_within=limits if merges else None)
+        counting = RangeCounting(
+            read, list(map(evaluator_of, plans)), limits.decompressed_bytes, merges=merges
         )
-        counting = RangeCounting(read, list(map(evaluator_of, plans)), largest, merges=merges)
         for wanted in task.wanted(self.plan.topic_ids):
             for _ in counting.add(wanted):
                 yield None

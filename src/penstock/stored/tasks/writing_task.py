@@ -307,11 +307,8 @@ class WritingTask:
         return limits if self.budget_s is None else limits._replace(chunk_s=self.budget_s)
 
     def merges(self, work: BatchJob) -> bool:
-        """Return whether small batches may be judged together.
-
-        A `RecordsPolicy` that is given several records is given those of one batch.
-        """
-        return self.plan.records_policy_batch == 1 and not isinstance(work, Redrive)
+        """Return whether small batches may be judged together."""
+        return self.plan.may_merge and not isinstance(work, Redrive)
 
     def _range(
         self,

@@ -231,17 +231,13 @@ class Child(asyncio.Protocol):
         process = self._process
         assert process is not None
         hung_up = asyncio.ensure_future(self._hung_up.wait())
-        try:
-            while process.poll() is None and not self._hung_up.is_set():
-                await asyncio.wait([hung_up], timeout=_LOOK_S)
-            # The socket of a process that is killed is closed before its end can be waited for.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(_reaped(process), _HANG_UP_S)
-            self.kill()
-            await _reaped(process)
-        except BaseException:
-            self.abandon()
-            raise
+        while process.poll() is None and not self._hung_up.is_set():
+            await asyncio.wait([hung_up], timeout=_LOOK_S)
+        # The socket of a process that is killed is closed before its end can be waited for.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_reaped(process), _HANG_UP_S)
+        self.kill()
+        await _reaped(process)
         # Only now: a killed process may have been about to start another process.
         descendants.ended(self._mark)
         left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
