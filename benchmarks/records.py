@@ -30,10 +30,11 @@ from penstock.engine.instances import PolicyInstances  # noqa: E402
 from penstock.engine.plans.plan import Plan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
 from penstock.policy import Record, RecordIntrospectionHints  # noqa: E402
-from penstock.records import batch as batches  # noqa: E402
-from penstock.records import stored_batch as stored_batches  # noqa: E402
+from penstock.records import implementation as implementations  # noqa: E402
+from penstock.records.batch import read_batch  # noqa: E402
 from penstock.records.encoder import rebuild  # noqa: E402
 from penstock.records.implementation import SLACK  # noqa: E402
+from penstock.records.stored_batch import read_stored_batch  # noqa: E402
 
 ROUNDS = 41
 SIZES = {"1 MB": 6_500, "16 KB": 100}
@@ -52,9 +53,7 @@ def records(count):
 
 
 def read(data):
-    return batches.read_batch(
-        data, api_version=9, max_decompressed_bytes=1 << 24, readable_behind=SLACK
-    )
+    return read_batch(data, api_version=9, max_decompressed_bytes=1 << 24, readable_behind=SLACK)
 
 
 def iterate(data, hints):
@@ -118,7 +117,7 @@ def schema_chain():
 
 
 def read_stored(data):
-    return stored_batches.read_stored_batch(data, max_decompressed_bytes=1 << 24)
+    return read_stored_batch(data, max_decompressed_bytes=1 << 24)
 
 
 def judged(chain, data):
@@ -150,8 +149,7 @@ STORED = {
 
 
 def measured(implementation, work, data, repeated):
-    for module in (batches, stored_batches):  # both implementations in one process
-        module._reading = lambda: implementation  # noqa: SLF001
+    implementations.current = lambda: implementation  # both in one process
     start = time.process_time_ns()
     for _ in range(repeated):
         work(data)

@@ -11,6 +11,7 @@ from penstock.client.protocol.produced_batches import (
     UnwritableBatch,
     record_count,
 )
+from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.header import HEADER, as_produced, is_intact
@@ -81,10 +82,8 @@ def test_a_batch_equals_that_of_aiokafka(codec, monkeypatch):
 @pytest.mark.parametrize("native", ["0", "1"] if NATIVE else ["0"])
 def test_a_batch_that_was_cut(codec, native, monkeypatch):
     """The records of a batch that judges leave are written as a batch that was read."""
-    from penstock.records import batch as reading
-
     monkeypatch.setenv("PENSTOCK_NATIVE", native)
-    monkeypatch.setattr(reading, "_reading", choose)
+    monkeypatch.setattr(implementation, "current", choose)
     records = values(*(b"%d" % number for number in range(9)))
     original = read_batch(
         encode_batch(records, codec=codec), api_version=9, max_decompressed_bytes=1 << 20

@@ -5,7 +5,8 @@ import pytest
 
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record
-from penstock.records import batch
+from penstock.records import implementation
+from penstock.records.batch import read_batch
 from tests.conftest import NATIVE
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
@@ -20,9 +21,9 @@ RECORDS = [
 
 @pytest.fixture(params=["0", "1"] if NATIVE else ["0"])
 def columns(request, monkeypatch):
-    monkeypatch.setattr(batch, "_reading", lambda: chosen(request.param))
+    monkeypatch.setattr(implementation, "current", lambda: chosen(request.param))
     data = encode_batch(RECORDS)
-    read = batch.read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
+    read = read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
     return StoredColumns(read.records)
 
 

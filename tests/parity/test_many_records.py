@@ -23,7 +23,8 @@ from penstock.configuration.topic_keys import MODES
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record, RecordValidationPolicy
-from penstock.records import stored_batch
+from penstock.records import implementation
+from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import apply, load_plan
 from penstock.spark.source.range_frames import read_range
 from penstock.stored.evaluation import Evaluator
@@ -334,7 +335,7 @@ def all_of(rows):
 
 
 def by_raw_batches(plan, ranges, reading, monkeypatch):
-    monkeypatch.setattr(stored_batch, "_reading", lambda: reading)
+    monkeypatch.setattr(implementation, "current", lambda: reading)
     found = {}
     with (
         closing(Evaluator(plan)) as policies,
@@ -342,7 +343,7 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
     ):
         for range_ in ranges:
             for fetched in RangeReader(connection, WantedRange(*range_), on_lost=pytest.fail):
-                data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
+                data = read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
                 columns = StoredColumns(data.records)
                 judged = policies.judge_records(range_.topic, range_.partition, columns)
                 verdicts = dict(judged.verdicts)

@@ -22,7 +22,8 @@ from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
-from penstock.records import stored_batch
+from penstock.records import implementation
+from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import judge, load_plan, register
 from penstock.stored.evaluation import Evaluator
 from tests.conftest import NATIVE, RECORD_BATCHES
@@ -183,10 +184,10 @@ class Sinks:
             Connection(properties, self.plan.path) as connection,
             closing(Evaluator(self.plan)) as policies,
         ):
-            patch.setattr(stored_batch, "_reading", lambda: reading)
+            patch.setattr(implementation, "current", lambda: reading)
             [range_] = ranges
             for fetched in RangeReader(connection, WantedRange(*range_), on_lost=pytest.fail):
-                data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
+                data = read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
                 columns = StoredColumns(data.records)
                 found = policies.judge_records(range_.topic, range_.partition, columns).verdicts
                 verdicts |= dict.fromkeys(data.offsets, ACCEPTED)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.native import VARIABLE
-from penstock.records import batch, implementation, merged, stored_batch
+from penstock.records import implementation
 from tests.conftest import NATIVE
 
 # What compares the two needs both.
@@ -26,7 +26,5 @@ def reading(request) -> Iterator[implementation.Implementation]:
     """The implementation that reads batches."""
     with pytest.MonkeyPatch.context() as patch:
         module = chosen(request.param)
-        patch.setattr(batch, "_reading", lambda: module)
-        patch.setattr(stored_batch, "_reading", lambda: module)
-        patch.setattr(merged, "_reading", lambda: module)
+        patch.setattr(implementation, "current", lambda: module)
         yield module

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from penstock.records import batch as batches
+from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.errors import UnreadableRecords
@@ -230,7 +230,7 @@ def test_invalid_prefixes_are_an_error(prefix):
 def written(wanted, data, kept, changes):
     """The new batch by one implementation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "_reading", lambda: chosen(wanted))
+        patch.setattr(implementation, "current", lambda: chosen(wanted))
         batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 24)
     keys = [changes.get(at, (batch.records.keys[at],))[0] for at in kept]
     values = [changes.get(at, (batch.records.values[at],))[-1] for at in kept]

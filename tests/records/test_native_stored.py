@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from penstock.records import stored_batch
+from penstock.records import implementation
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 from penstock.records.implementation import SLACK
@@ -155,7 +155,7 @@ def test_very_many_headers_have_the_same_result(wrong):
 def written(wanted, data, kept, **options):
     """The new batch by one implementation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stored_batch, "_reading", lambda: chosen(wanted))
+        patch.setattr(implementation, "current", lambda: chosen(wanted))
         batch = read_stored_batch(data, max_decompressed_bytes=1 << 24)
     changes = options.pop("changes")
     replaced = None

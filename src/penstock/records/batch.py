@@ -7,7 +7,6 @@ see other records than a policy did, this is not.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import crc32c
@@ -18,6 +17,7 @@ from penstock.error_codes import (
     INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
+from penstock.records import implementation
 from penstock.records.compression import NAMES
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import (
@@ -33,7 +33,6 @@ from penstock.records.header import (
     ZSTD,
     ZSTD_FROM_VERSION,
 )
-from penstock.records.implementation import choose
 from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
@@ -71,15 +70,6 @@ class RecordBatch(NamedTuple):
     def codec(self) -> str:
         """Name the compression."""
         return NAMES[self.attributes & CODEC]
-
-
-def prepare() -> None:
-    """Import the reader of records, before the first batch.
-
-    Raises:
-        NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.
-    """
-    _reading()
 
 
 def read_batch(
@@ -135,7 +125,7 @@ def read_batch(
         )
     if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
         check_size(view, codec, count, BatchLimits(max_decompressed_bytes, max_records))
-    reading = _reading()
+    reading = implementation.current()
     if codec or readable_behind < reading.slack:
         view = uncompressed(view, codec, max_decompressed_bytes)
     return RecordBatch(
@@ -211,9 +201,6 @@ def _refuse_header(
     raise UnreadableRecords(
         INVALID_TIMESTAMP, "Invalid timestamp type in the batch: a producer sets CreateTime only"
     )
-
-
-_reading = cache(choose)  # at the first batch: the choice may be an error
 
 
 def _invalid(message: str) -> UnreadableRecords:

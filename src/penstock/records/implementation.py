@@ -6,6 +6,7 @@ Both accept the same bytes, refuse others with the same messages, and return the
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import __version__
@@ -56,6 +57,16 @@ def choose() -> Implementation:
     from penstock.records import decoder  # noqa: PLC0415
 
     return Implementation(decoder.read, decoder.read_stored, SLACK)
+
+
+@cache
+def current() -> Implementation:
+    """Return the implementation of this process, chosen at the first call.
+
+    Raises:
+        NativeMissingError: As by `choose`, at each call.
+    """
+    return choose()
 
 
 def missing_native() -> str:

@@ -8,12 +8,11 @@ Where records are read natively, most small batches are merged while they are re
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.records import implementation
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC, LENGTH_AT, PREFIX_BYTES
-from penstock.records.implementation import choose
 from penstock.records.stored import SmallBatches
 from penstock.records.stored_batch import StoredBatch, read_stored_batch
 
@@ -86,7 +85,8 @@ class SmallBatchReader:
             MemoryError: There is no memory for the records.
         """
         if self._merge is None:
-            stored_batches, small_bytes = _reading().stored_batches, self._limits.small_bytes
+            stored_batches = implementation.current().stored_batches
+            small_bytes = self._limits.small_bytes
             length = self._response[position + LENGTH_AT : position + PREFIX_BYTES]
             if stored_batches is None or int.from_bytes(length, "big") > small_bytes:
                 return None  # a response of large batches is not copied
@@ -171,6 +171,3 @@ class MergedBatches:
         self._sections = []
         self._base = self._end = self._count = self._bytes = 0
         self._latest = _NEVER
-
-
-_reading = cache(choose)  # at the first response: the choice may be an error

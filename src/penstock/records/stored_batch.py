@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import crc32c
 
 from penstock.error_codes import CORRUPT_MESSAGE
+from penstock.records import implementation
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.compression import NAMES
 from penstock.records.encoder import NewHeader, encode
@@ -43,7 +44,6 @@ from penstock.records.header import (
     as_produced,
     wrapped,
 )
-from penstock.records.implementation import choose
 from penstock.records.uncompressed import BatchLimits, check_size, uncompressed
 
 if TYPE_CHECKING:
@@ -290,19 +290,17 @@ def _records(
     log_append_time: int | None,
     limits: BatchLimits,
 ) -> StoredRecords:
+    reading = implementation.current()
     if not count:
         # Compaction removed all of them. Consumers do not read the rest.
-        return _reading().read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
+        return reading.read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
     check_size(view, codec, count, limits)
-    if codec or _reading().slack:
+    if codec or reading.slack:
         view = uncompressed(view, codec, limits.decompressed_bytes)
     try:
-        return _reading().read_stored(view, count, last_delta, log_append_time)
+        return reading.read_stored(view, count, last_delta, log_append_time)
     except UnreadableRecords as wrong:
         raise _corrupt(wrong.message) from None
-
-
-_reading = cache(choose)  # at the first batch: the choice may be an error
 
 
 def _corrupt(message: str) -> UnreadableRecords:

@@ -18,7 +18,8 @@ from pyspark.sql.types import (
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import dropped, refused_record
 from penstock.policy import Header, Record
-from penstock.records import stored_batch
+from penstock.records import implementation as implementations
+from penstock.records.stored_batch import read_stored_batch
 from penstock.spark.source.source_rows import TYPES, RowBatches, check_types
 from tests.conftest import RECORD_BATCHES
 from tests.records.encoding import encode_batch
@@ -51,14 +52,14 @@ SCHEMA = (
 def implementation(request, monkeypatch):
     """Batches are read by each implementation."""
     monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")
-    stored_batch._reading.cache_clear()
+    implementations.current.cache_clear()
     yield request.param
-    stored_batch._reading.cache_clear()
+    implementations.current.cache_clear()
 
 
 def stored(records, base=100, **fields):
     data = encode_batch(records, base_offset=base, **fields)
-    return stored_batch.read_stored_batch(data, max_decompressed_bytes=2**27)
+    return read_stored_batch(data, max_decompressed_bytes=2**27)
 
 
 def rows(batch, verdicts=(), columns=ALL, **limits):

@@ -48,7 +48,8 @@ from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
 from penstock.processes.parent import end_with_parent
-from penstock.records.batch import prepare, read_batch
+from penstock.records import implementation
+from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
 
@@ -248,7 +249,7 @@ def main() -> None:
     end_with_parent()  # elsewhere than on Linux, it ends at the next read
     _gain_no_privileges()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prepare()
+    implementation.current()  # imports it before the first batch
     parent = socket.socket(fileno=int(sys.argv[1]))
     progress = SharedProgress(int(sys.argv[2]))
     inbox = _messages(parent)
