@@ -107,4 +107,6 @@ def test_configurations_in_documents_have_known_keys_with_valid_values(block, tm
     given = "" if "upstream." in block else "upstream.bootstrap.servers=nowhere.invalid:9092\n"
     file = tmp_path / "penstock.properties"
     file.write_text(given + block)
+    for name in re.findall(r"\$\{file:([^:}]+)\}", block):
+        (tmp_path / name).write_text("secret")
     assert load_configuration(file, read_declared=lambda *_: ()).warnings == ()

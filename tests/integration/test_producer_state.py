@@ -312,7 +312,7 @@ from penstock.policies import RedactJsonFields
 class Redact(RedactJsonFields):
     topics = "."
     fields = ["card"]
-    pass_what_is_not_json = True
+    pass_invalid_json = True
 """
 
 

@@ -63,7 +63,7 @@ def test_unreadable_values_do_not_pass(value):
 
 def test_values_that_are_not_json_may_pass():
     class Lenient(Redact):
-        pass_what_is_not_json = True
+        pass_invalid_json = True
 
     assert only(Lenient, b"no").value == b"no"
 
@@ -181,7 +181,7 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
         (RedactJsonFields, {}, "fields must be set"),
         (RedactJsonFields, {"fields": "a[1]"}, "is not a path"),
         (RedactJsonFields, {"field": "a"}, r"did you mean policies\.one\.fields\?"),
-        (RedactJsonFields, {"fields": "a", "pass.what.is.not.json": "x"}, "must be one of true"),
+        (RedactJsonFields, {"fields": "a", "pass.invalid.json": "x"}, "must be one of true"),
         (HashJsonFields, {"fields": "a"}, "env:NAME or file:PATH"),
         (HashJsonFields, {"fields": "a", "replacement": "x"}, None),
         (DropRecords, {}, "needs a condition"),

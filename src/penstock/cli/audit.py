@@ -81,13 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-over",
         type=ratio,
         metavar="RATIO",
-        help="exit 1 if a larger share of the records is refused: 0.05 or 5%%",
+        help="exit 1 if a larger share of the records is refused or fails: 0.05 or 5%%",
     )
     parser.add_argument(
         "--baseline",
         metavar="REPORT",
         help="the report.json of an earlier audit: exit 1 if a larger share of a topic's "
-        "records is refused than in that audit, in total, by a policy or for a reason",
+        "records is refused or fails than in that audit, in total, by a policy or for a reason",
     )
     parser.add_argument(
         "--tolerance",

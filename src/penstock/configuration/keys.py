@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 UPSTREAM, LISTENERS, POLICIES, TOPICS, LIMITS, OPERATIONS = (
-    "The cluster behind",
-    "What clients connect to",
+    "Cluster",
+    "Listeners",
     "Policies for records",
     "Topics",
     "Limits",
@@ -124,7 +124,7 @@ class Keys(BaseModel):
             "How the gateway connects to the cluster. Every key of a Kafka client can follow "
             "the prefix `upstream.` ([the list](#keys-of-kafkas-clients-after-upstream)). "
             "`upstream.ssl.*` (PEM files) applies to all connections to the cluster. "
-            "`upstream.sasl.*` is the gateway's own principal, which looks up the brokers' "
+            "`upstream.sasl.*` is the gateway's principal, which looks up the brokers' "
             "addresses. Clients authenticate at the cluster through the gateway."
         ),
     )
@@ -137,7 +137,8 @@ class Keys(BaseModel):
             "The bootstrap address of clients, in Kafka's syntax. With `SSL` or `SASL_SSL`, the "
             "`ssl.*` keys of a broker apply (PEM: `ssl.keystore.location`, `ssl.key.password`, "
             "`ssl.truststore.location`, `ssl.client.auth`, `ssl.enabled.protocols`, "
-            "`ssl.cipher.suites`). Port 0 selects a free port, which the `ready` line shows."
+            "`ssl.cipher.suites`). `SASL_` has no effect: the cluster decides whether clients use "
+            "SASL. Port 0 selects a free port, which the `ready` line shows."
         ),
     )
     advertised_host: Text | None = key(
@@ -396,8 +397,8 @@ class Keys(BaseModel):
         POLICIES,
         default=-1,
         meaning=(
-            "The error code for a batch on which an interceptor failed. Kafka uses "
-            "the number in KIP-905 for another error."
+            "The error code for a batch on which an interceptor failed. KIP-905's "
+            "number now has another meaning in Kafka."
         ),
     )
     produce_request_interceptors_idempotence: IdempotenceMode = key(
@@ -407,7 +408,7 @@ class Keys(BaseModel):
             "[Idempotent producers](guarantees.md#idempotent-producers) whose records are "
             "dropped. `translate`: the gateway changes their sequence numbers. `strip`: batches "
             "are stored without producer id and sequence number, unless they are "
-            "transactional. `refuse`: a batch that loses a record is refused with 87."
+            "transactional. `refuse`: a batch from which a record is dropped is refused with 87."
         ),
     )
     produce_request_interceptors_state: StateStore = key(
@@ -418,8 +419,8 @@ class Keys(BaseModel):
             "Where the state of producers whose records were dropped is stored. `cluster`: in a "
             "topic, for any number of gateways. `local`: in a folder, for a single gateway. "
             "Empty: `cluster` if records may be dropped (`drops_records`) or quarantined, or if "
-            "the topic exists, unless `produce.request.interceptors.state.dir` is set; otherwise "
-            "`local`."
+            "the topic exists, unless this file has `produce.request.interceptors.state.dir`; "
+            "otherwise `local`."
         ),
     )
     produce_request_interceptors_state_dir: OptionalText = key(

@@ -29,8 +29,9 @@ Kafka also has have Kafka's meaning.
 - A class is `package.module.Class` or `package.module:Class`.
 - An unknown key that is close to a known key is an error with a suggestion. Any other unknown key
   causes a warning, and policies receive it.
+- SIGHUP [reloads](operations.md#change-the-file-and-policies) the file.
 - An error names the file and the key, and ends the program with exit code 2.
-- The principal of `upstream.*` creates the topics that Penstock writes to, and needs
+- The gateway's principal creates the topics that Penstock writes to, and needs
   [ACLs](security.md#logins-and-acls) for them.
 """
 
@@ -38,7 +39,7 @@ _UPSTREAM: Final = """\
 ## Keys of Kafka's clients after `upstream.`
 
 Any key of Kafka's admin client, consumer or producer for Java can follow `upstream.`, so you can
-copy a Java client's file. Errors never show a value.
+copy a Java client's file. Error messages contain no values.
 
 - `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, or
   `GSSAPI` if the libraries support it. User and password are options of
@@ -65,7 +66,9 @@ _TOPICS: Final = """\
 ## Topic level keys
 
 `topics.<glob>.<key>=<value>` sets a default for the topics whose name matches the glob (`*`, `?`,
-`[...]`, case-sensitive). For each key, the longest matching glob wins.
+`[...]`, case-sensitive). For each key, the longest matching glob wins. `penstock.mode`,
+`penstock.quarantine.max.ratio` and the keys of `errors.` can also be set without `topics.<glob>.`,
+for all topics. Admin tools cannot set `errors.*.replication.factor` and `errors.*.headers.enable`.
 
 | key | meaning |
 |---|---|
@@ -99,13 +102,13 @@ These keys apply if `record.validation.policy.class.name` names the policy. See
 
 def reference() -> str:
     """Return the reference as Markdown."""
-    rows: dict[str, str] = {}
+    sections: dict[str, list[FieldInfo]] = {}
     for field in Keys.model_fields.values():
-        section = extra(field)["section"]
-        rows[section] = rows.get(section, "") + _row(field)
+        sections.setdefault(extra(field)["section"], []).append(field)
     parts = [_HEAD]
-    for section, text in rows.items():
-        parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{text}")
+    for section, fields in sections.items():
+        table = "| key | default | meaning |\n|---|---|---|\n" + "".join(map(_row, fields))
+        parts.append(f"## {section}\n\n{_restarts(fields)}{table}")
     parts.append(_UPSTREAM + _client_keys())
     topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
@@ -114,6 +117,18 @@ def reference() -> str:
         parts.append(_DECLARED + declared)
     parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
     return "\n".join(parts)
+
+
+def _restarts(fields: Sequence[FieldInfo]) -> str:
+    """Return a paragraph that says which keys need a restart; empty if none does."""
+    reloaded = [f"`{field.alias}`" for field in fields if extra(field)["reloaded"]]
+    others = [f"`{field.alias}`" for field in fields if not extra(field)["reloaded"]]
+    if not others:
+        return ""
+    if len(others) < len(reloaded):
+        return f"Changes of {', '.join(others)} need a restart.\n\n"
+    exceptions = f", except {', '.join(reloaded)}" if reloaded else ""
+    return f"Changes need a restart{exceptions}.\n\n"
 
 
 def _client_keys() -> str:

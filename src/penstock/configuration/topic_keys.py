@@ -190,9 +190,8 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
                 "What happens to a record that a policy refuses: `enforce`, `quarantine`, "
-                "`mark` or `observe` ([bad records](modes.md)). Without `topics.<glob>.` it "
-                "applies to all topics. The policies of KIP-108 and KIP-133 use only the file's "
-                "value. Default `enforce`."
+                "`mark` or `observe` ([bad records](modes.md)). The policies of KIP-108 and "
+                "KIP-133 use only the file's value. Default `enforce`."
             ),
             documentation=(
                 "enforce: a batch with a bad record is refused. quarantine: its bad records go to "
@@ -253,7 +252,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default="1.0",
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "The largest share of bad records of a topic in a minute, from 100 records on. "
+                "The largest share of bad records of a topic in a minute, if it has 100 or more. "
                 "Above it, batches with bad records are refused instead of quarantined. Default "
                 "`1.0`: no limit."
             ),

@@ -32,19 +32,19 @@ class RedactJsonFields(TopicInterceptor):
         topics: A pattern that is found in the names of the topics (`re.search`).
         fields: Paths like `customer.email` or `cards[*].number`.
         replacement: The new value: any JSON value.
-        pass_what_is_not_json: Whether values that are not JSON are accepted unchanged. Otherwise
+        pass_invalid_json: Whether values that are not JSON are accepted unchanged. Otherwise
             they are refused, because their contents are unknown.
     """
 
     drops_records: ClassVar[bool] = False
     fields: ClassVar[Sequence[str]]
     replacement: ClassVar[Any] = "***"
-    pass_what_is_not_json: ClassVar[bool] = False
+    pass_invalid_json: ClassVar[bool] = False
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey("fields", "LIST", None, "Paths like `customer.email` or `cards[*].number`."),
         ConfigKey("replacement", "STRING", "***", "The replacement: a JSON value, or a text."),
         ConfigKey(
-            "pass.what.is.not.json",
+            "pass.invalid.json",
             "BOOLEAN",
             "false",
             "Whether values that are not JSON are accepted. Otherwise they are refused.",
@@ -55,7 +55,7 @@ class RedactJsonFields(TopicInterceptor):
         **TopicInterceptor.readers,
         "fields": items,
         "replacement": json_or_text,
-        "pass.what.is.not.json": boolean,
+        "pass.invalid.json": boolean,
     }
 
     def configure(self, configs: Mapping[str, str] | None = None) -> None:
@@ -92,7 +92,7 @@ class RedactJsonFields(TopicInterceptor):
         try:
             document = json_paths.read(value)
         except (ValueError, RecursionError):
-            if self.pass_what_is_not_json:
+            if self.pass_invalid_json:
                 return ProduceRequestInterceptorResult(key, value)
             raise
         replaced = False

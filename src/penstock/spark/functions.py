@@ -193,7 +193,8 @@ def redact(
         plan: From `load_plan`, with an interceptor.
         to: The target topic.
         start: The start, as for `audit`.
-        job: The name under which the job's positions are kept. Default: derived from the topics.
+        job: The name under which the job's positions are kept. Default: derived from the
+            command, the topics, the targets and `start`.
         again: Start at `start` again. Records of earlier runs of the job are written again.
         spark: The session. Default: the active session.
 

@@ -27,8 +27,8 @@ def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
         "--job",
         metavar="ID",
         help="with topics: the name under which the job's positions are stored; by default, it "
-        "is derived from the topics and --from, so that the same command continues where it was "
-        "interrupted",
+        "is derived from the command, the topics, the targets and --from, so that the same "
+        "command continues where it was interrupted",
     )
     parser.add_argument(
         "--again",

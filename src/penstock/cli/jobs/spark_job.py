@@ -67,7 +67,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         default=1,
         metavar="N",
-        help="the number of consecutive records of a partition that a RecordsPolicy (KIP-686) "
+        help="the number of consecutive records of a stored batch that a RecordsPolicy (KIP-686) "
         "gets at a time (default 1)",
     )
 
