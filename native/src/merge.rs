@@ -64,6 +64,8 @@ pub struct Merged {
     pub codec: u16,
     /// How many bytes they take, as they are stored.
     pub size: usize,
+    /// How many bytes the largest of them takes.
+    pub largest: usize,
 }
 
 /// Merge the small batches that a response begins with; None where fewer than two can be merged.
@@ -80,17 +82,35 @@ pub fn merge(
     let mut merging = Merging { limits, wanted, section: Vec::new(), merged: None };
     let mut rest = response;
     while !merging.is_enough() {
-        let Some((header, behind)) = rest.split_first_chunk() else { break };
-        let fields = Header::read(header);
-        let Some(size) = merging.accepts(&fields) else { break };
-        let Some((stored, behind)) = behind.split_at_checked(size - HEADER_BYTES) else { break };
-        if checksum(header, stored) != fields.checksum || !merging.add(&fields, stored)? {
+        let next = merging.merged.map(|merged| merged.last_offset);
+        let Some(batch) = merging.split(rest, next) else { break };
+        let is_alone = || merging.split(batch.behind, Some(batch.last_offset)).is_none();
+        // Alone, it is left to Python, and not decompressed twice.
+        if next.is_none() && is_alone() || !batch.is_intact() || !merging.add(&batch)? {
             break;
         }
-        rest = behind;
+        rest = batch.behind;
     }
-    let Merging { merged, section, .. } = merging;
+    let Merging { merged, mut section, .. } = merging;
+    section.shrink_to_fit();
     Ok(merged.filter(|merged| merged.batches > 1).map(|merged| (merged, section)))
+}
+
+/// A batch whose header is accepted.
+struct Accepted<'a> {
+    header: &'a [u8; HEADER_BYTES],
+    fields: Header,
+    /// Its records, as they are stored.
+    stored: &'a [u8],
+    last_offset: i64,
+    /// What follows it.
+    behind: &'a [u8],
+}
+
+impl Accepted<'_> {
+    fn is_intact(&self) -> bool {
+        checksum(self.header, self.stored) == self.fields.checksum
+    }
 }
 
 /// Batches that are being merged.
@@ -103,28 +123,34 @@ struct Merging {
 }
 
 impl Merging {
-    /// Return the size of the next batch by its header; None if it is not merged with those before.
-    fn accepts(&self, header: &Header) -> Option<usize> {
-        let is_next = match self.merged {
-            Some(merged) => header.base_offset == merged.last_offset.wrapping_add(1),
-            None => header.base_offset >= self.wanted.first.max(0),
+    /// Split off the next batch; None if by its header it is not merged, or it is not complete.
+    ///
+    /// `before` is the last offset of the batch before it that is merged, too.
+    fn split<'a>(&self, batches: &'a [u8], before: Option<i64>) -> Option<Accepted<'a>> {
+        let (header, behind) = batches.split_first_chunk()?;
+        let fields = Header::read(header);
+        let is_next = match before {
+            Some(last) => fields.base_offset == last.wrapping_add(1),
+            None => fields.base_offset >= self.wanted.first.max(0),
         };
-        let size = header
+        let size = fields
             .size
             .filter(|size| *size > HEADER_BYTES && *size <= self.limits.small_bytes && is_next)?;
         let left_out = CONTROL | if self.wanted.with_transactions { 0 } else { TRANSACTIONAL };
-        let last = header.base_offset.checked_add(i64::from(header.last_offset_delta))?;
-        let count = usize::try_from(header.record_count).ok()?;
-        let is_merged = header.magic == MAGIC
-            && header.attributes & left_out == 0
-            && header.last_offset_delta.checked_add(1) == Some(header.record_count)
-            && last < self.wanted.end
+        let last_offset = fields.base_offset.checked_add(i64::from(fields.last_offset_delta))?;
+        let count = usize::try_from(fields.record_count).ok()?;
+        let is_merged = fields.magic == MAGIC
+            && fields.attributes & left_out == 0
+            && fields.last_offset_delta.checked_add(1) == Some(fields.record_count)
+            && last_offset < self.wanted.end
             && (1..=self.limits.small_records).contains(&count);
-        is_merged.then_some(size)
+        let (stored, behind) = behind.split_at_checked(size - HEADER_BYTES)?;
+        is_merged.then_some(Accepted { header, fields, stored, last_offset, behind })
     }
 
-    /// Merge a batch whose header is accepted; return whether its records can be read.
-    fn add(&mut self, header: &Header, stored: &[u8]) -> Result<bool, OutOfMemory> {
+    /// Merge a batch; return whether its records can be read.
+    fn add(&mut self, batch: &Accepted<'_>) -> Result<bool, OutOfMemory> {
+        let Accepted { fields: header, stored, .. } = batch;
         let Some(records) = self.read(header, stored)? else { return Ok(false) };
         let is_log_append_time = header.attributes & LOG_APPEND_TIME != 0;
         let base = if is_log_append_time { header.max_timestamp } else { header.base_timestamp };
@@ -139,6 +165,7 @@ impl Merging {
             leader_epoch: header.leader_epoch,
             codec,
             size: 0,
+            largest: 0,
         });
         let for_all = ForAll {
             without: &[],
@@ -161,10 +188,11 @@ impl Merging {
             .map_err(|(Unwritten::TooLarge | Unwritten::OutOfMemory)| OutOfMemory)?;
         merged.batches += 1;
         merged.records += records.len();
-        merged.last_offset = header.base_offset + i64::from(header.last_offset_delta);
+        merged.last_offset = batch.last_offset;
         merged.leader_epoch = header.leader_epoch;
         merged.codec = codec;
         merged.size += HEADER_BYTES + stored.len();
+        merged.largest = merged.largest.max(HEADER_BYTES + stored.len());
         Ok(true)
     }
 

@@ -9,8 +9,8 @@ use crate::python::{Records, bytes, copied, unread};
 use crate::section::{Origin, Section};
 
 /// Base offset, last offset, base timestamp and largest timestamp; leader epoch; codec; and how many
-/// bytes the batches take.
-type Fields = ((i64, i64, i64, i64), i32, u16, usize);
+/// bytes all batches take, and the largest.
+type Fields = ((i64, i64, i64, i64), i32, u16, (usize, usize));
 
 /// The batches of a fetch response, which are copied.
 #[pyclass(frozen, module = "penstock_native")]
@@ -54,7 +54,7 @@ impl StoredBatches {
         let read = Section::read(section, merged.records, Origin::Log { last_offset_delta });
         let records = Records::new(read.map_err(unread)?, base_timestamp, None, new_header);
         let offsets_and_times = (base_offset, last_offset, base_timestamp, max_timestamp);
-        let fields = (offsets_and_times, merged.leader_epoch, merged.codec, merged.size);
+        let fields = (offsets_and_times, merged.leader_epoch, merged.codec, (merged.size, merged.largest));
         Ok(Some((fields, written, records)))
     }
 }

@@ -4,10 +4,10 @@ import pytest
 
 from penstock.backtest.excerpt import Piece
 from penstock.backtest.stored_batches import Reading
-from penstock.client.reading.batches import select
 from penstock.cluster.ranges import OffsetRange
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
+from tests.client.selection import selection
 from tests.records.encoding import encode_batch
 
 RECORDS = [Record(1000 + n, b"k", b"v%d" % n, (Header("h", b"x"),)) for n in range(4)]
@@ -26,7 +26,7 @@ def reading(pieces, log, bytes_max=2**30):
 
     def read(piece):
         data = memoryview(b"".join(log[piece.range.partition]))
-        return select(data, piece.range.start, piece.range.end, None).batches
+        return selection(data, piece.range.start, piece.range.end, None).batches
 
     return Reading(pieces, read, bytes_max, max_decompressed_bytes=2**20)
 

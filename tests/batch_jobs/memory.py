@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.protocol.produced_batches import record_count
 from penstock.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
-from penstock.client.reading.batches import select
 from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
 from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.producer_ids import ProducerIdAndEpoch
+from tests.client.selection import selection
 
 LIMIT = 1 << 26
 
@@ -73,7 +73,7 @@ class MemoryCluster:
         data = memoryview(b"".join(self.logs[offsets.topic, offsets.partition]))
         if first >= offsets.end:
             return []
-        return select(data, first, offsets.end, None, merged_within).batches
+        return selection(data, first, offsets.end, None, merged_within).batches
 
     def open(self):
         return MemoryWriter(self)

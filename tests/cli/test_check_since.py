@@ -10,12 +10,12 @@ from penstock.cli import check
 from penstock.cli.checks import check_since
 from penstock.cli.jobs.dry_run import DryRun
 from penstock.client.errors import DeniedError
-from penstock.client.reading.batches import select
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
 from penstock.policy import Record
+from tests.client.selection import selection
 from tests.records.encoding import encode_batch
 
 FILE = """
@@ -82,7 +82,7 @@ def checked(tmp_path, monkeypatch, capsys):
         )
 
         def reader_of(*_):
-            return lambda piece: select(memoryview(DATA), 0, 4, None).batches
+            return lambda piece: selection(memoryview(DATA), 0, 4, None).batches
 
         async def no_dry_run(_):
             return DryRun([])

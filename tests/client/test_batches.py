@@ -8,27 +8,25 @@ from penstock.client.errors import UnreadableBatchError
 from penstock.client.protocol.fetch import Aborted
 from penstock.client.reading.batches import read_fetched_batch, select
 from penstock.records.errors import UnreadableRecords
-from penstock.records.implementation import choose
 from penstock.records.uncompressed import BatchLimits
+from tests.client.native import NATIVE_ONLY
 from tests.client.random_log import random_log
+from tests.client.selection import selection
 from tests.client.stored import batch, damaged, empty, marker
 
 LIMITS = BatchLimits(1 << 26, 100_000)
-NATIVE_ONLY = pytest.mark.skipif(
-    choose().stored_batches is None, reason="in Python, batches are read before they are merged"
-)
 
 
 def selected(*batches, position=0, end=1000, aborted=()):
     """Return the (first, end) of the selected batches, and where to continue."""
-    found = select(memoryview(b"".join(batches)), position, end, aborted)
+    found = selection(memoryview(b"".join(batches)), position, end, aborted)
     return [(batch.first, batch.end) for batch in found.batches], found.position
 
 
 def test_the_bytes_of_batches_are_those_of_the_response():
     stored = [batch(10, 3, epoch=4), batch(13, 2, epoch=5, codec="lz4")]
     response = memoryview(b"".join(stored))
-    found = select(response, 10, 100, [])
+    found = selection(response, 10, 100, [])
     assert [bytes(batch.data) for batch in found.batches] == stored
     assert all(batch.data.obj is response.obj for batch in found.batches)
     assert [batch.readable_behind for batch in found.batches] == [len(stored[1]), 0]
@@ -55,7 +53,7 @@ def test_the_bytes_of_batches_are_those_of_the_response():
 def test_the_edges_of_a_range_are_inside_batches(position, end, wanted, after):
     batches = (batch(10, 10), batch(20, 10), batch(30, 10))
     assert selected(*batches, position=position, end=end) == (wanted, after)
-    found = select(memoryview(b"".join(batches)), position, end, [])
+    found = selection(memoryview(b"".join(batches)), position, end, [])
     assert [batch.is_whole for batch in found.batches] == [b - a == 10 for a, b in wanted]
 
 
@@ -158,14 +156,14 @@ def test_unreadable_batches(log, text):
     [(0, 100, [10, 11, 12, 13]), (11, 13, [11, 12]), (12, 100, [12, 13]), (0, 11, [10])],
 )
 def test_a_batch_is_read_with_its_records_in_the_range(position, end, offsets):
-    (fetched,) = select(memoryview(batch(10, 4)), position, end, []).batches
+    (fetched,) = selection(memoryview(batch(10, 4)), position, end, []).batches
     found = read_fetched_batch(fetched, max_decompressed_bytes=1000)
     assert list(found.offsets) == offsets
 
 
 @pytest.mark.parametrize("limits", [(1000, 3), (10, 4)])
 def test_the_limits_are_those_of_the_whole_batch(limits):
-    (fetched,) = select(memoryview(batch(10, 4)), 11, 12, []).batches
+    (fetched,) = selection(memoryview(batch(10, 4)), 11, 12, []).batches
     size, count = limits
     with pytest.raises(UnreadableRecords):
         read_fetched_batch(fetched, max_decompressed_bytes=size, max_records=count)
@@ -195,10 +193,10 @@ def test_merging_small_batches_changes_no_record(seed):
     edges = chance.choice(([0, log.end], sorted(chance.sample(range(log.end + 9), 2))))
     response = response[: chance.choice((None, -30))]
     aborted = chance.choice((log.aborted, None))
-    each = select(response, *edges, aborted)
-    found = select(response, *edges, aborted, LIMITS)
+    each = selection(response, *edges, aborted)
+    found = selection(response, *edges, aborted, LIMITS)
     assert rows(found.batches) == rows(each.batches)
-    assert (found.position, found.leader_epoch) == (each.position, each.leader_epoch)
+    assert found[1:] == each[1:]
     ends = [batch.end for batch in each.batches]
     assert all(batch.end in ends for batch in found.batches)
 
@@ -207,19 +205,40 @@ def test_merging_small_batches_changes_no_record(seed):
 def test_small_batches_are_merged_within_limits():
     stored = [batch(n, epoch=n) for n in range(10, 15)]
     response = memoryview(b"".join([*stored, damaged(batch(15)), batch(16), batch(17)]))
-    found = select(response, 11, 17, [], LIMITS)
+    found = selection(response, 11, 17, [], LIMITS)
     assert [(batch.first, batch.end) for batch in found.batches] == [(11, 15), (15, 16), (16, 17)]
     merged = found.batches[0]
     assert bytes(merged.data) == b"".join(stored[1:])
     assert (merged.leader_epoch, merged.record_count, merged.is_whole) == (14, 4, True)
     assert [batch.merged is None for batch in found.batches] == [False, True, True]
     for limits in (BatchLimits(10, 100), BatchLimits(1000, 0)):
-        assert len(select(response, 11, 17, [], limits).batches) == 6
+        assert len(selection(response, 11, 17, [], limits).batches) == 6
 
 
 @NATIVE_ONLY
 def test_batches_of_transactions_are_merged_if_none_was_aborted():
     log = memoryview(b"".join(batch(n, producer=n) for n in range(5)))
-    assert len(select(log, 0, 5, [], LIMITS).batches) == 1
-    assert len(select(log, 0, 5, None, LIMITS).batches) == 1
-    assert len(select(log, 0, 5, [Aborted(3, 3)], LIMITS).batches) == 4
+    assert len(selection(log, 0, 5, [], LIMITS).batches) == 1
+    assert len(selection(log, 0, 5, None, LIMITS).batches) == 1
+    assert len(selection(log, 0, 5, [Aborted(3, 3)], LIMITS).batches) == 4
+
+
+@NATIVE_ONLY
+@pytest.mark.parametrize("aborted", [(), (Aborted(7, 60),)])
+def test_what_is_decompressed_at_a_time_does_not_depend_on_the_compression(aborted):
+    """Of 100 batches that decompress to a thousand times their size, with a marker among them."""
+    payload = {"payload": bytes(50_000), "codec": "zstd"}
+    stored = [batch(n, **payload) for n in range(100)]
+    stored[60] = batch(60, producer=7, **payload)
+    stored[80] = marker(80, 7, commit=not aborted)
+    response = memoryview(b"".join(stored))
+    each = selection(response, 0, 100, aborted)
+    parts = 0
+    for part in select(response, 0, 100, aborted, LIMITS):
+        parts += 1
+        merged = [batch.merged_bytes for batch in part.batches if batch.merged is not None]
+        assert sum(merged[:-1]) < len(response)
+    assert parts > 40
+    found = selection(response, 0, 100, aborted, LIMITS)
+    assert rows(found.batches) == rows(each.batches)
+    assert found[1:] == each[1:]

@@ -27,7 +27,7 @@ def message_set(magic, codec, base=7):
 def read(data, position=7, end=100):
     """Return (offset, timestamp, key, value) by the reader of batches."""
     found = []
-    selection = select(memoryview(data), position, end, [])
+    [selection] = select(memoryview(data), position, end, [])
     for batch in selection.batches:
         # The reader of producers' batches wants them at offset 0.
         at_zero = bytes(8) + bytes(batch.data[8:])

@@ -14,7 +14,9 @@ from penstock.client.errors import (
     UnsupportedVersionError,
 )
 from penstock.client.reading.reader import LostOffsets, RangeReader, WantedRange
+from penstock.records.uncompressed import BatchLimits
 from penstock.wire.errors import WireError
+from tests.client.native import NATIVE_ONLY
 from tests.client.scripted_partition import EARLIEST, EARLIEST_LOCAL, ID, LATEST, ScriptedCluster
 from tests.client.settings import SETTINGS
 from tests.client.stored import batch, damaged, empty, fetched, marker
@@ -31,7 +33,10 @@ EAST = SETTINGS._replace(rack="east")
 class Read:
     """A reader, and its notifications."""
 
-    def __init__(self, cluster, first=0, end=10, *, committed=True, topic_id=None, strict=False):
+    def __init__(
+        self, cluster, first=0, end=10, *,
+        committed=True, topic_id=None, strict=False, merged_within=None,
+    ):  # fmt: skip
         self.lost = []
         offsets = WantedRange("t", 0, first, end)
         if topic_id is not None:
@@ -41,6 +46,7 @@ class Read:
             offsets,
             on_lost=self.complain if strict else self.lost.append,
             committed=committed,
+            merged_within=merged_within,
             clock=cluster.clock,
             sleep=cluster.sleep,
         )
@@ -71,6 +77,18 @@ def test_a_response_is_read_ahead():
     assert [(batch.first, batch.end) for batch in found] == [(0, 4), (4, 6), (6, 8), (8, 10)]
     assert offsets_of(cluster) == [0, 6, 8]
     assert cluster.pauses == []
+
+
+@NATIVE_ONLY
+def test_a_response_that_is_decompressed_in_parts():
+    """The next request follows when the last part is returned."""
+    log = [batch(at, codec="zstd", payload=bytes(50_000)) for at in range(40)]
+    cluster = ScriptedCluster(fetched(*log[:20]), fetched(*log[20:]))
+    reader = Read(cluster, 0, 40, merged_within=BatchLimits(1 << 20, 1000)).reader
+    sent = {batch.end: offsets_of(cluster) for batch in reader}
+    assert len(sent) == 20  # of two batches each
+    assert {tuple(sent.pop(end)) for end in range(2, 20, 2)} == {(0,)}
+    assert {tuple(offsets) for offsets in sent.values()} == {(0, 20)}
 
 
 def test_an_empty_range_sends_no_request():

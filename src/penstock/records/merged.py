@@ -35,11 +35,13 @@ class MergedRun(NamedTuple):
     Attributes:
         batch: Their records. Each has the offset, the timestamp and the bytes that it had.
         stored_bytes: How many bytes the batches take in the response.
+        largest: How many bytes the largest batch takes.
         leader_epoch: Of the last batch.
     """
 
     batch: StoredBatch
     stored_bytes: int
+    largest: int
     leader_epoch: int
 
 
@@ -94,12 +96,12 @@ class SmallBatchReader:
         found = self._merge(position, first, end, self._limits, self._with_transactions)
         if found is None:
             return None
-        ((base, last, base_timestamp, max_timestamp), epoch, codec, size), section, records = found
+        ((base, last, base_timestamp, max_timestamp), epoch, codec, sizes), section, records = found
         data = encode(NewHeader(0, base_timestamp, max_timestamp), section, len(records))
         batch = StoredBatch(
             memoryview(data), base, last, codec, base_timestamp, max_timestamp, -1, -1, -1, records
         )
-        return MergedRun(batch, size, epoch)
+        return MergedRun(batch, *sizes, epoch)
 
 
 class MergedBatches:

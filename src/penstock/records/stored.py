@@ -48,7 +48,10 @@ class StoredBatches(Protocol):
         limits: SmallBatches,
         with_transactions: bool,
         /,
-    ) -> tuple[tuple[tuple[int, int, int, int], int, int, int], bytes, StoredRecords] | None:
+    ) -> (
+        tuple[tuple[tuple[int, int, int, int], int, int, tuple[int, int]], bytes, StoredRecords]
+        | None
+    ):
         """Merge the small batches that follow each other from a position on.
 
         Args:
@@ -60,7 +63,8 @@ class StoredBatches(Protocol):
 
         Returns:
             Base offset, last offset, base timestamp and largest timestamp of the merged batch; the
-            leader epoch and the codec of the last batch, and how many bytes all of them take; the
+            leader epoch and the codec of the last batch; how many bytes all of them take, and the
+            largest; the
             section of the records, uncompressed; and the records. None where fewer than two batches
             can be merged.
         """

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.client.reading.batches import select
 from penstock.client.reading.reader import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
 from penstock.records.batch import MAX_RECORDS
@@ -20,6 +19,7 @@ from penstock.stored.tasks.retention import RangeResult
 from penstock.stored.tasks.tasks import Task
 from tests.client import stored
 from tests.client.random_log import random_log
+from tests.client.selection import selection
 from tests.records.conftest import reading
 from tests.records.encoding import encode_batch, encode_stored, values
 
@@ -60,7 +60,7 @@ def log(*batches, aborted=(), merged_within=None):
 
     def read(range_, on_lost):
         data = memoryview(b"".join(batches))
-        return select(data, range_.first, range_.end, aborted, merged_within).batches
+        return selection(data, range_.first, range_.end, aborted, merged_within).batches
 
     return read
 

@@ -57,6 +57,7 @@ class FetchedBatch(NamedTuple):
         record_count: How many records it has.
         merged: Where this is small batches that follow each other, all of them, already read and
             checked; the fields are then those of the merged batch, and `data` has all of them.
+        largest: The size of the batch, or of the largest batch that was merged.
     """
 
     data: memoryview
@@ -73,12 +74,18 @@ class FetchedBatch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+    largest: int
     merged: StoredBatch | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether all of its records belong to the range."""
         return self.first <= self.base_offset and self.last_offset < self.end
+
+    @property
+    def merged_bytes(self) -> int:
+        """How many bytes of merged records are in memory."""
+        return 0 if self.merged is None else len(self.merged.data)
 
 
 def read_fetched_batch(
@@ -104,19 +111,21 @@ def read_fetched_batch(
 
 
 class Selection(NamedTuple):
-    """The batches of a response that belong to the range.
+    """Batches of a response that belong to the range: all of them, or a part.
 
     Attributes:
         batches: In order.
         position: The offset to continue at.
         leader_epoch: Of the last batch, also if it is left out; -1 if there is none.
-        largest: The size of the largest batch in bytes.
+        largest: The size of the largest batch of the response until here, in bytes.
+        is_last: Whether the response has no other part.
     """
 
     batches: list[FetchedBatch]
     position: int
     leader_epoch: int
     largest: int
+    is_last: bool
 
 
 def select(
@@ -125,8 +134,12 @@ def select(
     end: int,
     aborted: Sequence[Aborted] | None,
     merged_within: BatchLimits | None = None,
-) -> Selection:
+) -> Iterator[Selection]:
     """Select the batches of a response.
+
+    Records that are merged are decompressed. When they take as much memory as the response, the
+    selection is returned as a part, and the rest is read when the next part is requested. So the
+    memory does not depend on how well records are compressed.
 
     Args:
         records: Batches in sequence; the last may be incomplete.
@@ -136,12 +149,15 @@ def select(
         merged_within: Small batches are merged where that costs less than reading each, if they are
             within these limits; None to return each batch.
 
+    Yields:
+        At least one part.
+
     Raises:
         UnreadableBatchError: A batch cannot be read, or nothing is complete.
     """
     transactions = None if aborted is None else _Transactions(aborted)
     selected: list[FetchedBatch] = []
-    reached, leader_epoch, largest = position, -1, 0
+    reached, leader_epoch, largest, merged_bytes = position, -1, 0, 0
     small = None
     if merged_within is not None:
         small = SmallBatchReader(records, merged_within, with_transactions=not aborted)
@@ -149,7 +165,7 @@ def select(
         if batch.base_offset >= end:
             reached = end
             break
-        leader_epoch, largest = batch.leader_epoch, max(largest, len(batch.data))
+        leader_epoch, largest = batch.leader_epoch, max(largest, batch.largest)
         if batch.last_offset < batch.base_offset or position < reached > batch.base_offset:
             raise UnreadableBatchError(batch.base_offset, "its offsets go back")
         if batch.last_offset < position:
@@ -159,9 +175,21 @@ def select(
             selected.append(batch)
         if reached >= end:
             break
+        merged_bytes += batch.merged_bytes
+        behind = records[len(records) - batch.readable_behind :]
+        if merged_bytes >= len(records) and _begins_with_complete_batch(behind):
+            yield Selection(selected, reached, leader_epoch, largest, is_last=False)
+            selected, merged_bytes = [], 0
     if reached == position and len(records):
         raise UnreadableBatchError(position, "the response holds no complete batch")
-    return Selection(selected, min(reached, end), leader_epoch, largest)
+    yield Selection(selected, min(reached, end), leader_epoch, largest, is_last=True)
+
+
+def _begins_with_complete_batch(records: memoryview) -> bool:
+    if len(records) < PREFIX_BYTES:
+        return False
+    (length,) = INT32.unpack_from(records, LENGTH_AT)
+    return bool(PREFIX_BYTES + length <= len(records))
 
 
 def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:
@@ -220,6 +248,7 @@ def _read_header(data: memoryview, behind: int, position: int, end: int) -> Fetc
         producer_epoch,
         base_sequence,
         count,
+        len(data),
     )
 
 
@@ -240,6 +269,7 @@ def _merged(data: memoryview, behind: int, run: MergedRun) -> FetchedBatch:
         batch.producer_epoch,
         batch.base_sequence,
         len(batch.records),
+        run.largest,
         batch,
     )
 

@@ -39,7 +39,7 @@ from penstock.client.protocol.log_offsets import (
     list_offset,
     local_log_start,
 )
-from penstock.client.reading.batches import FetchedBatch, select
+from penstock.client.reading.batches import FetchedBatch, Selection, select
 from penstock.client.reading.fetch_sizes import FetchSizes
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 from penstock.wire.names import NO_ID
@@ -124,6 +124,13 @@ class _Pending(NamedTuple):
     version: int
 
 
+class _Response(NamedTuple):
+    """A response of which parts are returned: its size in bytes, and its first offset."""
+
+    size: int
+    position: int
+
+
 class RangeReader:
     """Reads one range, once."""
 
@@ -164,6 +171,8 @@ class RangeReader:
         self._retries = cluster.retries()
         self._sizes = FetchSizes(cluster.settings.fetch_max_bytes)
         self._pending: _Pending | None = None
+        self._parts: Iterator[Selection] = iter(())
+        self._response = _Response(0, self._position)
         self._fetched_epoch = _NONE
         self._validated_epoch = _NONE
         self._rack = cluster.settings.rack
@@ -190,6 +199,7 @@ class RangeReader:
             while self._position < self._offsets.end:
                 if batches := self._next():
                     yield from batches
+                    del batches  # before others are decompressed
                     self._retries.progress()  # the time that batches take is the caller's
             self._check_id_again()
         finally:
@@ -197,22 +207,38 @@ class RangeReader:
                 self._pending.response.abandon()
 
     def _next(self) -> list[FetchedBatch]:
-        """Return the batches of the next response; none after an error that is retried."""
+        """Return the batches of the next part of a response; none after a retried error."""
         try:
-            if self._pending is None:
-                self._pending = self._begin()
-            pending, self._pending = self._pending, None
-            batches = self._take(pending)
+            selection = next(self._parts, None) or self._read()
         except ClientError as error:
             self._recover(error)
             return []
         except UnreadableBatchError as error:
             raise UnreadableBatchError(error.offset, error.reason, str(self._partition)) from None
+        if selection is None:
+            return []
+        self._fetched_epoch = selection.leader_epoch
+        self._move(selection.position)
+        if selection.is_last:
+            self._end_response(selection)
+        return selection.batches
+
+    def _read(self) -> Selection | None:
+        """Return the first part of the next response; None if it has no batches."""
+        if self._pending is None:
+            self._pending = self._begin()
+        pending, self._pending = self._pending, None
+        return self._take(pending)
+
+    def _end_response(self, selection: Selection) -> None:
+        """Take the sizes of a response with its last part, and request the next."""
+        self._parts = iter(())  # which releases the response
+        size, position = self._response
+        self._sizes.learn(size, selection.position - position, selection)
         if self._may_read_ahead():
             # An error is raised again when the response is wanted.
             with contextlib.suppress(ClientError):
                 self._pending = self._begin()
-        return batches
 
     def _may_read_ahead(self) -> bool:
         return (
@@ -284,29 +310,27 @@ class RangeReader:
             except ClientError as error:
                 self._retries.after(error)
 
-    def _take(self, pending: _Pending) -> list[FetchedBatch]:
-        """Wait for a response, and move the position behind its records."""
+    def _take(self, pending: _Pending) -> Selection | None:
+        """Wait for a response; return its first part, or None if it has no batches."""
         fetched = read_fetch(pending.response.wait(), pending.version)
         self._not_before = self._clock() + fetched.throttle_s
         if fetched.code == _OFFSET_OUT_OF_RANGE and self._replica is None:
             self._find_position()
-            return []
+            return None
         if fetched.code:
             raise response_error(fetched.code, str(self._partition))
         if not fetched.records:
             self._take_nothing(fetched)
-            return []
-        selection = select(
+            return None
+        self._response = _Response(len(fetched.records), self._position)
+        self._parts = select(
             fetched.records,
             self._position,
             self._offsets.end,
             fetched.aborted if self._committed else None,
             self._merged_within,
         )
-        self._sizes.learn(len(fetched.records), selection.position - self._position, selection)
-        self._fetched_epoch = selection.leader_epoch
-        self._move(selection.position)
-        return selection.batches
+        return next(self._parts)
 
     def _move(self, position: int) -> None:
         self._position = position
