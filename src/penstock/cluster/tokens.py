@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import threading
 import time
 import urllib.error
@@ -13,6 +12,13 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.client_credentials import (
+    InvalidTokenError,
+    is_token,
+    lifetime_of,
+    read_token,
+    token_request,
+)
 from penstock.configuration.clients.tls import client_context
 from penstock.errors import UnavailableError
 
@@ -23,10 +29,8 @@ if TYPE_CHECKING:
     from penstock.configuration.clients.oauth import OAuth
 
 _LIFETIME_S: Final = 3600.0
-"""Of a token that does not say when it expires."""
-_LONGEST_LIFETIME_S: Final = 30 * 86_400.0
+"""Of an unsecured token."""
 _MAX_BYTES: Final = 2**20
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenError(UnavailableError):
@@ -115,18 +119,10 @@ class OAuthTokens:
 
 
 def _request(oauth: OAuth) -> urllib.request.Request:
-    """Return the request of the client credentials grant (RFC 6749, 4.4.2)."""
-    scope = {"scope": oauth.scope} if oauth.scope else {}
-    form = {"grant_type": "client_credentials", **scope}
-    named = [oauth.client_id, oauth.client_secret]
-    if oauth.urlencoded:
-        named = [urllib.parse.quote_plus(text) for text in named]
-    credentials = base64.b64encode(":".join(named).encode()).decode()
-    return urllib.request.Request(  # noqa: S310 - the scheme was checked
-        oauth.url,
-        urllib.parse.urlencode(form).encode(),
-        {"Authorization": f"Basic {credentials}", "Accept": "application/json"},
+    body, headers = token_request(
+        oauth.client_id, oauth.client_secret, oauth.scope, urlencoded=oauth.urlencoded
     )
+    return urllib.request.Request(oauth.url, body, headers)  # noqa: S310 - the scheme was checked
 
 
 def _from_file(path: Path) -> Token:
@@ -134,9 +130,12 @@ def _from_file(path: Path) -> Token:
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         raise TokenError(f"the token in {path} cannot be read") from None
-    if not _TOKEN.fullmatch(text):
+    if not is_token(text):
         raise TokenError(f"{path} holds no token")
-    return _token(text, _lifetime_s(text))
+    try:
+        return Token(text, lifetime_of(text, time.time()), time.monotonic())
+    except InvalidTokenError:
+        raise TokenError(f"{path} holds a token whose exp is not a time") from None
 
 
 def _from_endpoint(
@@ -145,11 +144,7 @@ def _from_endpoint(
     address = urllib.parse.urlsplit(request.full_url).netloc.rpartition("@")[2]
     try:
         with urllib.request.urlopen(request, timeout=timeout_s, context=tls) as response:  # noqa: S310
-            answer = json.loads(response.read(_MAX_BYTES))
-        text = answer["access_token"]
-        lifetime_s = float(answer.get("expires_in") or _lifetime_s(text))
-        if not _TOKEN.fullmatch(text):
-            raise ValueError
+            text, lifetime_s = read_token(response.read(_MAX_BYTES), time.time())
     except urllib.error.HTTPError as error:
         error.close()
         raise TokenError(
@@ -159,9 +154,9 @@ def _from_endpoint(
         raise TokenError(
             f"the token endpoint at {address} cannot be reached: {_reason(error)}", retriable=True
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise TokenError(f"the token endpoint at {address} returned no access_token") from None
-    return _token(text, lifetime_s)
+    except InvalidTokenError as error:
+        raise TokenError(f"the token endpoint at {address} {error}") from None
+    return Token(text, lifetime_s, time.monotonic())
 
 
 def _reason(error: OSError) -> str:
@@ -169,24 +164,10 @@ def _reason(error: OSError) -> str:
     return type(cause).__name__
 
 
-def _token(text: str, lifetime_s: float) -> Token:
-    if not 0 <= lifetime_s <= _LONGEST_LIFETIME_S:  # not a number, too
-        lifetime_s = 0.0 if lifetime_s < 0 else _LONGEST_LIFETIME_S
-    return Token(text, lifetime_s, time.monotonic())
-
-
-def _lifetime_s(token: str) -> float:
-    """Return the seconds until a JWT expires; an hour where it does not say."""
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
-        return max(0.0, float(claims["exp"]) - time.time())
-    except (ValueError, KeyError, TypeError, IndexError):
-        return _LIFETIME_S
-
-
 def _unsecured(claims: Mapping[str, str]) -> Token:
     now = time.time()
     body: dict[str, Any] = {**claims, "iat": now, "exp": now + _LIFETIME_S}
     parts = ({"alg": "none"}, body)
     encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
-    return _token(".".join(part.decode() for part in encoded) + ".", _LIFETIME_S)
+    text = ".".join(part.decode() for part in encoded) + "."
+    return Token(text, _LIFETIME_S, time.monotonic())

@@ -21,6 +21,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from uuid import UUID
 
+from penstock.policies.schema_policy.message_indexes import MessageIndexError, read_indexes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,9 +32,6 @@ VALUE_HEADER: Final = "__value_schema_id"
 KEY_HEADER: Final = "__key_schema_id"
 _OF_AN_ID: Final = 5
 _OF_A_GUID: Final = 17
-_MOST_INDEXES: Final = 100
-"""How deep a Protobuf message may be nested in others; protoc allows fewer."""
-_LONGEST_VARINT: Final = 5
 _PREFIXES_KEPT: Final = 1000
 
 
@@ -202,7 +201,7 @@ def check_header(framed: Framed, schema_type: str) -> None:
     if framed.start:
         return
     if schema_type == "PROTOBUF":
-        if _end_of_indexes(framed.message_indexes) != len(framed.message_indexes):
+        if not _are_indexes(framed.message_indexes):
             raise FramingError(
                 "has a header with its schema id that does not end with Protobuf's message indexes"
             )
@@ -262,26 +261,8 @@ def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
         return None
 
 
-def _end_of_indexes(data: bytes) -> int:
-    """Return the end of Protobuf's message indexes at the start of bytes; -1 if there are none.
-
-    They are a count and as many numbers, in zigzag varints; a count of 0 means the single index 0.
-    """
-    count, at = _varint(data, 0)
-    if not 0 <= count <= _MOST_INDEXES:
-        return -1
-    for _ in range(count):
-        number, at = _varint(data, at)
-        if number < 0:
-            return -1
-    return at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint; return -1 and the end if it is not complete."""
-    value = 0
-    for place, byte in enumerate(data[at : at + _LONGEST_VARINT]):
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + place + 1
-    return -1, len(data)
+def _are_indexes(data: bytes) -> bool:
+    try:
+        return read_indexes(data)[1] == len(data)
+    except MessageIndexError:
+        return False

@@ -1,15 +1,12 @@
 """Tokens: fetched once, again before they expire, and never shown."""
 
-import json
-from base64 import urlsafe_b64encode
-
 import pytest
 
-from penstock.policies.schema_policy.registry import oauth
 from penstock.policies.schema_policy.registry.client import RegistryClient
 from penstock.policies.schema_policy.registry.oauth import FAILURE_S
 from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policy import RetriableException
+from tests.jwts import jwt
 from tests.policies.schema_policy.clock import Clock
 from tests.policies.schema_policy.fake_issuer import CLIENT_SECRET, FakeIssuer
 from tests.policies.schema_policy.fake_registry import FakeRegistry
@@ -142,28 +139,6 @@ def test_an_invalid_token_is_not_sent(issuer, registry, client, answer):
     with pytest.raises(RetriableException, match="returned no access_token"):
         client.schema_by_id(1)
     assert registry.requests == []
-
-
-def jwt(**claims):
-    parts = ({"alg": "none"}, claims)
-    return ".".join(
-        urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
-    )
-
-
-@pytest.mark.parametrize(
-    ("token", "lifetime"),
-    [
-        (jwt(exp=5000), 4000),
-        (jwt(exp=500), 0),
-        (jwt(), 3600),
-        ("opaque", 3600),
-        ("a.b.c", 3600),
-        ("a.W10.c", 3600),
-    ],
-)
-def test_the_lifetime_may_be_in_the_token(token, lifetime):
-    assert oauth._lifetime(token, 1000) == lifetime
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,13 @@ client, whose keys these are.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import time
-from base64 import b64encode, urlsafe_b64decode
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
+from penstock.client_credentials import InvalidTokenError, read_token, token_request
 from penstock.policies.schema_policy.registry.errors import NoAnswerError
 
 if TYPE_CHECKING:
@@ -28,11 +25,6 @@ SHARE_OF_LIFETIME: Final = 0.8
 """How much of a short lifetime a token is used for before another is fetched."""
 FAILURE_S: Final = 1.0
 """How long no request is sent after a failure."""
-_LIFETIME_S: Final = 3600.0
-_LONGEST: Final = 65_536
-_LONGEST_LIFETIME_S: Final = 1e9
-_DIGITS: Final = re.compile(r"[0-9]{1,10}")
-_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenSource:
@@ -44,10 +36,10 @@ class TokenSource:
         endpoint: Endpoint,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Ask for nothing yet.
+        """Prepare; nothing is requested.
 
         Args:
-            settings: For whom tokens are.
+            settings: The client, and the URL of the endpoint.
             endpoint: The token endpoint; used by this alone.
             clock: Seconds.
         """
@@ -58,16 +50,7 @@ class TokenSource:
         self._token = ""
         self._refreshed_at = self._expires_at = self._failed_until = float("-inf")
         self._failure = ""
-        credentials = f"{settings.client_id}:{settings.client_secret}"
-        self._headers = {
-            "Authorization": f"Basic {b64encode(credentials.encode()).decode()}",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "application/json",
-        }
-        form = {"grant_type": "client_credentials"}
-        if settings.scope:
-            form["scope"] = settings.scope
-        self._body = urlencode(form).encode()
+        self._request = token_request(settings.client_id, settings.client_secret, settings.scope)
 
     def token(self, limit: float) -> str:
         """Return a token that has not expired.
@@ -107,9 +90,7 @@ class TokenSource:
                 return
             raise NoAnswerError(self._failure, away=True)
         try:
-            token, lifetime = _read(
-                self._endpoint.post(self._body, self._headers, limit), time.time()
-            )
+            token, lifetime = _read(self._endpoint.post(*self._request, limit), time.time())
         except NoAnswerError as error:
             host = urlsplit(self._settings.url).netloc
             self._failure = f"is not queried: the token endpoint at {host} {error}"
@@ -135,35 +116,6 @@ def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:
             away=True,
         )
     try:
-        found = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        found = None
-    token = found.get("access_token") if isinstance(found, dict) else None
-    if not isinstance(token, str) or len(token) > _LONGEST or not _PRINTABLE.fullmatch(token):
-        raise NoAnswerError("returned no access_token", away=True)
-    lifetime = found.get("expires_in")
-    if lifetime is None:
-        return token, _lifetime(token, now)
-    if isinstance(lifetime, str) and _DIGITS.fullmatch(lifetime):
-        lifetime = int(lifetime)
-    if not isinstance(lifetime, int | float) or not 0 < lifetime < _LONGEST_LIFETIME_S:
-        raise NoAnswerError("returned no usable expires_in", away=True)
-    return token, float(lifetime)
-
-
-def _lifetime(token: str, now: float) -> float:
-    """Return the seconds until a JWT expires; an hour where it does not say.
-
-    Raises:
-        NoAnswerError: It is not a time.
-    """
-    try:
-        claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
-        expires = float(claims["exp"])
-    except OverflowError:
-        expires = math.inf
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return _LIFETIME_S
-    if not math.isfinite(expires):
-        raise NoAnswerError("returned a token whose exp is not a time", away=True)
-    return min(max(0.0, expires - now), _LONGEST_LIFETIME_S)
+        return read_token(answer.body, now)
+    except InvalidTokenError as error:
+        raise NoAnswerError(str(error), away=True) from None

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
-from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
-from penstock.policies.schema_policy.payloads.protobuf.indexes import (
+from penstock.policies.schema_policy.message_indexes import (
     MessageIndexError,
     read_indexes,
 )
+from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
+from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.policies.schema_policy.payloads.protobuf.indexes import (
+from penstock.policies.schema_policy.message_indexes import (
     MAX_INDEXES,
     MessageIndexError,
     read_indexes,
