@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.policies.schema_policy.payloads.explanations import MAX_RECORDS
+from penstock.policies.explanations import MOST
 from tests.parity.schemas import TOPIC_CONFIGS, TYPES, Generator
 from tests.parity.test_many_records import PARTITIONS, same_at_all_doors
 from tests.policies.schema_policy.fake_registry import FakeRegistry
@@ -29,7 +29,7 @@ def few_at_a_time(spark):
     """
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(key)
-    spark.conf.set(key, str(MAX_RECORDS))
+    spark.conf.set(key, str(MOST))
     yield
     spark.conf.set(key, before)
 

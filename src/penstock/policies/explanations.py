@@ -2,8 +2,9 @@
 
 A verdict comes first: a record is refused whether or not it is explained. Where a reason takes
 more work than the verdict, the first `MOST` refused records of a batch get one, each within
-`RECORD_MS` and all of them within `BATCH_MS`; the others get `NO_REASON`. The limit is on work that
-is estimated from sizes, not on a clock, so that the same batch always gets the same texts.
+`RECORD_MS` and all of them within `BATCH_MS`; the others get a general reason. The limit is on work
+that is estimated from sizes or counted, not on a clock, so that the same batch always gets the same
+texts.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ class Explanations:
         self._left = MOST
         self._left_ms = BATCH_MS
 
-    def take(self, milliseconds: float) -> bool:
+    def take(self, milliseconds: float = 0.0) -> bool:
         """Return whether another refused record may be explained.
 
         Args:
-            milliseconds: The estimate of the maximum time of its explanation.
+            milliseconds: The estimate of the maximum time of its explanation; by default, that is
+                known only when it is explained, and then given to `spend`.
         """
         if not self._left or milliseconds > min(RECORD_MS, self._left_ms):
             return False
         self._left -= 1
         self._left_ms -= milliseconds
         return True
+
+    def spend(self, milliseconds: float) -> None:
+        """Count the time of an explanation that was taken without an estimate."""
+        self._left_ms -= milliseconds

@@ -1,32 +1,30 @@
 """So many records of a batch are explained, for so long, and no more."""
 
-from itertools import count
-
-from penstock.policies.schema_policy.payloads.explanations import (
-    MAX_RECORDS,
-    MAX_SECONDS,
-    PayloadExplanations,
-)
+from penstock.policies.explanations import BATCH_MS, MOST
+from penstock.policies.schema_policy.payloads.protobuf.flaws import MAX_STEPS, STEP_MS
 from tests.policies.schema_policy.payloads.protobuf.files import SHOP, inside, schema
 
-
-def test_so_many_are_explained():
-    explanations = PayloadExplanations(clock=lambda: 7.0)
-    found = [explanations.explain(lambda: "why") for _ in range(MAX_RECORDS + 5)]
-    assert found == ["why"] * MAX_RECORDS + [None] * 5
+UNKNOWN = "Protobuf: unknown field 9 in shop.Order"
+GENERAL = "Protobuf: has an unknown field"
 
 
-def test_nothing_is_explained_when_the_time_is_spent():
-    ticks = count()
-    explanations = PayloadExplanations(clock=lambda: next(ticks) * MAX_SECONDS / 2.5)
-    assert [explanations.explain(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
+def refused(messages):
+    # The first message of the file.
+    return schema(SHOP).objections([b"\2\2" + message for message in messages])
 
 
 def test_all_are_judged_and_the_first_explained():
-    payloads = [b"\0" + inside(9, b"x")] * (MAX_RECORDS + 50) + [b"\0"]
-    # The first message of the file.
-    refused = schema(SHOP).objections([payload.replace(b"\0", b"\2\2", 1) for payload in payloads])
-    unknown = "Protobuf: unknown field 9 in shop.Order"
-    assert [position for position, _ in refused] == list(range(MAX_RECORDS + 50))
-    assert [text for _, text in refused[:MAX_RECORDS]] == [unknown] * MAX_RECORDS
-    assert {text for _, text in refused[MAX_RECORDS:]} == {"Protobuf: has an unknown field"}
+    found = refused([inside(9, b"x")] * (MOST + 50))
+    assert found == [(n, UNKNOWN if n < MOST else GENERAL) for n in range(MOST + 50)]
+
+
+def test_the_same_batch_always_gets_the_same_texts():
+    """The steps of all explanations are counted. The last may exceed the limit."""
+    long = inside(3, b"") * (MAX_STEPS // 2) + inside(9, b"x")
+    found = [text for _, text in refused([long] * 20 + [inside(9, b"x")])]
+    explained = -(-BATCH_MS // (MAX_STEPS * STEP_MS))
+    assert found == [GENERAL] * 21
+    short = inside(3, b"") * (MAX_STEPS // 4) + inside(9, b"x")
+    found = [text for _, text in refused([short] * 40)]
+    assert found.index(GENERAL) > explained
+    assert found == sorted(found, reverse=True)

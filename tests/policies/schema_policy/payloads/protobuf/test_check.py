@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
+from penstock.policies.explanations import Explanations
 from penstock.policies.schema_policy.payloads.protobuf import check as checking
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
@@ -32,7 +32,7 @@ def check(text, name, *, unknown=False):
 
 def objection(judge, data):
     """The objection to a message."""
-    return judge.objection(data, PayloadExplanations())
+    return judge.objection(data, Explanations())
 
 
 def filled(message, chance, depth=0):
@@ -222,10 +222,10 @@ def test_an_explanation_is_bounded(text, name, before, many, end):
     took = []
     for _ in range(3):
         began = time.thread_time()
-        assert judge.explanation(data) is None
+        assert judge.explanation(data).text is None
         took.append(time.thread_time() - began)
     assert min(took) < 0.15
-    assert judge.explanation(before + many * 5 + end) is not None
+    assert judge.explanation(before + many * 5 + end).text is not None
 
 
 def test_no_message_completes_another():

@@ -17,7 +17,6 @@ not fit is found separately, and bounded (`flaws.py`).
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,10 +24,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.policies.schema_policy.payloads.protobuf.flaws import (
-    Flaws,
-    TooManyFieldsError,
-)
+from penstock.policies.schema_policy.payloads.protobuf.flaws import STEP_MS, Flaw, Flaws
 from penstock.policies.schema_policy.payloads.protobuf.reach import reach_of
 
 if TYPE_CHECKING:
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
 
-    from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
+    from penstock.policies.explanations import Explanations
 
 LEVELS: Final = 40
 """With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
@@ -107,7 +103,7 @@ class MessageCheck:
         except (DecodeError, EncodeError):
             return False
 
-    def objection(self, data: bytes, explanations: PayloadExplanations) -> str | None:
+    def objection(self, data: bytes, explanations: Explanations) -> str | None:
         """Return why a message does not fit; None if it fits.
 
         Args:
@@ -117,7 +113,11 @@ class MessageCheck:
         refusal = self.refusal(data)
         if refusal is None:
             return None
-        return explanations.explain(partial(self.explanation, data)) or refusal
+        if not explanations.take():
+            return refusal
+        flaw = self.explanation(data)
+        explanations.spend(flaw.steps * STEP_MS)
+        return flaw.text or refusal
 
     def refusal(self, data: bytes) -> str | None:
         """Return upb's objection to a message, in a few words; None if it fits."""
@@ -138,17 +138,14 @@ class MessageCheck:
             part.DiscardUnknownFields()
         return None if size == message.ByteSize() else _UNKNOWN
 
-    def explanation(self, data: bytes) -> str | None:
-        """Return the first fault of a message that does not fit, and its place.
+    def explanation(self, data: bytes) -> Flaw:
+        """Find the first fault of a message that does not fit.
 
         Returns:
-            None if it takes more than `flaws.MAX_STEPS` to find, or if upb's objection is not about
-            a field: then the only reason is that of `refusal`.
+            Without a text if it takes more than `flaws.MAX_STEPS` to find, or if upb's objection is
+            not about a field: then the only reason is that of `refusal`.
         """
-        try:
-            return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
-        except TooManyFieldsError:
-            return None
+        return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
 
     def _parts(self, message: Any) -> list[Any] | None:
         """Return a message, and its content as many levels below that all of it is reached.

@@ -1,7 +1,7 @@
 """Where in a message upb's objection lies: the bytes read once more, field by field.
 
 upb reports that there is a fault, but not where. This is the slow way, for refused messages,
-and bounded: beyond `MAX_STEPS` nothing is found. Each takes about a microsecond at most.
+and bounded: beyond `MAX_STEPS` nothing is found. Each takes about `STEP_MS` at most.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 MAX_STEPS: Final = 40_000
+STEP_MS: Final = 0.001
 """The most numbers, messages and required fields to read; of long numbers each byte counts."""
 MAX_DEPTH: Final = 100
 _VARINT, _FIXED64, _BYTES, _START, _END, _FIXED32 = range(6)
@@ -39,6 +40,18 @@ class TooManyFieldsError(ValueError):
     """More than the limit."""
 
 
+class Flaw(NamedTuple):
+    """The result of a search.
+
+    Attributes:
+        text: The first fault of a message and its place; None if none was found.
+        steps: How many steps the search took.
+    """
+
+    text: str | None
+    steps: int
+
+
 class _Frame(NamedTuple):
     type: _Type
     path: tuple[str, ...]
@@ -57,25 +70,24 @@ class Flaws:
     def __init__(self) -> None:
         self._types: dict[str, _Type] = {}
 
-    def find(
-        self, data: bytes, descriptor: Descriptor, *, allow_unknown_fields: bool
-    ) -> str | None:
-        """Return the first fault of a message, and its place; None if there is none.
+    def find(self, data: bytes, descriptor: Descriptor, *, allow_unknown_fields: bool) -> Flaw:
+        """Find the first fault of a message, in its first `MAX_STEPS` steps.
+
+        A step is a tag, a length, a value, a message or a required field.
 
         Args:
             data: The message.
             descriptor: Its type.
             allow_unknown_fields: Whether unknown fields are passed over.
-
-        Raises:
-            TooManyFieldsError: There is no fault in the first `MAX_STEPS` steps (tags,
-                lengths, values, messages, required fields), and there is more.
         """
+        walk, text = _MessageWalk(data, self, allow_unknown_fields=allow_unknown_fields), None
         try:
-            _MessageWalk(data, self, allow_unknown_fields=allow_unknown_fields).walk(descriptor)
+            walk.walk(descriptor)
         except FlawError as flaw:
-            return str(flaw)
-        return None
+            text = str(flaw)
+        except TooManyFieldsError:
+            pass
+        return Flaw(text, min(MAX_STEPS, MAX_STEPS - walk.steps_left))
 
     def type_of(self, message: Descriptor) -> _Type:
         """Return the known facts about a type."""
@@ -132,7 +144,7 @@ class _MessageWalk:
         self._data = data
         self._flaws = flaws
         self._position = 0
-        self._steps = MAX_STEPS
+        self.steps_left = MAX_STEPS
         self._allowed = allow_unknown_fields
 
     def walk(self, descriptor: Descriptor) -> None:
@@ -260,9 +272,9 @@ class _MessageWalk:
         return self._position + length
 
     def _varint(self, frame: _Frame) -> int:
-        if not self._steps:
+        if not self.steps_left:
             raise TooManyFieldsError
-        self._steps -= 1
+        self.steps_left -= 1
         data, position, end = self._data, self._position, frame.end
         if position < end and data[position] < 0x80:
             self._position = position + 1
@@ -292,8 +304,8 @@ class _MessageWalk:
                 )
 
     def _spend(self, steps: int) -> None:
-        self._steps -= steps
-        if self._steps < 0:
+        self.steps_left -= steps
+        if self.steps_left < 0:
             raise TooManyFieldsError
 
 

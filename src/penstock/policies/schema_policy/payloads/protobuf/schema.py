@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
+from penstock.policies.explanations import Explanations
 from penstock.policies.schema_policy.message_indexes import (
     MessageIndexError,
     read_indexes,
 )
-from penstock.policies.schema_policy.payloads.explanations import PayloadExplanations
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ProtobufSchema:
     def _each(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         refused: list[tuple[int, str]] = []
         chunks: dict[tuple[MessageCheck, ...], _Chunk] = {}
-        explanations = PayloadExplanations()
+        explanations = Explanations()
         # Payloads of a topic begin alike, mostly; no prefix is the beginning of another.
         last, size = b"", 0
         last_checks: tuple[MessageCheck, ...] | None = None
@@ -242,7 +242,7 @@ class ProtobufSchema:
 class _Chunk:
     """Messages of the same type that are judged together."""
 
-    def __init__(self, checks: tuple[MessageCheck, ...], explanations: PayloadExplanations) -> None:
+    def __init__(self, checks: tuple[MessageCheck, ...], explanations: Explanations) -> None:
         self._checks = checks
         self._positions: list[int] = []
         self._messages: list[bytes | memoryview] = []
@@ -276,7 +276,7 @@ def _judged(
 ) -> list[tuple[int, str]]:
     """Judge messages that start at the same place; there are copies of a chunk at a time."""
     refused: list[tuple[int, str]] = []
-    explanations = PayloadExplanations()
+    explanations = Explanations()
     largest = max(map(len, payloads), default=0)
     count = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, largest)))
     cut: Any = itemgetter(slice(start, None))
@@ -291,7 +291,7 @@ def _judged(
 
 
 def _objection(
-    checks: tuple[MessageCheck, ...], message: bytes, explanations: PayloadExplanations
+    checks: tuple[MessageCheck, ...], message: bytes, explanations: Explanations
 ) -> str | None:
     found: list[str] = []
     for check in checks:
