@@ -45,7 +45,7 @@ PAGES: Final = (
 )
 WORDS: Final = {
     r"\b(this|that|the|each|another|every|which|other|old|new|bad|good) ones?\b|\bones\b": "name it",
-    r"\b(told|tells|asked|asks)\b(?! \w+ apart)": "say, report, request",
+    r"\b([Tt]old|[Tt]ells|[Aa]sked|[Aa]sks)\b(?! \w+ apart)": "say, report, request",
     r"\banew\b": "again",
     r"\bfalls? short\b": "fails, is refused",
     r"\bfollows from it\b": "has no effect",
@@ -233,12 +233,32 @@ def comments(module: Path) -> Iterator[str]:
                 yield token.string.lstrip("# ")
 
 
+def comments_of_lines(file: Path) -> Iterator[str]:
+    """Yield the comments of a file in Rust or JavaScript that have their own lines or end a line."""
+    for line in file.read_text().splitlines():
+        if match := re.search(r"(?<!:)//[/!]* (.*)", line):
+            yield match[1]
+
+
 @pytest.mark.thorough
-def test_comments_of_tests_are_in_plain_english():
+def test_comments_are_in_plain_english():
     assert {
         f"{module.relative_to(ROOT)}: {text}": wrong
-        for module in modules(*PLAIN[1:])
+        for module in modules(*PLAIN, "native")
         for text in comments(module)
+        if (wrong := found(text, IN_TESTS))
+    } == {}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("pattern", ["native/*/**/*.rs", "src/**/*.js"])
+def test_comments_of_rust_and_javascript_are_in_plain_english(pattern):
+    files = list(ROOT.glob(pattern))
+    assert len(files) > 5
+    assert {
+        f"{file.relative_to(ROOT)}: {text}": wrong
+        for file in files
+        for text in comments_of_lines(file)
         if (wrong := found(text, IN_TESTS))
     } == {}
 

@@ -1,5 +1,5 @@
 //! Columns through Arrow's C data interface (<https://arrow.apache.org/docs/format/CDataInterface.html>)
-//! and its capsules: the one place with `unsafe`, because the interface is pointers.
+//! and its capsules: the only place with `unsafe`, because the interface is pointers.
 #![allow(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -81,7 +81,7 @@ impl BinaryColumn {
         PyCapsule::new_with_value(py, ArrowSchema::binary(), c"arrow_schema")
     }
 
-    /// The type is what it is: a consumer that asked for another one converts.
+    /// The type is fixed: a consumer that requested another type converts.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,

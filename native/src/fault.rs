@@ -1,4 +1,4 @@
-//! What is wrong with a record section, in a broker's words where it has some
+//! Faults of a record section, in a broker's words where it has some
 //! (`DefaultRecord`, `DefaultRecordBatch`). The Python reader uses the same.
 
 use std::fmt;
@@ -28,12 +28,12 @@ pub enum Part {
     Headers,
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// The section ends within the record, or before it.
     Ended,
-    /// The section goes on after the last record.
+    /// The section continues after the last record.
     Remaining,
     /// A part cannot be read, or says what it may not.
     Structure(Part),
@@ -63,7 +63,7 @@ pub enum Wrong {
 pub struct Fault {
     /// The position of the record.
     pub record: usize,
-    /// What is wrong with it.
+    /// Its fault.
     pub wrong: Wrong,
 }
 

@@ -2,7 +2,7 @@
 //! again without some of them or with other keys and values. Payloads judged by their schemas: `avro`.
 //! And connections that are forwarded without Python: `lane`.
 //!
-//! What is read comes from strangers. `section` checks all of it once, and what it accepts is
+//! All bytes come from strangers. `section` checks all of it once, and what it accepts is
 //! exactly what `penstock.records.decoder` accepts, which says the same in Python. No module but
 //! `arrow` and `lane::epoll` may contain `unsafe`.
 

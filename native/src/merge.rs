@@ -32,14 +32,14 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// Which batches are wanted.
+/// The requested batches.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// The first batch begins with this offset, or behind it.
     pub first: i64,
     /// The last record is before this offset.
     pub end: i64,
-    /// Whether batches of transactions are wanted, too: if none was aborted.
+    /// Whether batches of transactions are merged, too: if none was aborted.
     pub with_transactions: bool,
 }
 
@@ -118,7 +118,7 @@ struct Merging {
     limits: Limits,
     wanted: Wanted,
     section: Vec<u8>,
-    /// What is known of them, from the first on.
+    /// The known facts about them, from the first on.
     merged: Option<Merged>,
 }
 

@@ -24,7 +24,7 @@ const RELEASED_FROM_BYTES: usize = 64 * 1024;
 
 create_exception!(penstock_native, InvalidRecords, PyValueError, "The bytes are not the records.");
 
-/// The records of one batch. Columns are made when they are first asked for.
+/// The records of one batch. Columns are made when they are first read.
 #[pyclass(frozen, module = "penstock_native")]
 pub struct Records {
     section: Section,
@@ -411,7 +411,7 @@ fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>>
     fields.next().unwrap_or_else(|| Err(PyValueError::new_err("a column is too short")))
 }
 
-/// Encode one record's headers, in place of those of the record before.
+/// Encode one record's headers, instead of those of the previous record.
 fn collect(headers: &mut Appended, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
     headers.clear();
     for pair in pairs.try_iter()? {

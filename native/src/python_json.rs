@@ -1,4 +1,4 @@
-//! JSON Schemas for Python: compiled once, asked for whole columns or for one text.
+//! JSON Schemas for Python: compiled once, for whole columns or for single texts.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl JsonSchema {
 }
 
 impl JsonSchema {
-    /// Return the schema, if to judge by it takes bounded time and never asks Python.
+    /// Return the schema, if to judge by it takes bounded time and never needs Python.
     pub fn bounded(&self) -> Option<Arc<Schema>> {
         let is_bounded = self.schema.format_checks.is_empty() && !self.schema.has_slow_patterns;
         is_bounded.then(|| Arc::clone(&self.schema))

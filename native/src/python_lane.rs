@@ -24,7 +24,7 @@ use crate::python_tls::Tls;
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
 type Exchange = (i16, i16, i32, f64, f64, bool);
 /// Bytes of the request that are missing; whether that is the last exchange that awaits a response;
-/// otherwise which one it is; bytes of the response that are missing; the exchanges that await a
+/// otherwise which request it is; bytes of the response that are missing; the exchanges that await a
 /// response; whether the broker may not have read a request without one.
 type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 /// API key, buckets, seconds altogether.
@@ -317,7 +317,7 @@ impl Relay {
             .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("it needs Python"))
     }
 
-    /// Return how many of a client's bytes pass, and whether Python goes on behind them.
+    /// Return how many of a client's bytes pass, and whether Python continues behind them.
     fn client_data(&self, data: &[u8]) -> (usize, bool) {
         let Passed { bytes, stopped } = locked(&self.relay).client_data(data, 0.0, &self.counts);
         (bytes, stopped)

@@ -54,7 +54,8 @@ impl StoredBatches {
         let read = Section::read(section, merged.records, Origin::Log { last_offset_delta });
         let records = Records::new(read.map_err(unread)?, base_timestamp, None, new_header);
         let offsets_and_times = (base_offset, last_offset, base_timestamp, max_timestamp);
-        let fields = (offsets_and_times, merged.leader_epoch, merged.codec, (merged.size, merged.largest));
+        let fields =
+            (offsets_and_times, merged.leader_epoch, merged.codec, (merged.size, merged.largest));
         Ok(Some((fields, written, records)))
     }
 }

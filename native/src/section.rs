@@ -63,7 +63,7 @@ pub enum Unread {
     OutOfMemory,
 }
 
-/// The records of one batch, in memory of its own.
+/// The records of one batch, in its own memory.
 #[derive(Debug)]
 pub struct Section {
     bytes: Arc<Vec<u8>>,

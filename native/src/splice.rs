@@ -1,7 +1,7 @@
-//! A record section made of another one: without some records, with other keys, values and headers.
+//! A record section derived from another section: without some records, with other keys, values and headers.
 //!
-//! What is not changed keeps its bytes, also where another writer would choose others: only
-//! lengths and offset deltas are written anew, and only where they differ.
+//! Unchanged parts keep their bytes, also where another writer would choose others: only
+//! lengths and offset deltas are written again, and only where they differ.
 
 use crate::cursor::{Cursor, put_varint, put_varlong, varint_size};
 use crate::section::{Headers, Section};
@@ -11,7 +11,7 @@ use crate::section::{Headers, Section};
 pub enum Change<'a> {
     /// It stays.
     Same,
-    /// It is another one, or null.
+    /// It is another value, or null.
     New(Option<&'a [u8]>),
 }
 
@@ -22,7 +22,7 @@ pub struct ForAll<'a> {
     pub without: &'a [&'a [u8]],
     /// Whether each record gets the same timestamp: the batch's base timestamp and `shift`.
     pub retimed: bool,
-    /// What is added to the timestamps, which are relative to the base timestamp of a batch.
+    /// Added to the timestamps, which are relative to the base timestamp of a batch.
     pub shift: i64,
     /// The offset delta of the first record that is written: how many are in the batch before it.
     pub first: i32,
@@ -82,7 +82,7 @@ pub struct Splicer<'a> {
     for_all: ForAll<'a>,
     out: Vec<u8>,
     written: i32,
-    /// The headers of a record, where they are not all of its own.
+    /// The headers of a record, where they are not all its own.
     headers: Vec<u8>,
     /// Records that are copied together: the first and the last of them.
     run: Option<(usize, usize)>,

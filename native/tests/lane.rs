@@ -1,4 +1,4 @@
-//! Connections that are forwarded: what passes, what is given back, and in which state.
+//! Connections that are forwarded: the bytes that pass and that are given back, and in which state.
 #![cfg(target_os = "linux")]
 
 use std::collections::VecDeque;
@@ -141,7 +141,7 @@ fn judged_by(checks: Vec<Check>) -> Topic {
 
 const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
 
-/// A relay that judges topic t by a schema that asks for an id.
+/// A relay that judges topic t by a schema that requires an id.
 fn judging() -> Relay {
     let table = table();
     table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
@@ -643,7 +643,7 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
         know();
         let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
         forget();
-        know(); // again: what was read before is not what is known now
+        know(); // again: facts that were read before no longer hold
         found.push(passes(request));
     }
     assert_eq!(found, [false, false, false, false, true, true]);

@@ -240,7 +240,7 @@ def main() -> int:
     """Fetch everything, with progress; return the exit code."""
 
     def report(line: str) -> None:
-        print(line, flush=True)  # noqa: T201 - a program of its own
+        print(line, flush=True)  # noqa: T201 - a program
 
     try:
         for coordinates in Artifacts:

@@ -225,7 +225,7 @@ def test_batches_of_transactions_are_merged_if_none_was_aborted():
 
 @NATIVE_ONLY
 @pytest.mark.parametrize("aborted", [(), (Aborted(7, 60),)])
-def test_what_is_decompressed_at_a_time_does_not_depend_on_the_compression(aborted):
+def test_memory_for_merged_records_does_not_depend_on_compression(aborted):
     """Of 100 batches that decompress to a thousand times their size, with a marker among them."""
     payload = {"payload": bytes(50_000), "codec": "zstd"}
     stored = [batch(n, **payload) for n in range(100)]

@@ -61,7 +61,7 @@ pub struct Limits {
     pub path: usize,
 }
 
-/// A node names another one that is not there, or that may not be in it.
+/// A node names a node that does not exist, or that it cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSuchNode;
 

@@ -4,7 +4,7 @@ use super::nodes::{Field, Node, Nodes};
 use super::numbers::Rest;
 use super::place::Step;
 
-/// What is wrong with a value.
+/// A fault of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// The payload ends before it does.

@@ -24,7 +24,7 @@ const MAX_DEPTH: u32 = 2000;
 const REMEMBERED_AFTER: u64 = 10_000;
 /// What it costs to remember a verdict: the memory for that is bounded by the budget, too.
 const STEPS_TO_REMEMBER: u64 = 8;
-/// How many steps a text may take while it is read, and for each of its bytes. What is taken in
+/// How many steps a text may take while it is read, and for each of its bytes. Steps taken in
 /// vain is no loss for others, so it has to be in proportion to the text.
 const PASS_STEPS: (u64, u64) = (10_000, 16);
 
@@ -33,13 +33,13 @@ const PASS_STEPS: (u64, u64) = (10_000, 16);
 pub struct Failure {
     /// The keyword that it breaks, or `falseSchema`.
     pub keyword: &'static str,
-    /// Where the schema says what it asks.
+    /// Where in the schema the check is.
     pub place: Place,
     /// The position of the value.
     pub at: u32,
 }
 
-/// What comes of judging a text.
+/// The result of judging a text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It fits.
@@ -108,7 +108,7 @@ impl Schema {
     }
 }
 
-/// Which items or properties have been evaluated, for `unevaluatedItems` and the other one.
+/// Which items or properties have been evaluated, for `unevaluatedItems` and `unevaluatedProperties`.
 #[derive(Default)]
 struct Seen {
     all: bool,
@@ -236,7 +236,7 @@ impl Check<'_, '_> {
         let key = (id, at, self.scope);
         match self.remembered.get_or_insert_default().get(&key) {
             Some(true) if seen.is_none() => return true,
-            // Where the reason counts, it is found anew: that happens on one way only.
+            // Where the reason counts, it is looked for again: on one path only.
             Some(false) if self.silent > 0 => return false,
             _ => {}
         }
@@ -513,7 +513,7 @@ impl Check<'_, '_> {
             return false;
         }
         let characters = match self.text.plain(value) {
-            // Each character has one byte that does not continue another one.
+            // Each character has one byte that does not continue another character.
             Some(raw) => raw.iter().map(|&byte| u64::from(byte & 0xc0 != 0x80)).sum(),
             None => self.text.string(value).chars().count() as u64,
         };
@@ -730,7 +730,7 @@ impl Check<'_, '_> {
         }
         if !self.each_property(checks, at, seen) {
             if self.silent == 0 && !self.is_over {
-                self.lacks(checks, at); // said before what is wrong with another one
+                self.lacks(checks, at); // unless another property has given the reason
             }
             return false;
         }
@@ -1001,7 +1001,7 @@ impl Check<'_, '_> {
         fits || self.fail(keyword, place, at)
     }
 
-    /// Take the anchors of a resource into the dynamic scope, where no other one has them.
+    /// Take the anchors of a resource into the dynamic scope, where no other resource has them.
     fn enter(&mut self, resource: u32) {
         let own = &self.schema.anchors[resource as usize];
         if !self.take(self.scopes.len() as u64) {

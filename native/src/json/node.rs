@@ -1,4 +1,4 @@
-//! What a schema asks of a value, laid out by the type of the value.
+//! The checks of a schema, laid out by the type of the value.
 
 use std::collections::{HashMap, HashSet};
 
@@ -295,7 +295,7 @@ pub enum InPlace {
     Not(NodeId, Place),
     /// `if`, `then` and `else`
     If(NodeId, Option<NodeId>, Option<NodeId>),
-    /// `$ref`, or another one that means the same everywhere
+    /// `$ref`, or another reference that means the same everywhere
     Ref(NodeId),
     /// `$dynamicRef` or `$recursiveRef`: the anchor, and what it means where no scope has it
     Dynamic(u32, NodeId),

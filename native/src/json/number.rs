@@ -1,4 +1,4 @@
-//! Numbers: whole ones of 64 bits exactly, any other as the nearest double.
+//! Numbers: integers of 64 bits exactly, any other as the nearest double.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 pub enum Number {
     /// A whole number between -2^63 and 2^64.
     Whole(i128),
-    /// Any other one, or one that is written with a fraction or an exponent.
+    /// Any other number, or a number that is written with a fraction or an exponent.
     Double(f64),
 }
 

@@ -29,11 +29,11 @@ const SCHEMAS: [&str; 16] = [
     "contentSchema",
 ];
 
-/// A schema with a URI of its own.
+/// A schema with its own URI.
 pub struct Resource<'a> {
     /// Its absolute URI.
     pub uri: String,
-    /// What is there.
+    /// The schema.
     pub json: &'a Json,
     /// Its draft.
     pub draft: u16,
@@ -103,7 +103,7 @@ impl<'a> Resources<'a> {
         self.anchors.get(&(resource, fragment)).copied().ok_or(Unresolved::Fragment)
     }
 
-    /// Return a schema as part of its resource, which may be one of its own.
+    /// Return a schema as part of its resource, which may be its own.
     pub fn located(&self, json: &'a Json, resource: u32) -> Located<'a> {
         let own = self.by_json.get(&std::ptr::from_ref(json));
         Located { json, resource: own.copied().unwrap_or(resource) }

@@ -72,7 +72,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Read what is behind an item or property: true where another one follows.
+    /// Read what is behind an item or property: true where another item or property follows.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ pub(super) const ESCAPED: u8 = 1;
 const REPLACED: u8 = 2;
 const UNIQUE: u8 = 4;
 
-/// A text that has been read; kept for the next one, so that nothing is allocated anew.
+/// A text that has been read; kept for the next text, so that nothing is allocated again.
 #[derive(Default)]
 pub struct Values {
     list: Vec<Value>,
@@ -194,7 +194,7 @@ impl<'a> Text<'a> {
         Number::parse(self.raw(value), value.kind == Kind::Whole)
     }
 
-    /// Compare a number with another one.
+    /// Compare two numbers.
     #[inline]
     pub fn order(&self, value: Value, other: Number) -> std::cmp::Ordering {
         let raw = self.raw(value);
@@ -247,7 +247,7 @@ impl<'a> Text<'a> {
         name.flags & REPLACED == 0
     }
 
-    /// Mark the properties of an object that later ones replace.
+    /// Mark the properties of an object that later properties replace.
     ///
     /// Returns whether there are any that had not been marked before.
     pub fn replace(&mut self, object: u32) -> bool {
@@ -276,7 +276,7 @@ impl<'a> Text<'a> {
     }
 
     fn many(&self, names: &[u32]) -> Vec<u32> {
-        // The default hasher has keys of its own: names that collide cannot be prepared.
+        // The default hasher has random keys: names that collide cannot be prepared.
         let mut seen = std::collections::HashSet::with_capacity(names.len());
         let mut replaced = Vec::new();
         for &name in names.iter().rev() {

@@ -31,7 +31,7 @@ fn codec_of(data: &[u8]) -> Option<u16> {
 /// Return the records of a batch, each of which has been checked.
 ///
 /// None where that is not exactly one batch as a producer sends it, or where it is not read here.
-/// What is read here, Python reads as the same records.
+/// Python reads the same records from any batch that is read here.
 pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
     if data.len() > limits.max_bytes {
         return None;

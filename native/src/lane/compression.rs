@@ -2,7 +2,7 @@
 //! clients send.
 //!
 //! That is one gzip member, one lz4 or zstd frame, or snappy in either form, from the first byte to the
-//! last. Everything else is Python's, whose decompressors are others: what comes out here, the same
+//! last. Everything else is Python's, whose decompressors are others: content from here, the same
 //! comes out there.
 #![forbid(unsafe_code)]
 

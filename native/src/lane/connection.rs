@@ -39,13 +39,13 @@ pub struct GivenBack {
     pub state: State,
     /// How many requests were forwarded.
     pub forwarded: u64,
-    /// What is still to be sent to the broker.
+    /// Bytes that are still to be sent to the broker.
     pub to_broker: Vec<u8>,
-    /// What is still to be sent to the client.
+    /// Bytes that are still to be sent to the client.
     pub to_client: Vec<u8>,
-    /// What was received of the client, and is Python's to process.
+    /// Bytes of the client that Python has to process.
     pub from_client: Vec<u8>,
-    /// What was received of the broker, and is Python's to process.
+    /// Bytes of the broker that Python has to process.
     pub from_broker: Vec<u8>,
     /// Whether the client's connection has failed.
     pub client_failed: bool,
@@ -62,7 +62,7 @@ pub struct Connection {
     to_client: Pipe,
     client_failed: bool,
     broker_failed: bool,
-    /// Whether Python has to go on.
+    /// Whether Python has to continue.
     pub stopped: bool,
     /// When bytes were received last.
     pub last_active: f64,

@@ -1,4 +1,4 @@
-//! What is counted of requests, bytes and records. Python collects it when somebody reads its metrics.
+//! Counts of requests, bytes and records. Python collects it when somebody reads its metrics.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -18,20 +18,20 @@ const OTHER: &str = "(other)";
 /// How long the requests of one API took.
 #[derive(Debug, Clone, Default)]
 pub struct Times {
-    /// How many took no longer than each bound, and longer than the one before.
+    /// How many took no longer than each bound, and longer than the previous bound.
     pub buckets: Vec<u64>,
     /// Their times together, in seconds.
     pub total_s: f64,
 }
 
-/// What was accepted of one topic.
+/// Accepted records of one topic.
 #[derive(Default)]
 struct Accepted {
     records: u64,
     times: Option<Times>,
 }
 
-/// What was accepted of one topic: its name, the names of its policies, records, times of batches.
+/// Accepted records of one topic: its name, the names of its policies, records, times of batches.
 pub type AcceptedOf = (String, String, u64, Option<Times>);
 
 /// Counts of one thread.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub broker_bytes: u64,
 }
 
-/// What was counted since the last time.
+/// The counts since the last time.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// By API key, -1 for all that are not known: from the first bytes of a request to its answer.

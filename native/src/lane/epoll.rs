@@ -1,5 +1,5 @@
 //! Linux's epoll and eventfd, a second descriptor of a socket that Python has, and the time of a
-//! thread: the one place of the lane with `unsafe`, because the system's functions take numbers and
+//! thread: the only place of the lane with `unsafe`, because the system's functions take numbers and
 //! pointers.
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ pub struct Interest {
     pub write: bool,
 }
 
-/// What has happened to a socket.
+/// An event of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     /// What it was registered with.
@@ -56,7 +56,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, socket.as_fd(), token, interest)
     }
 
-    /// Wait for something else.
+    /// Wait for other events.
     ///
     /// # Errors
     /// The system does not do it.
@@ -107,7 +107,7 @@ impl Epoll {
         found.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let room = i32::try_from(EVENTS).unwrap_or(1);
-        // SAFETY: there is room for as many events as it is told.
+        // SAFETY: there is room for the given number of events.
         let waited = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, -1) };
         let count = match checked(waited) {
             Ok(count) => usize::try_from(count).unwrap_or(0),

@@ -91,7 +91,7 @@ pub enum Check {
         accepts_null: bool,
         /// The schema.
         schema: Arc<Schema>,
-        /// Longer ones are not judged.
+        /// Longer batches are not judged.
         longest: usize,
     },
     /// There are keys.

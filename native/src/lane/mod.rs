@@ -6,12 +6,12 @@
 //! it is the lane's: `relay` reads the heads of requests and responses, and `threads` moves the
 //! bytes. As soon as anything else happens (a request that is held, the end of a side, a frame that
 //! cannot be), the lane gives the connection back, with the exact state between the bytes, and
-//! Python goes on as if it had received them itself. So nothing is decided here but what passes.
+//! Python continues as if it had received them itself. So nothing is decided here but what passes.
 //!
 //! Batches of which all policies are Penstock's own and bounded are accepted here (`batch`, `judge`).
 //! Nothing is refused here: Python does that.
 //!
-//! What is read comes from strangers: nothing here may panic, and no module but `epoll` may contain
+//! All bytes come from strangers: nothing here may panic, and no module but `epoll` may contain
 //! `unsafe`.
 #![cfg_attr(
     not(test),

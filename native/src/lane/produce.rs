@@ -28,7 +28,7 @@ const PLAIN_PARTITION_BYTES: usize = 33;
 /// No errors, no text, no tagged fields.
 const PLAIN_PARTITION_END: [u8; 3] = [1, 0, 0];
 
-/// What is known of a request's acks.
+/// The known facts about a request's acks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acks {
     /// They are these.
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// An unsigned varint of up to 28 bits: longer ones are no plain request's.
+    /// An unsigned varint of up to 28 bits: a plain request has none that is longer.
     fn varint(&mut self) -> Option<u32> {
         let mut value = 0_u32;
         for shift in [0_u32, 7, 14, 21] {
@@ -233,7 +233,7 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
     if flexible && reader.byte()? != 0 { None } else { Some(()) }
 }
 
-/// Return whether a whole response is of the most frequent kind, which names no broker (KIP-951).
+/// Return whether a whole response has the most frequent form, which names no broker (KIP-951).
 pub fn names_no_leaders(frame: &[u8], version: i16) -> bool {
     is_plain(&mut Reader::new(frame, 8), version).is_some()
 }

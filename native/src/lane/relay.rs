@@ -21,7 +21,7 @@ pub const UNANSWERED_MAX: usize = 256;
 /// Frames that are longer, and of which all has to be there, are Python's.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
 
-/// A request that was sent, and awaits its response; or the one that is being received.
+/// A request that was sent, and awaits its response; or the request that is being received.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exchange {
     /// The API key.
@@ -70,7 +70,7 @@ pub struct State {
 pub struct Passed {
     /// So many bytes.
     pub bytes: usize,
-    /// Whether Python has to go on behind them.
+    /// Whether Python has to continue behind them.
     pub stopped: bool,
 }
 
@@ -125,7 +125,7 @@ impl Relay {
         std::mem::take(&mut self.state)
     }
 
-    /// Return how many bytes of the current request have not been received yet: of the one that is
+    /// Return how many bytes of the current request have not been received yet: of the request that is
     /// forwarded, or that begins with the bytes that wait.
     pub fn missing_bytes(&self, waiting: &[u8]) -> usize {
         if self.state.request_left > 0 {
@@ -352,6 +352,6 @@ enum Begun {
     Passes(usize),
     /// More bytes are needed.
     Waits,
-    /// Python goes on from here.
+    /// Python continues from here.
     Stops,
 }

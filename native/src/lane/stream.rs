@@ -1,4 +1,4 @@
-//! One of the two sockets of a connection, perhaps with TLS: what is said over it.
+//! One of the two sockets of a connection, perhaps with TLS: its bytes.
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +18,7 @@ pub struct Stream {
     held_bytes: usize,
 }
 
-/// What was read.
+/// The bytes that were read.
 pub enum Received<'a> {
     /// So much, which may be nothing: a part of a record.
     Bytes(&'a [u8]),
@@ -30,7 +30,7 @@ pub enum Received<'a> {
     Nothing,
 }
 
-/// What comes behind bytes that were decrypted.
+/// What follows bytes that were decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
     /// More of them, later.

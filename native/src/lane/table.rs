@@ -40,7 +40,7 @@ struct Row {
     actions: Vec<Action>,
 }
 
-/// What is known of a topic.
+/// The known facts about a topic.
 #[derive(Clone)]
 pub enum Topic {
     /// Nobody judges its batches.
@@ -52,7 +52,7 @@ pub enum Topic {
 /// The topics that are known.
 #[derive(Default)]
 pub struct Topics {
-    /// What is known of each name, and until when.
+    /// The known facts about each name, and until when they hold.
     names: HashMap<Box<[u8]>, (Topic, f64)>,
     ids: HashMap<[u8; 16], Topic>,
     /// The ids of topics, by their names.
@@ -72,7 +72,7 @@ impl Topics {
         self.ids.get(id)
     }
 
-    /// Return how often topics were forgotten: what was found before may not hold any more if this
+    /// Return how often topics were forgotten: facts that were found before may not hold any more if this
     /// differs.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten

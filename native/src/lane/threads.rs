@@ -1,7 +1,7 @@
 //! The threads of the lane, and the connections that each of them has.
 //!
 //! Python gives a connection to a thread (`adopt`) and can take it back at any moment (`take`). A
-//! thread that cannot go on with one puts it on a list (`ready`), and wakes Python. Each connection
+//! thread that cannot continue with one puts it on a list (`ready`), and wakes Python. Each connection
 //! has a lock; a thread has it for the time of one read. No thread ever waits for Python.
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,8 @@ use super::table::Table;
 use super::tls::{Phase, Tls};
 
 const READ_BYTES: usize = 256 * 1024;
-/// A connection that holds no more may stay, however much is held altogether. It is what Python
-/// does not count at once either (`SMALL_BYTES`): what is here is counted once a second only.
+/// A connection that holds no more may stay, however much is held altogether. Python, too,
+/// counts so few once a second only (`SMALL_BYTES`).
 const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -125,9 +125,9 @@ pub struct Adopted {
     pub broker_tls: Option<Arc<Mutex<Tls>>>,
     /// The state between the bytes.
     pub state: State,
-    /// What was received of the client, and not processed.
+    /// Bytes of the client that are not processed.
     pub from_client: Vec<u8>,
-    /// What was received of the broker, and not processed.
+    /// Bytes of the broker that are not processed.
     pub from_broker: Vec<u8>,
     /// The connection's limits.
     pub limits: Limits,

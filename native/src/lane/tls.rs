@@ -42,7 +42,7 @@ pub enum Phase {
     Open,
     /// The peer has said that it sends no more.
     Ended,
-    /// What was received is not valid, or the peer has reported an error.
+    /// Received bytes are not valid, or the peer has reported an error.
     Failed,
 }
 
@@ -151,7 +151,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Begin; what is to be sent first can be written. `silent_bytes_max` limits what the peer sends
+    /// Begin; the first message can be written. `silent_bytes_max` limits what the peer sends
     /// without data at once.
     pub(super) fn new(connection: Connection, silent_bytes_max: usize) -> Self {
         let mut tls = Self {

@@ -189,7 +189,7 @@ mod tests {
         assert!(ours.receive(&theirs.take_unsent()).is_empty());
         assert_eq!((ours.phase(), ours.is_established()), (Phase::Failed, false));
         assert!(theirs.receive(&ours.take_unsent()).is_empty());
-        assert_eq!(theirs.phase(), Phase::Failed); // it was told
+        assert_eq!(theirs.phase(), Phase::Failed); // it received the alert
         ours.failure().unwrap().to_owned()
     }
 

@@ -1,6 +1,6 @@
 //! One zstd frame, decompressed by the C library that consumers use, too.
 //!
-//! That library accepts frames whose copies reach further back than their window: what comes out then
+//! That library accepts frames whose copies reach further back than their window: their content then
 //! depends on the buffers of a reader. So a frame is only read here if its window has all of its
 //! content. Clients write such frames, but for batches that are larger than any here. A reader that has
 //! room for the content accepts blocks and windows that a reader of pieces, as Java's, refuses: content

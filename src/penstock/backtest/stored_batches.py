@@ -58,7 +58,7 @@ def reader_of(
     Args:
         cluster: A `penstock.client.connections.connection.Connection`.
         topic_ids: The ids of topics.
-        on_lost: Told of offsets that the log does not have any more.
+        on_lost: Called with offsets that the log no longer has.
     """
 
     def read(piece: Piece) -> Iterable[FetchedBatch]:

@@ -58,7 +58,7 @@ class Redact:
         """Return the waiting records."""
         return self._kept.rest()
 
-    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `Job`
+    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
         """Return False: each record has to be written."""
         return False
 

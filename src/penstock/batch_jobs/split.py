@@ -89,7 +89,7 @@ class Split:
         yield from self._kept.rest()
         yield from self._letters.rest()
 
-    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `Job`
+    def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
         """Return False: each record has to be written."""
         return False
 

@@ -166,7 +166,8 @@ class RangeTask:
         on_chunk: Called after each commit.
         on_lost: Called with offsets that retention removed, before they are counted; may raise,
             which ends the task.
-        is_over: Asked after each commit: whether the rest of the range is left to a later task.
+        is_over: Called after each commit; returns whether the rest of the range is left to a later
+            task.
         recall: Called with the batches of the offsets before that at which the first attempt
             begins, as many as `looks_back`, and again if another task has moved the
             position; None if they are not needed.

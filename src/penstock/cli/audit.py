@@ -234,7 +234,7 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
     over = options.fail_over is not None and report.share > options.fail_over
     worse = report.baseline is not None and bool(report.baseline.worse)
     broken = any(contract.broken for contract in report.contracts)
-    return ExitCode.FALLS_SHORT if over or worse or broken else ExitCode.DONE
+    return ExitCode.CHECK_FAILED if over or worse or broken else ExitCode.DONE
 
 
 def _baseline(options: argparse.Namespace) -> Report | None:
@@ -332,7 +332,7 @@ def _topics(options: argparse.Namespace) -> int:
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
     judged = asyncio.run(judge_topics(configuration, properties))
-    short = [result for result in judged if result.verdict.outcome is not Outcome.ACCEPTED]
+    refused = [result for result in judged if result.verdict.outcome is not Outcome.ACCEPTED]
     counts = Counter(result.verdict.outcome for result in judged)
     shown = show_counts(
         {
@@ -342,9 +342,9 @@ def _topics(options: argparse.Namespace) -> int:
         }
     )
     print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
-    for result in short:
+    for result in refused:
         print(f"  {result.topic}  {result.verdict.policy}  {result.verdict.code}  {result.why}")
-    return ExitCode.FALLS_SHORT if short else ExitCode.DONE
+    return ExitCode.CHECK_FAILED if refused else ExitCode.DONE
 
 
 def _print(report: Report) -> None:

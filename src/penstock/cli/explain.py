@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     with policies_run(), waiting(f"loading the policies of {configuration.path}"):
         policies = PolicyInstances(configuration.policies, plan.names)
     plan.set_interceptor_patterns(policies.patterns)
-    short = postponed = False
+    refused = postponed = False
     try:
         for place, given in _records(options, configuration):
             with (
@@ -91,13 +91,13 @@ def run(options: argparse.Namespace) -> int:
                     print(f"     saw {saw}")
             if not explained.steps:
                 print("  no policy judges this topic")
-            short = short or explained.verdict.outcome in REJECTED
+            refused = refused or explained.verdict.outcome in REJECTED
             postponed = postponed or explained.verdict.outcome is Outcome.POSTPONED
     finally:
         with policies_run():
             policies.close()
-    if short:
-        return ExitCode.FALLS_SHORT
+    if refused:
+        return ExitCode.CHECK_FAILED
     return ExitCode.CLUSTER_FAILED if postponed else ExitCode.DONE
 
 

@@ -11,7 +11,7 @@ class ExitCode(IntEnum):
     """The exit codes of commands."""
 
     DONE = 0
-    FALLS_SHORT = 1
+    CHECK_FAILED = 1
     """The check failed: records or topics were refused, or more of them than a threshold."""
     WRONG_USE = 2
     """Wrong use or configuration."""

@@ -117,7 +117,7 @@ async def _reload(
     gateway: Gateway, file: Path, systemd: Notifications, one_by_one: asyncio.Lock
 ) -> None:
     """Put the policies that the file names now in force; log how that went."""
-    gateway.reopen_audit_file()  # at once: who has renamed it compresses it soon
+    gateway.reopen_audit_file()  # at once: log rotation compresses the renamed file soon
     with systemd.reloading():
         async with one_by_one:  # the file that was written last is in force in the end
             await _reload_and_log(gateway, file)

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
             spark_job = on_spark(running, "a folder")
             counts = _through_frames(options, spark_job, topics, ranges, plan)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
-        return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE
+        return ExitCode.CHECK_FAILED if counts[Outcome.FAILED] else ExitCode.DONE
 
 
 def _interceptors_of(plan: RecordPlan) -> RecordPlan:

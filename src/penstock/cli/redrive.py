@@ -160,7 +160,7 @@ def _between_topics(options: argparse.Namespace, running: CommandJob, plan: Reco
     refused = refused_by_broker(counts)
     for reason, count in refused:
         print(f"{count:,} refused by the broker: {reason.message}")
-    return ExitCode.FALLS_SHORT if refused else ExitCode.DONE
+    return ExitCode.CHECK_FAILED if refused else ExitCode.DONE
 
 
 class _Work:

@@ -1,4 +1,4 @@
-"""Offsets and topics of the cluster, for the commands that run on Spark.
+"""Offsets and topics of the cluster, for commands that read stored records.
 
 Through confluent-kafka, as the principal of `upstream.*`: topics' ids and partitions, offsets of
 a range, and the offsets that `redrive` has come to.

@@ -229,7 +229,7 @@ class Stages:
         return self._in_turn(destination, records, each, batch_size)
 
     def _of_nothing(self, destination: Destination, records: RecordColumns) -> Iterable[Objection]:
-        """Ask about a batch without records, which only policies over batches can object to."""
+        """Judge a batch without records, to which only policies over batches can object."""
         wholes = (stage for stage in self._stages if isinstance(stage, _Whole))
         found = (stage.objections(destination, records, each=False) for stage in wholes)
         return next(filter(None, found), ())

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_refused:
             print(f"\n{_OTHERS}", flush=True)  # noqa: T201
     except (ClientError, ConfigurationError, WireError) as error:
-        print(f"{options.address}: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
+        print(f"{options.address}: {error}", file=sys.stderr)  # noqa: T201 - a program
         return _CLUSTER_FAILED
     except BrokenPipeError:  # the program that reads the output has ended, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -52,7 +52,7 @@ impl<'s> Pass<'_, 's, '_> {
         }
     }
 
-    /// Return a schema, or the one that it refers to.
+    /// Return a schema, or the schema that it refers to.
     #[inline]
     fn node(&mut self, mut id: NodeId) -> (NodeId, &'s Node) {
         let schema = self.check.schema;

@@ -139,7 +139,7 @@ def _exit_code(options: argparse.Namespace, found: _Found) -> int:
     over = options.fail_over is not None and any(
         tally.share > options.fail_over for tally in tallies.values()
     )
-    return ExitCode.FALLS_SHORT if over else ExitCode.DONE
+    return ExitCode.CHECK_FAILED if over else ExitCode.DONE
 
 
 def _topics(

@@ -46,7 +46,7 @@ def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
     stopping, figures = threading.Event(), StreamFigures()
     with EndRequest() as ending, publishing(options, figures) as publish:
         prepared = _prepared(options, running, stopping, figures, publish)
-        ending.listen()  # Spark has set a handler of its own
+        ending.listen()  # Spark has set its own handler
         if options.available_now:
             _run_to_end(prepared, ending, stopping)
         elif options.every is None:

@@ -183,7 +183,7 @@ def _run(
     places = there.places()
     known_job(there, requested, topics, job, places, note=lines.note)
     work, settings = _work(options, running, topics, requested, job)
-    ending.listen()  # Spark has set a handler of its own
+    ending.listen()  # Spark has set its own handler
     connection, written = there.access.connect(), with_parked(requested.targets.values())
     source = StreamSource(
         running.cluster,

@@ -1,4 +1,4 @@
-"""A refusal in some lines, for whoever sits at `penstock dev`."""
+"""A refusal in some lines, for the user of `penstock dev`."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ class RangeReader:
         size, position = self._response
         self._sizes.learn(size, selection.position - position, selection)
         if self._may_read_ahead():
-            # An error is raised again when the response is wanted.
+            # An error is raised again when the response is read.
             with contextlib.suppress(ClientError):
                 self._pending = self._begin()
 

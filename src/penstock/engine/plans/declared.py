@@ -1,4 +1,4 @@
-"""Asks users' classes which keys they declare, in the process that imports them.
+"""Reads which keys users' classes declare, in the process that imports them.
 
 `python -m penstock.engine.plans.declared` is a process for that alone, which ends when it has
 answered; see `penstock.configuration.declared_keys` and `penstock.configuration.policy_classes`.

@@ -123,7 +123,7 @@ def message(kind: int, body: bytes = b"") -> bytes:
 
 
 def load(configuration: PolicyConfiguration, names: Mapping[str, Sequence[str]]) -> bytes:
-    """Ask a worker to load policies of a configuration: class names by the key that names them."""
+    """Have a worker load policies of a configuration: class names by the key that names them."""
     return message(LOAD, json.dumps([configuration.encode(), dict(names)]).encode())
 
 

@@ -408,7 +408,7 @@ def _value(change: _Change, current: str | None) -> str | None:
     if change.operation == APPEND:
         there = set(parts)
         return ",".join((*parts, *(part for part in dict.fromkeys(given) if part not in there)))
-    less = Counter(given)  # each one once: a list may have a part several times
+    less = Counter(given)  # each part once: a list may have a part several times
     left = []
     for part in parts:
         if less[part]:

@@ -409,7 +409,7 @@ class StoredTopicConfigs(TopicConfigs):
     async def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         await self._follower.append(records, WRITE_TIMEOUT_S)
 
-    # Abandoned records of other gateways, or of this one before a restart
+    # Abandoned records of other gateways, or of this gateway before a restart
 
     async def sweep(
         self, look_up: Callable[[list[str]], dict[str, UUID | None]], *, starting: bool = False

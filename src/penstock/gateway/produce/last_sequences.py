@@ -1,4 +1,4 @@
-"""Asks the broker for the last sequence numbers of producers (DescribeProducers, KIP-664)."""
+"""Requests the last sequence numbers of producers from a broker (DescribeProducers, KIP-664)."""
 
 from __future__ import annotations
 

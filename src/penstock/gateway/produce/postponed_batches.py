@@ -84,7 +84,7 @@ class PostponedBatches:
         return sum(map(len, self._first.values()))
 
     def __bool__(self) -> bool:
-        # Asked for each request: there are principals only where something is kept of them.
+        # For each request: a principal is only known where something is kept for it.
         if not self._first:
             return False
         if any(map(len, self._first.values())):

@@ -29,7 +29,7 @@ class Unusable:
         self._logged: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
 
     def decide(self, text: str, count: int, *, accepts: bool) -> None:
-        """Return the positions of records that are accepted nevertheless.
+        """Decide about records whose schema cannot be used.
 
         Args:
             text: Which schema cannot be used, and why.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StreamSource:
-    """Asks the cluster; nothing is tried again here."""
+    """Sends requests to the cluster; none is retried here."""
 
     def __init__(
         self,

@@ -116,13 +116,18 @@ class Child(asyncio.Protocol):
     Attributes:
         worker: What the schedule calls it.
         progress: The memory that is shared with it.
-
-    With `nice`, all other processes go first where processor time is short, as with nice(1).
     """
 
     progress: SharedProgress
 
     def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
+        """Prepare; no process is started.
+
+        Args:
+            worker: See above.
+            events: Gets what the process sends, and its end.
+            nice: As of nice(1): the higher, the longer it waits for a processor.
+        """
         self.worker = worker
         self._nice = nice
         self._events = events

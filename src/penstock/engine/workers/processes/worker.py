@@ -30,7 +30,7 @@ class WorkerState(IntEnum):
     BLOCKED = 4
     """Busy with one batch for so long that it gets no others."""
     CLOSING = 5
-    """Asked to close its policies and exit."""
+    """It has to close its policies and exit."""
     KILLED = 6
     """Killed, and not known to be dead."""
     DEAD = 7

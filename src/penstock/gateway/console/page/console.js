@@ -1,4 +1,4 @@
-// The page: what the gateway tells (server-sent events), and where it is shown.
+// The page: data from the gateway (server-sent events), and where it is shown.
 
 import { readAddress, writeAddress } from "./address.js";
 import { Chart, svg } from "./charts.js";
@@ -27,11 +27,11 @@ const CHOSEN = ["topic", "policy", "reason", "client"];
 const histories = new Histories();
 const dirty = new Set();
 
-// What the gateway tells
+// Data from the gateway
 
 const events = {
   state(data) {
-    // What was there before this page, or before the gateway was started again, is not new.
+    // Refusals from before this page, or before the gateway was started again, are not new.
     if (told.gateway?.started !== data.gateway.started) view.known = Math.max(0, ...data.refusals.rows.map((row) => row.id));
     told.gateway = data.gateway;
     told.rows = new Map(data.refusals.rows.reverse().map((row) => [row.id, row]));
@@ -47,7 +47,7 @@ const events = {
     told.now = data;
     view.skew = data.at - Date.now() / 1000;
     mark("now", "shadow", "plans", "gateway");
-    if ($("within").value) mark("refusals"); // time goes on, and rows leave it
+    if ($("within").value) mark("refusals"); // time passes, and rows leave it
     if (!told.plans?.topics && data.ready.is_ready) readPlans();
   },
   refusals(data) {
@@ -128,7 +128,7 @@ function setConnection(is, text) {
   setText($("connection"), text);
 }
 
-// What is shown
+// The display
 
 function mark(...parts) {
   const first = !dirty.size;

@@ -1,4 +1,4 @@
-// What is known of one reason: its history, topics and clients, what to do, and commands to copy.
+// Details of one reason: its history, topics and clients, what to do, and commands to copy.
 
 import { Chart } from "./charts.js";
 import { given, make, setText } from "./tables.js";

@@ -203,7 +203,7 @@ class RegistryClient:
             self._tokens.close()
 
     def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
-        """Ask, and count how it ended."""
+        """Send the request, and count how it ended."""
         try:
             found = self._try_each_url(path, what, read)
         except UnknownSchemaError:

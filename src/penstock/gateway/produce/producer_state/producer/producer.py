@@ -318,7 +318,7 @@ class Producer:
         return code
 
     def _store(self, batch: Batch, stored: Stored) -> None:
-        # The broker stores a batch only after the one before it; clients rely on that, too.
+        # The broker stores a batch only after the previous batch; clients rely on that, too.
         for earlier in self.batches.before(batch):
             earlier.presume()
         batch.apply(Event.STORE)
