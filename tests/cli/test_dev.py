@@ -109,13 +109,19 @@ class Reloads:
 
     def __init__(self):
         self.done = asyncio.Event()
+        self.errors = []
 
     async def reload(self, configuration):
-        pass
+        if self.errors:
+            raise self.errors.pop()
 
-    def reloaded(self, *, worked):
-        assert worked
-        self.done.set()
+    def reloaded(self, *, worked, why_not=""):
+        assert worked is not bool(why_not)
+        if worked:
+            self.done.set()
+
+    def kept_until_restart(self, configuration):
+        return ()
 
 
 async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_path, capsys):
@@ -136,6 +142,25 @@ async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_pa
     watching.cancel()
     assert output == "reloaded\ntopic dev-new is created\n"
     assert _create_topics(kafka.bootstrap_servers, ["dev-new"]) == []
+
+
+@pytest.mark.system
+async def test_an_error_of_the_gateway_does_not_end_the_reloads(tmp_path, capsys):
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=k:1\n")
+    gateway = Reloads()
+    gateway.errors.append(KeyError("a defect"))
+    watching = asyncio.create_task(_reload_when_saved(gateway, file, KAFKA, set()))
+    await asyncio.sleep(0)  # it looks at the file
+    for text in ("policy.workers=1\n", "policy.timeout.ms=900\n"):
+        with file.open("a") as more:
+            more.write(text)
+        await asyncio.sleep(1.5)
+    await gateway.done.wait()
+    watching.cancel()
+    output = capsys.readouterr().out
+    assert "not reloaded, the old policies stay in force: an error of the gateway" in output
+    assert output.endswith("\nreloaded\n")
 
 
 @pytest.mark.system

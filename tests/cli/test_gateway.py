@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from penstock.cli import gateway as command
 from penstock.configuration import ConfigurationError
+from penstock.processes.importing import import_in_thread
 from tests.gateways import wait_until, write_configuration
 
 HANGS = """
@@ -26,7 +28,7 @@ async def test_the_process_that_imports_classes_ends_with_the_gateway(key, tmp_p
     named = {"policies": "says"} if key.startswith("policies") else {}
     properties = {**named, key: "policies.Says"}
     file = write_configuration(tmp_path, "127.0.0.1:9092", 0, properties, HANGS)
-    reading = asyncio.create_task(command._load(file))
+    reading = asyncio.create_task(import_in_thread(partial(command._read, file)))
     pid = tmp_path / "pid"
     await asyncio.to_thread(wait_until, pid.exists)
     process = Path("/proc") / pid.read_text()

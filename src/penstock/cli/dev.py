@@ -26,6 +26,7 @@ from penstock.cli.output.printable import printable
 from penstock.cli.output.refusal_lines import refusal_lines
 from penstock.cli.output.steps import StepLines
 from penstock.cli.process.logs import set_up_logs
+from penstock.cli.process.reloading import NOT_RELOADED, reload
 from penstock.cli.sample import CONFIGURATION, POLICY
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
@@ -38,7 +39,6 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
 from penstock.gateway.server import Gateway
-from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -175,16 +175,12 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: se
         if now == seen:
             continue
         seen = now
-        try:
-            configuration = await import_in_thread(partial(_read, file, kafka))
-            await gateway.reload(configuration)
-        except (ConfigurationError, UnreachableError) as error:
-            gateway.reloaded(worked=False, why_not=str(error))
-            print(f"not reloaded, the old policies stay in force: {error}", flush=True)
+        result = await reload(gateway, partial(_read, file, kafka))
+        if result.configuration is None:
+            print(f"{NOT_RELOADED}: {result.reason}", flush=True)
         else:
-            gateway.reloaded(worked=True)
             print("reloaded", flush=True)
-            new = [name for name in _named_topics(configuration) if name not in known]
+            new = [name for name in _named_topics(result.configuration) if name not in known]
             known.update(new)
             for name in await asyncio.to_thread(_create_topics, kafka, new):
                 print(f"topic {name} is created", flush=True)
@@ -235,8 +231,9 @@ class _Terminal:
             "loading policies",
             "waiting for the cluster",
             "reading settings of topics",
-        }:
-            raise structlog.DropEvent  # shown by `_show`, or of no interest here
+            "reloaded",
+        } or (name == NOT_RELOADED and "reason" in event):
+            raise structlog.DropEvent  # shown elsewhere, or of no interest here
         return str(self._render(logger, method, event))
 
 

@@ -20,21 +20,22 @@ import uvloop
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.process.descriptors import raise_descriptor_limit
+from penstock.cli.process.reloading import reload
 from penstock.cli.process.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
-from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration import load_configuration
 from penstock.configuration.declared_keys import declared_by_user
 from penstock.configuration.policy_classes import classes_of_user
 from penstock.gateway.process_memory import collect_seldom, share_arenas
 from penstock.gateway.server import Gateway
 from penstock.processes.descendants import adopt_orphans, reap_orphans
-from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
     from penstock.configuration import Configuration
+    from penstock.processes.bounded import Imports
 
 log = structlog.get_logger()
 
@@ -120,39 +121,12 @@ async def _reload(
     gateway.reopen_audit_file()  # at once: log rotation compresses the renamed file soon
     with systemd.reloading():
         async with one_by_one:  # the file that was written last is in force in the end
-            await _reload_and_log(gateway, file)
+            await reload(gateway, partial(_read, file))
 
 
-async def _reload_and_log(gateway: Gateway, file: Path) -> None:
-    try:
-        configuration = await _load(file)
-        await gateway.reload(configuration)
-    except (ConfigurationError, UnreachableError) as error:
-        log.error("not reloaded, the old policies stay in force", reason=str(error))
-        gateway.reloaded(worked=False, why_not=str(error))
-        return
-    except Exception:
-        log.exception("not reloaded, the old policies stay in force")
-        gateway.reloaded(worked=False, why_not="an error of the gateway, which is in its log")
-        return
-    gateway.reloaded(worked=True)
-    for warning in configuration.warnings:
-        log.warning("configuration", file=str(file), text=warning)
-    unchanged = gateway.kept_until_restart(configuration)
-    if unchanged:
-        log.warning("these keys have changed and take effect at a restart", keys=unchanged)
-    log.info("reloaded", file=str(file))
-
-
-async def _load(file: Path) -> Configuration:
-    """Read the file in a thread: it imports classes of users, which take as long as they like.
-
-    If the gateway ends meanwhile, what imports them ends, too.
-    """
-    return await import_in_thread(
-        lambda imports: load_configuration(
-            file,
-            read_declared=partial(declared_by_user, imports=imports),
-            describe_classes=partial(classes_of_user, imports=imports),
-        )
+def _read(file: Path, imports: Imports) -> Configuration:
+    return load_configuration(
+        file,
+        read_declared=partial(declared_by_user, imports=imports),
+        describe_classes=partial(classes_of_user, imports=imports),
     )
