@@ -56,15 +56,19 @@ def test_values_are_read_as_kafka_reads_them(tmp_path):
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("a=1\na=2\n", "line 2 and in line 3"),
-        ("a=1\n# text\n\nb=\\\n  2\n a : 1\n", "line 2 and in line 7"),
-        ("a=1\r\nb=1\r\na=1", "line 2 and in line 4"),
+        ("a=1\na=2\n", ["line 2 and in line 3"]),
+        ("a=1\n# text\n\nb=\\\n  2\n a : 2\n", ["line 2 and in line 7"]),
+        ("a=1\r\nb=1\r\na=2", ["line 2 and in line 4"]),
+        ("a=1\na=3\na=2\n", ["line 2 and in line 3", "line 3 and in line 4"]),
     ],
 )
-def test_a_repeated_key_is_an_error_with_both_lines(tmp_path, text, lines):
-    with pytest.raises(ConfigurationError) as caught:
-        load(tmp_path, LEAST + text)
-    assert str(caught.value).startswith(f"{tmp_path / 'penstock.properties'}: a is in {lines}")
+def test_the_last_value_of_a_repeated_key_applies_with_a_warning(tmp_path, text, lines):
+    """As in Java; Kafka's tools do not warn."""
+    found = load(tmp_path, LEAST + text)
+    assert found.properties["a"] == "2"
+    assert [line for line in found.warnings if line.startswith("a is in")] == [
+        f"a is in {where}: the last value applies" for where in lines
+    ]
 
 
 @pytest.mark.parametrize(

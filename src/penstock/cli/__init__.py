@@ -92,6 +92,13 @@ class _Version(argparse.Action):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
     try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    try:
         options = _parsers()[0].parse_args(arguments)
     except ConfigurationError as error:  # an argument needs an extra that is not installed
         print(f"penstock: {error}", file=sys.stderr)
@@ -113,8 +120,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, str(error), error.code)
     except (ConfigurationError, NativeMissingError) as error:
         return _fail(options, str(error), ExitCode.WRONG_USE)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return ExitCode.DONE
     except Exception as error:

@@ -155,7 +155,7 @@ def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configurati
         "produce.request.interceptors.state": "local",
         "produce.request.interceptors.state.dir": "",
     }
-    if _CONSOLE not in load_properties(file, file.resolve()):
+    if _CONSOLE not in load_properties(file, file.resolve()).values:
         own[_CONSOLE] = "127.0.0.1:0"
     return load_configuration(
         file,

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(path: str) -> Configuration:
     """Read the file. A file for `penstock dev` need not name a cluster."""
     file = Path(path).resolve()
-    without = _UPSTREAM not in load_properties(path, file)
+    without = _UPSTREAM not in load_properties(path, file).values
     return load_configuration(file, replaced={_UPSTREAM: _NO_KAFKA} if without else {})
 
 

@@ -104,7 +104,7 @@ def load_configuration(
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
     """
     file = Path(path).resolve()
-    written = load_properties(path, file)
+    written, warnings = load_properties(path, file)
     if without:
         written = {key: value for key, value in written.items() if not key.startswith(without)}
     written |= replaced
@@ -116,7 +116,12 @@ def load_configuration(
         folders = [file.parent / folder for folder in paths(class_path)]
         declared = read_declared(name, file, folders)
     return read_configuration(
-        file, properties, written=written, declared=declared, describe_classes=describe_classes
+        file,
+        properties,
+        written=written,
+        declared=declared,
+        describe_classes=describe_classes,
+        warnings=warnings,
     )
 
 
@@ -128,6 +133,7 @@ def read_configuration(
     declared: Sequence[TopicConfig] | None = None,
     named: Sequence[NamedPolicy] | None = None,
     describe_classes: DescribeClasses = classes_of_user,
+    warnings: Sequence[str] = (),
 ) -> Configuration:
     """Check properties as if they were in `file`; see `load_configuration`.
 
@@ -140,6 +146,7 @@ def read_configuration(
             of a built-in policy.
         named: The named policies, where they have been read before.
         describe_classes: See `load_configuration`.
+        warnings: Warnings about the file.
     """
     shown = properties if written is None else written
     name = properties.get(VALIDATION, "").strip()
@@ -153,9 +160,12 @@ def read_configuration(
     policy = _built_in(name)
     known = frozenset({*FILE_KEYS, *LISTENER_TLS_KEYS, *keys_in(Scope.FILE, keys)})
     warnings = [
-        sentence
-        for key in properties
-        if (sentence := _unknown(file, key, known, keys, policy)) is not None
+        *warnings,
+        *(
+            sentence
+            for key in properties
+            if (sentence := _unknown(file, key, known, keys, policy)) is not None
+        ),
     ]
     if named is None:
         named, more = read_named_policies(file, properties, shown, describe_classes)

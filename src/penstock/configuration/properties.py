@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import javaproperties
 
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 _VARIABLE: Final = re.compile(r"\$\{(env|file):([^}]*)\}")
 
 
-def load_properties(path: str | Path, file: Path) -> dict[str, str]:
+class Properties(NamedTuple):
+    """The content of a `.properties` file.
+
+    Attributes:
+        values: The values as they are written, by key. Of a repeated key, the last value applies,
+            as in Java.
+        warnings: A sentence for each repeated key.
+    """
+
+    values: dict[str, str]
+    warnings: list[str]
+
+
+def load_properties(path: str | Path, file: Path) -> Properties:
     """Read a `.properties` file as it is written.
 
     Args:
@@ -26,10 +39,10 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
         file: Where it is.
 
     Raises:
-        ConfigurationError: It cannot be read, or has a key twice.
+        ConfigurationError: It cannot be read.
     """
     try:
-        return _keys_once(path, file.read_text(encoding="utf-8"))
+        return _parse(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -38,22 +51,21 @@ def load_properties(path: str | Path, file: Path) -> dict[str, str]:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
-def _keys_once(path: str | Path, text: str) -> dict[str, str]:
-    """Return properties. A repeated key is an error; Java would silently use its last value."""
-    properties: dict[str, str] = {}
+def _parse(text: str) -> Properties:
+    found = Properties({}, [])
     lines: dict[str, int] = {}
     line = 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
-            first = lines.setdefault(element.key, line)
-            if first != line:
-                raise ConfigurationError(
-                    f"{path}: {element.key} is in line {first} and in line {line}, but "
-                    "can have only one value: remove one"
+            before = lines.get(element.key)
+            if before is not None:
+                found.warnings.append(
+                    f"{element.key} is in line {before} and in line {line}: the last value applies"
                 )
-            properties[element.key] = element.value
+            lines[element.key] = line
+            found.values[element.key] = element.value
         line += element.source.count("\n")
-    return properties
+    return found
 
 
 def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, str]:

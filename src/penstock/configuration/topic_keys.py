@@ -252,9 +252,9 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default="1.0",
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "The largest share of bad records of a topic in a minute, if it has 100 or more. "
-                "Above it, batches with bad records are refused instead of quarantined. Default "
-                "`1.0`: no limit."
+                "The largest share of bad records of a topic in a minute. Above it, batches with "
+                "bad records are refused instead of quarantined. Fewer than ten bad records are "
+                "always allowed. Default `1.0`: no limit."
             ),
             documentation=(
                 "The largest share of bad records of the topic in a minute. Above it, batches "

@@ -2,12 +2,11 @@
 
 ::
 
-    from penstock.spark import audit, load_plan, register, split
+    from penstock.spark import audit, load_plan, split
 
     plan = load_plan("/etc/penstock/penstock.properties")
     report = audit("orders", plan)
 
-    register(spark)
     records = (
         spark.read.format("penstock")
         .option("plan", "/etc/penstock/penstock.properties")

@@ -1,20 +1,20 @@
 """The share of bad records over the last minute."""
 
-from penstock.gateway.produce.bad_shares import RECORDS_MIN, WINDOW_S, BadShares
+from penstock.gateway.produce.bad_shares import BAD_MIN, WINDOW_S, BadShares
 
 
 def test_a_share_is_over_the_last_minute():
     now = [1000.0]
     shares = BadShares(lambda: now[0])
-    assert shares.add("t", 50, RECORDS_MIN) == 0.5
-    assert shares.add("other", 0, RECORDS_MIN) == 0.0
+    assert shares.add("t", 50, 100) == 0.5
+    assert shares.add("other", 0, 100) == 0.0
     now[0] += WINDOW_S / 2
-    assert shares.add("t", 0, RECORDS_MIN) == 0.25
+    assert shares.add("t", 0, 100) == 0.25
     now[0] += WINDOW_S / 2
-    assert shares.add("t", 0, RECORDS_MIN) == 0.0
+    assert shares.add("t", 0, 100) == 0.0
 
 
-def test_few_records_have_no_share():
+def test_few_bad_records_have_no_share():
     shares = BadShares(lambda: 0.0)
-    assert shares.add("t", RECORDS_MIN - 1, RECORDS_MIN - 1) == 0.0
-    assert shares.add("t", 1, 1) == 1.0
+    assert shares.add("t", BAD_MIN - 1, BAD_MIN - 1) == 0.0
+    assert shares.add("t", 1, BAD_MIN + 1) == 0.5

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
-from penstock.gateway.produce.bad_shares import RECORDS_MIN, BadShares
+from penstock.gateway.produce.bad_shares import BAD_MIN, BadShares
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.write_rights import WriteRights
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
@@ -297,7 +297,7 @@ class TestRatio:
 
     def test_too_many_bad_records_are_refused(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))
-        assert self.produce(talk, 1, RECORDS_MIN, 0) == (0, None)
+        assert self.produce(talk, 1, 100, 0) == (0, None)
         assert self.produce(talk, 2, 0, 11) == (0, None), "11 of 111 records are less than a tenth"
         code, text = self.produce(talk, 3, 0, 2)
         assert code == 87
@@ -310,23 +310,23 @@ class TestRatio:
 
     def test_bad_records_up_to_the_ratio_pass(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))
-        assert self.produce(talk, 1, RECORDS_MIN - 10, 10) == (0, None)
+        assert self.produce(talk, 1, 90, 10) == (0, None)
 
-    def test_few_records_have_no_ratio(self):
+    def test_few_bad_records_have_no_ratio(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))
-        assert self.produce(talk, 1, 0, RECORDS_MIN - 1) == (0, None)
+        assert self.produce(talk, 1, 0, BAD_MIN - 1) == (0, None)
         assert self.produce(talk, 2, 0, 1)[0] == 87
 
     def test_a_ratio_of_1_lets_every_record_pass(self):
         talk = with_rights(Quarantine())
-        assert self.produce(talk, 1, 0, 2 * RECORDS_MIN) == (0, None)
+        assert self.produce(talk, 1, 0, 2 * 100) == (0, None)
 
     def test_refused_batches_do_not_count(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))
-        talk.produce(1, batch(*[b"x"] * RECORDS_MIN))
+        talk.produce(1, batch(*[b"x"] * 100))
         talk.decide(BAD)
         talk.responses()
-        assert self.produce(talk, 2, 0, RECORDS_MIN - 1) == (0, None)
+        assert self.produce(talk, 2, 0, BAD_MIN - 1) == (0, None)
 
 
 class TestLargerBatches:

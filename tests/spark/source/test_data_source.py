@@ -30,6 +30,21 @@ def read(spark, kafka):
     return load
 
 
+def test_spark_finds_the_format_by_itself(spark, kafka, produce, topic):
+    """In a session in which nobody registered it; and then it may be registered."""
+    source = topic("in", 1)
+    produce(source, [{"value": b"good"}] * 3)
+    session = spark.newSession()
+
+    def count():
+        reader = session.read.format("penstock").option("subscribe", source)
+        return reader.option("kafka.bootstrap.servers", kafka.bootstrap_servers).load().count()
+
+    assert count() == 3
+    register(session)
+    assert count() == 3
+
+
 def generated(count, seed=7):
     """Return records of all kinds: no key, no value, headers without values, odd timestamps."""
     chance = random.Random(seed)

@@ -13,7 +13,7 @@ import pytest
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
 from penstock.stored.files.file_records import FileRecord
-from penstock.stored.files.files import check_lines, has_base64, read_files
+from penstock.stored.files.files import check_lines, has_base64, is_json, read_files
 from penstock.stored.files.json_lines import SEEN
 
 TYPES = pa.schema([
@@ -118,10 +118,10 @@ def test_invalid_base_64_behind_many_valid_values(tmp_path):
 
 def test_only_lines_of_this_machine_are_checked(tmp_path):
     path = lines(tmp_path / "records.jsonl", {"value": "x"}, {"value": {}})
-    with pytest.raises(ConfigurationError, match="line 2: value must be a string"):
-        check_lines(path)
+    for given in (path, str(tmp_path)):
+        with pytest.raises(ConfigurationError, match="line 2: value must be a string"):
+            check_lines(given)
     check_lines("s3a://bucket/records.jsonl")
-    check_lines(str(tmp_path))
     check_lines(str(tmp_path / "elsewhere.jsonl"))
 
 
@@ -168,6 +168,30 @@ def test_files_that_spark_compresses_or_leaves_out_are_not_checked(tmp_path):
     (folder / "_day=1").mkdir()
     lines(folder / "_day=1" / "part-0.json", {"value": "x"})
     assert [record.value for record in read_files(str(folder))] == [b"x"]
+
+
+def test_a_folder_of_json_lines_needs_no_suffix(tmp_path):
+    """As Spark writes it; the names of its files count."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    for part in range(2):
+        lines(folder / f"part-{part}.json", {"value": f"x{part}"})
+    assert is_json(str(folder))
+    assert [record.value for record in read_files(str(folder))] == [b"x0", b"x1"]
+    (folder / "part-2.parquet").touch()
+    assert not is_json(str(folder))
+    with pytest.raises(ConfigurationError, match="not Parquet"):
+        list(read_files(str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.json", True), ("a.JSONL", True), ("a.ndjson.gz", True), ("a", False), ("a.gz", False),
+     ("json", False), ("s3a://x/a.json", True), ("s3a://x/a", False)],
+)  # fmt: skip
+def test_names_of_json_lines(name, expected):
+    assert is_json(name) == expected
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

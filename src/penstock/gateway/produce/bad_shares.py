@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WINDOW_S: Final = 60
-RECORDS_MIN: Final = 100
-"""Of fewer records no share is computed: the first one may be bad."""
+BAD_MIN: Final = 10
+"""With fewer bad records no share is computed: the first record of a minute may be bad."""
 _TOPICS_MAX: Final = 10_000
 
 
@@ -61,4 +61,4 @@ class BadShares:
                 self._topics.popitem(last=False)
         self._topics.move_to_end(topic)
         share.add(int(self._clock()), bad, count)
-        return share.bad / share.count if share.count >= RECORDS_MIN else 0.0
+        return share.bad / share.count if share.bad >= BAD_MIN else 0.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.spark.frames.json_files import read_json
 from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.stored.files.files import JSON_SUFFIXES
+from penstock.stored.files.files import is_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +25,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     Raises:
         ConfigurationError: Columns are missing, or have other types.
     """
-    if PurePath(path).suffix.lower() in JSON_SUFFIXES:
+    if is_json(path):
         return read_json(spark, path)
     files = spark.read.parquet(path)
     types = dict(files.dtypes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import accumulators
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from penstock.cluster.ranges import OffsetRange
@@ -164,10 +165,17 @@ class BatchReader(DataSourceReader):
 def register(spark: SparkSession) -> None:
     """Register `format("penstock")` with a session, classic or of Spark Connect.
 
+    Spark finds the format by itself where Penstock is installed for its Python; with Spark Connect,
+    that is the server's (`pyspark_penstock`).
+
     Args:
         spark: The session.
     """
-    spark.dataSource.register(PenstockDataSource)
+    try:
+        spark.dataSource.register(PenstockDataSource)
+    except AnalysisException as error:  # before PySpark 4.1, of a format that Spark has found
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
     classic = getattr(spark, "_jsparkSession", None)
     if classic is not None:
         # `writeStream.start()` looks for a sink in Python in the session that is active.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
-JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
+_JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
 """The suffixes of files that Spark writes compressed."""
 _ROWS: Final = 10_000
@@ -28,16 +28,35 @@ def read_files(given: str) -> Iterator[FileRecord]:
     """Read the records of files, in sequence.
 
     Args:
-        given: A file, a folder of Parquet files, or a glob.
+        given: A file, a folder, or a glob.
 
     Raises:
         ConfigurationError: There are no such files, one cannot be read, columns are missing or of
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
     files = _files(given)
-    if PurePath(given).suffix.lower() in JSON_SUFFIXES:
+    if is_json(given):
         return _read_json(files)
     return _read_parquet(given, files)
+
+
+def is_json(given: str) -> bool:
+    """Return whether files are JSON lines, by their names; otherwise they are Parquet.
+
+    Args:
+        given: As for `read_files`; perhaps a URL, whose own name counts.
+    """
+    if _is_json(PurePath(given)):
+        return True
+    files = _found(given)
+    return bool(files) and all(map(_is_json, files))
+
+
+def _is_json(file: PurePath) -> bool:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in _JSON
 
 
 def check_lines(given: str) -> None:
@@ -92,7 +111,7 @@ def _is_hidden(below: Path) -> bool:
 
 def _json_files(given: str) -> list[Path]:
     """Return the JSON files of this machine that can be read here."""
-    if PurePath(given).suffix.lower() not in JSON_SUFFIXES:
+    if not is_json(given):
         return []
     return [file for file in _found(given) if file.suffix.lower() not in _COMPRESSED]
 
