@@ -167,3 +167,20 @@ def test_the_error_about_a_wrong_address_names_its_option(arguments, servers, ca
     assert ended.value.code == 2
     wanted = f"argument --bootstrap-server: {servers!r} is not host:port, "
     assert wanted in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("master", ["nonsense", "local[x]", "local[2", "spark:/a"])
+def test_a_master_that_spark_does_not_have_is_an_error_before_spark_starts(master, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "f", "--topic", "t", "--master", master])
+    assert ended.value.code == 2
+    assert f"argument --master: '{master}' is not a master, such as" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_a_command_is_imported_shows_no_traceback(monkeypatch, capsys):
+    def interrupted(_name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", interrupted)
+    assert main(["check", "f"]) == 130
+    assert capsys.readouterr() == ("", "")

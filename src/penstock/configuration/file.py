@@ -341,6 +341,6 @@ def _unknown(
     if policy is not None and policy.key(key) is not None:
         return None
     meant = policy and policy.close_to(key)
-    return f"{key} is unknown to Penstock; it is handed to the policies' configure()" + (
-        f"; did you mean {meant}?" if meant else ""
-    )
+    if meant:
+        raise ConfigurationError(f"{file}: {key} is unknown; did you mean {meant}?")
+    return f"{key} is unknown to Penstock; it is handed to the policies' configure()"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import re
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
 _LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, of the texts of errors: a value that cannot be cast is in them."""
+_MASTER: Final = re.compile(
+    r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|[a-z][a-z0-9+.-]*://\S+"
+)
+"""With `://`, as other cluster managers have it, too."""
 
 
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +48,9 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
     parser.add_argument(
-        "--master", help="Spark's master (default local[*]; with spark-submit, its master)"
+        "--master",
+        type=master,
+        help="Spark's master (default local[*]; with spark-submit, its master)",
     )
     parser.add_argument(
         "--remote",
@@ -120,6 +127,20 @@ def positive_number(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return number
+
+
+def master(text: str) -> str:
+    """Return the value of an option that can be Spark's master.
+
+    Raises:
+        ArgumentTypeError: It is not: Spark would only say so with a stack trace.
+    """
+    if not _MASTER.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a master, such as local[*], local[4], spark://HOST:PORT, yarn or "
+            "k8s://https://HOST:PORT"
+        )
+    return text
 
 
 class SparkJob(CommandJob):

@@ -117,7 +117,9 @@ OAUTH = ONE | {
             ONE | {"schema.registry.ssl.truststore.location": "x"},
             "ssl.truststore.location needs a URL in schema.registry.url that begins with https",
         ),
-        (ONE | {"schema.registry.urls": "x"}, "schema.registry.urls is unknown; there are "),
+        (ONE | {"schema.registry.urls": "x"}, "urls is unknown; did you mean schema.registry.url?"),
+        (ONE | {"schema.registry.ulr": "x"}, "ulr is unknown; did you mean schema.registry.url?"),
+        (ONE | {"schema.registry.color": "x"}, "schema.registry.color is unknown; there are "),
     ],
 )
 def test_errors_name_the_key_and_show_no_secret(given, text):

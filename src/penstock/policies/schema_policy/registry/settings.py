@@ -5,6 +5,7 @@ The names are those of Confluent's clients, with `schema.registry.` before them.
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -35,6 +36,7 @@ IDENTITY_POOL: Final = "schema.registry.bearer.auth.identity.pool.id"
 ISSUER: Final = "schema.registry.bearer.auth.issuer.endpoint.url"
 CLIENT_ID: Final = "schema.registry.bearer.auth.client.id"
 CLIENT_SECRET: Final = "schema.registry.bearer.auth.client.secret"  # noqa: S105 - a name
+_CLOSE: Final = 0.88
 SCOPE: Final = "schema.registry.bearer.auth.scope"
 EXPIRY_BUFFER: Final = "schema.registry.bearer.auth.cache.expiry.buffer.seconds"
 STATIC_TOKEN: Final = "STATIC_TOKEN"  # noqa: S105 - a name
@@ -177,7 +179,9 @@ class RegistrySettings:
         given = {key: value for key, value in configs.items() if key.startswith(PREFIX)}
         for key in given:
             if key not in KEYS:
-                raise ValueError(f"{key} is unknown; there are {', '.join(KEYS)}")
+                close = difflib.get_close_matches(key, KEYS, n=1, cutoff=_CLOSE)
+                meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(KEYS)}"
+                raise ValueError(f"{key} is unknown; {meant}")
         if not given:
             return None
         urls = _urls(given.get(URL, ""))
