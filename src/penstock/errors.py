@@ -83,6 +83,7 @@
     ├── FlawError                        policies: the flaw of a Protobuf message
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── InvalidTokenError                a response of a token endpoint, or a token
     ├── NotDecodedError                  policies: a value is not of its schema, or not JSON
     │   └── NotJsonError
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds

@@ -4,10 +4,12 @@ import asyncio
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from penstock.cli.dev import (
     _create_topics,
@@ -18,6 +20,7 @@ from penstock.cli.dev import (
     _saved,
     _Terminal,
 )
+from penstock.cli.process.reloading import NOT_RELOADED
 from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import STORED, Outcome, PolicyVerdict
@@ -134,11 +137,12 @@ async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_pa
     await asyncio.sleep(0)  # it looks at the file
     with file.open("a") as more:
         more.write("topics.dev-new.penstock.mode=observe\n")
-    await gateway.done.wait()
     output = ""
-    while "\n" not in output.removeprefix("reloaded\n"):
-        await asyncio.sleep(0.05)
-        output += capsys.readouterr().out
+    with capture_logs():
+        await gateway.done.wait()
+        while "\n" not in output.removeprefix("reloaded\n"):
+            await asyncio.sleep(0.05)
+            output += capsys.readouterr().out
     watching.cancel()
     assert output == "reloaded\ntopic dev-new is created\n"
     assert _create_topics(kafka.bootstrap_servers, ["dev-new"]) == []
@@ -199,3 +203,17 @@ def test_printed_refusals_are_not_logged_too(outcome, is_observed):
     event = _event(Refused("t", 0, "c", verdict, is_observed=is_observed))
     with pytest.raises(structlog.DropEvent):
         _Terminal()(None, "info", {"event": event})
+
+
+@pytest.mark.parametrize(
+    ("event", "is_shown"),
+    [
+        ({"event": "reloaded"}, False),
+        ({"event": NOT_RELOADED, "reason": "no"}, False),
+        ({"event": NOT_RELOADED, "exception": "KeyError"}, True),
+        ({"event": "configuration", "text": "a is unknown"}, True),
+    ],
+)
+def test_the_result_of_a_reload_is_printed_once(event, is_shown):
+    with nullcontext() if is_shown else pytest.raises(structlog.DropEvent):
+        assert event["event"] in _Terminal()(None, "info", dict(event))

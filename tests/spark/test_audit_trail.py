@@ -43,7 +43,7 @@ def folder(tmp_path):
 def test_files_are_read_as_the_document_says(spark, folder):
     read, _, figures = blocks()
     names = {"spark": spark}
-    for block in (read.replace("/var/log/penstock", str(folder)), figures):
+    for block in (read.replace("/var/lib/penstock", str(folder)), figures):
         exec(block, names)
 
     # One run has the numbers 1 and 3: the record of 1 is in both files.
@@ -60,7 +60,7 @@ def test_files_are_read_as_the_document_says(spark, folder):
 def test_a_topic_is_read_as_the_document_says(spark, folder):
     read, of_topic, _ = blocks()
     names = {"spark": spark}
-    exec(read.replace("/var/log/penstock", str(folder)), names)
+    exec(read.replace("/var/lib/penstock", str(folder)), names)
     names["lines"] = spark.read.text(str(folder / "audit.jsonl")).selectExpr(
         "CAST(value AS BINARY) AS value"
     )
