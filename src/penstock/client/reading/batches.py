@@ -176,8 +176,7 @@ def select(
         if reached >= end:
             break
         merged_bytes += batch.merged_bytes
-        behind = records[len(records) - batch.readable_behind :]
-        if merged_bytes >= len(records) and _begins_with_complete_batch(behind):
+        if merged_bytes >= len(records) and _ends_with_batch(records, batch.readable_behind):
             yield Selection(selected, reached, leader_epoch, largest, is_last=False)
             selected, merged_bytes = [], 0
     if reached == position and len(records):
@@ -185,11 +184,12 @@ def select(
     yield Selection(selected, min(reached, end), leader_epoch, largest, is_last=True)
 
 
-def _begins_with_complete_batch(records: memoryview) -> bool:
-    if len(records) < PREFIX_BYTES:
+def _ends_with_batch(records: memoryview, size: int) -> bool:
+    """Return whether the last so many bytes begin with a complete batch."""
+    if size < PREFIX_BYTES:
         return False
-    (length,) = INT32.unpack_from(records, LENGTH_AT)
-    return bool(PREFIX_BYTES + length <= len(records))
+    (length,) = INT32.unpack_from(records, len(records) - size + LENGTH_AT)
+    return bool(PREFIX_BYTES + length <= size)
 
 
 def _is_read(batch: FetchedBatch, transactions: _Transactions | None) -> bool:

@@ -13,7 +13,7 @@ from penstock.stored.files.file_records import COLUMNS, NO_TIME, FileRecord
 from penstock.stored.files.json_lines import SEEN, JsonLine, are_base64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -35,7 +35,7 @@ def read_files(given: str) -> Iterator[FileRecord]:
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
     files = _files(given)
-    if is_json(given):
+    if _are_json(given, files):
         return _read_json(files)
     return _read_parquet(given, files)
 
@@ -46,10 +46,11 @@ def is_json(given: str) -> bool:
     Args:
         given: As for `read_files`; perhaps a URL, whose own name counts.
     """
-    if _is_json(PurePath(given)):
-        return True
-    files = _found(given)
-    return bool(files) and all(map(_is_json, files))
+    return _is_json(PurePath(given)) or _are_json(given, _found(given))
+
+
+def _are_json(given: str, files: Sequence[Path]) -> bool:
+    return _is_json(PurePath(given)) or (bool(files) and all(map(_is_json, files)))
 
 
 def _is_json(file: PurePath) -> bool:
@@ -111,9 +112,10 @@ def _is_hidden(below: Path) -> bool:
 
 def _json_files(given: str) -> list[Path]:
     """Return the JSON files of this machine that can be read here."""
-    if not is_json(given):
+    files = _found(given)
+    if not _are_json(given, files):
         return []
-    return [file for file in _found(given) if file.suffix.lower() not in _COMPRESSED]
+    return [file for file in files if file.suffix.lower() not in _COMPRESSED]
 
 
 def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
