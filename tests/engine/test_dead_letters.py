@@ -5,6 +5,7 @@ import pytest
 from penstock.engine.modes.dead_letters import (
     Attempts,
     Origin,
+    PartialOrigin,
     ReasonHeaders,
     is_dead_letter,
     own_headers,
@@ -65,6 +66,16 @@ def test_a_dead_letter_names_its_original_topic():
     assert not is_dead_letter(headers(topic=None))
     assert not is_dead_letter(headers(replays=b"1"))
     assert not is_dead_letter([])
+    assert not is_dead_letter([*headers(topic=b"t"), *headers(topic=None)])
+
+
+def test_places_of_files_that_are_not_known():
+    unknown, why = PartialOrigin(None, None, None, None), refused_record("why", "p")
+    assert read_origin(headers(partition=b"5"), unknown) == unknown._replace(partition=5)
+    written = dict(ReasonHeaders().of_record(why, [], unknown))
+    names = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset",
+             "__penstock.timestamp")  # fmt: skip
+    assert [written[name] for name in names] == [None] * 4
 
 
 def test_own_headers_are_those_of_others():

@@ -50,6 +50,7 @@ def test_each_topic_is_judged_by_its_own_policies(command, file, topics, prefix)
     assert "warning" not in done.err
 
 
+@BOTH
 def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
     done = command("split", file, "--topic", ",".join(topics), "--accepted",
                    f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
@@ -73,6 +74,7 @@ def test_missing_topics(command, configured, topics, given, message):
     assert (done.code, message.format(topics[0]) in done.err) == (2, True), done
 
 
+@BOTH
 def test_a_written_topic_must_not_be_named(command, file, topics, prefix, tmp_path):
     done = command("split", file, "--topic", f"{prefix}-*,{topics[2]}", "--accepted", topics[2],
                    "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip

@@ -103,10 +103,51 @@ def test_arguments_that_need_spark_are_errors(configured, arguments, message):
     assert (done.returncode, message in done.stderr) == (2, True), done
 
 
-@pytest.mark.parametrize("more", [("--rejected", "path:d"), ("--rejected", "d", "--streaming")])
-def test_a_split_that_needs_spark(configured, topic, more):
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--rejected", "table:d"), "table:d needs Spark: leave out --local"),
+        (("--rejected", "path:s3a://b/d"), "path:s3a://b/d needs Spark: leave out --local"),
+        (("--rejected", "path:d"), "path:d: Parquet needs pyarrow: pip install pyarrow"),
+        (("--rejected", "d", "--streaming"), "--streaming needs Spark: leave out --local"),
+    ],
+)
+def test_a_split_that_needs_more(configured, topic, more, message):
     done = run("split", configured(), "--topic", topic("in"), "--accepted", topic("a"), *more)
-    assert (done.returncode, "needs Spark: leave out --local" in done.stderr) == (2, True), done
+    assert (done.returncode, message in done.stderr) == (2, True), done
+
+
+def test_json_lines_to_topics(configured, topic, kafka, tmp_path):
+    lines = tmp_path / "records.jsonl"
+    records = [
+        {"value": "good", "key": f"k{n}", "partition": n % 3, "topic": "t", "offset": n,
+         "timestamp": 1_763_719_200_000 + n, "headers": [{"key": "a\ud800", "value": "1"}]}
+        for n in range(30)
+    ]  # fmt: skip
+    records[4] |= {"value": "bad"}
+    lines.write_text("".join(json.dumps(record) + "\n" for record in [*records, {"topic": "t"}]))
+    good, dead, file = topic("good", 2), topic("dead"), configured()
+    done = run("split", file, "--input", lines, "--accepted", good, "--rejected", dead)
+    assert "30 accepted, 1 refused, 0 dropped, 0 failed" in done.stdout, done
+    written = read_topic(kafka.bootstrap_servers, good, full=True)
+    found = {
+        (record.key(), record.partition(), record.timestamp()[1], *(record.headers() or []))
+        for record in written
+        if record.key()
+    }
+    assert found == {
+        (b"k%d" % n, n % 3 % 2, 1_763_719_200_000 + n, ("a?", b"1")) for n in range(30) if n != 4
+    }
+    [(_, key, value, headers)] = read_topic(kafka.bootstrap_servers, dead)
+    assert (key, value) == (b"k4", b"bad")
+    assert dict(headers)["__dlq.errors.offset"] == b"4"
+
+    lines.write_text(lines.read_text() + '{"value": 5}\n')
+    done = run("split", file, "--input", lines, "--accepted", good, "--rejected", dead)
+    assert (done.returncode, f"{lines}, line 32: value must be a string" in done.stderr) == (
+        2, True
+    ), done  # fmt: skip
+    assert len(read_topic(kafka.bootstrap_servers, good)) == 30
 
 
 def test_a_policy_that_calls_sys_exit_fails_on_that_record(configured, produce, topic):

@@ -47,6 +47,22 @@ retried within minutes (`delivery.timeout.ms`), and most batches at once."""
 _IDS_MAX: Final = 500_000
 
 
+def sink_of(outcome: Outcome, replays: int, attempts: Attempts) -> str:
+    """Return `RETURNED`, `AGAIN`, `PARKED` or `DROPPED`, for a letter that was judged.
+
+    Args:
+        outcome: Of the verdict.
+        replays: How often it was redriven before.
+        attempts: How often a letter is judged again before it is parked.
+    """
+    if outcome is Outcome.DROPPED:
+        return DROPPED
+    # A letter that is refused repeatedly after it returned keeps its count.
+    if outcome is Outcome.ACCEPTED and (attempts.is_parked or replays < attempts.maximum):
+        return RETURNED
+    return PARKED if replays + 1 >= attempts.maximum else AGAIN
+
+
 @dataclass(frozen=True)
 class _Letters:
     """The dead letters of a batch, judged.
@@ -211,7 +227,9 @@ class Redrive:
                 keys[first:end], values[first:end] = map(list, found.replaced)
         doubles = self._doubles(batch)
         sinks = [
-            DOUBLE if position in doubles else self._sink(verdict, origin)
+            DOUBLE
+            if position in doubles
+            else sink_of(verdict.outcome, origin.replays, self._attempts)
             for position, (verdict, origin) in enumerate(zip(verdicts, origins, strict=True))
         ]
         letters = _Letters(origins, own, verdicts, (keys, values), sinks)
@@ -238,15 +256,6 @@ class Redrive:
             for run in runs(positions, letters.origins, letters.own):
                 for some in self._refused.halves(run, batch.offsets):
                     yield from self._return(batch, letters, some, number)
-
-    def _sink(self, verdict: PolicyVerdict, origin: Origin) -> str:
-        # A letter that is refused repeatedly after it returned keeps its count.
-        maximum, is_parked = self._attempts
-        if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):
-            return RETURNED
-        if verdict.outcome is Outcome.DROPPED:
-            return DROPPED
-        return PARKED if origin.replays + 1 >= maximum else AGAIN
 
     def _return(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], partition: int

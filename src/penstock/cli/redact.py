@@ -15,14 +15,13 @@ from penstock.cli.jobs.raw_jobs import (
     is_between_topics,
     write_topics,
 )
+from penstock.cli.jobs.row_jobs import RowSource
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
     job,
     location,
-    on_spark,
-    only,
     show_counts,
 )
 from penstock.cli.output.policy_output import policies_run
@@ -30,11 +29,8 @@ from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
     from penstock.stored.plan import RecordPlan
 
 
@@ -67,8 +63,8 @@ def run(options: argparse.Namespace) -> int:
             done = write_topics(options, running, topics, ranges, plan, written, what)
             counts: Mapping[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
         else:
-            spark_job = on_spark(running, "a folder")
-            counts = _through_frames(options, spark_job, topics, ranges, plan)
+            source = RowSource(topics, ranges, options.input or "")
+            counts = running.rows.redact(source, plan, target)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.CHECK_FAILED if counts[Outcome.FAILED] else ExitCode.DONE
 
@@ -76,18 +72,3 @@ def run(options: argparse.Namespace) -> int:
 def _interceptors_of(plan: RecordPlan) -> RecordPlan:
     with policies_run():
         return plan.interceptors_only()
-
-
-def _through_frames(
-    options: argparse.Namespace,
-    running: SparkJob,
-    topics: Sequence[Topic],
-    ranges: Sequence[OffsetRange],
-    plan: RecordPlan,
-) -> Mapping[str, int]:
-    from penstock.spark.jobs.redact import REWRITTEN, redact  # noqa: PLC0415
-
-    sinks = running.sinks({REWRITTEN: options.target})
-    sinks.check_new()
-    with running.reading("rewriting", topics, ranges) as df:
-        return redact(df, plan, sinks, topic=only(topics))

@@ -8,14 +8,13 @@ target's broker refuses: the reason is printed, and the exit code is 1.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import add_transactions_argument
-from penstock.cli.jobs.spark_job import add_job_arguments, job, location, on_spark, show_counts
+from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
+from penstock.cli.jobs.spark_job import add_job_arguments, job, location, show_counts
 from penstock.cli.output.policy_output import policies_run
-from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.cli.jobs.job import CommandJob
-    from penstock.cli.jobs.spark_job import SparkJob
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
 
@@ -70,11 +68,9 @@ def run(options: argparse.Namespace) -> int:
         _repairing(running.plan_without_topics(), options.repair)  # before the cluster is contacted
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         plan = _repairing(plan, options.repair)
-        if dead_letters.is_folder or target.is_folder:
-            folder = dead_letters if dead_letters.is_folder else target
-            counts = _through_frames(options, on_spark(running, str(folder)), plan, parked)
-        else:
+        if not (dead_letters.is_folder or target.is_folder):
             return _between_topics(options, running, plan)
+        counts = _through_rows(options, running, plan, parked)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
 
@@ -94,41 +90,29 @@ def _dry(options: argparse.Namespace) -> str:
     return " (dry run)" if options.dry_run else ""
 
 
-def _through_frames(
-    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: RecordLocation
+def _through_rows(
+    options: argparse.Namespace, running: CommandJob, plan: RecordPlan, parked: RecordLocation
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
+    from penstock.batch_jobs.redrive import AGAIN, PARKED, RETURNED  # noqa: PLC0415
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
-    from penstock.spark.frames.files import read_files  # noqa: PLC0415
-    from penstock.spark.jobs.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
 
     dead_letters, target = options.dead_letters, options.target
-    letters, work = (AGAIN, PARKED), None
     locations = {RETURNED: target, AGAIN: dead_letters}
-    appended = (RETURNED, PARKED) if dead_letters.is_folder else (RETURNED,)
+    source, waiting = RowSource(folder=dead_letters.name), None
     if not dead_letters.is_folder:
-        work = _Work(running, dead_letters, target)
+        waiting = LetterRanges(running.cluster, dead_letters, target)
+        source = RowSource((waiting.topic,), waiting.ranges)
         if not options.dry_run:
-            running.cluster.create_like(parked.name, work.topic)
+            running.cluster.create_like(parked.name, waiting.topic)
     if dead_letters.is_folder or not options.dry_run:
         locations[PARKED] = parked
-    sinks = running.sinks(locations, appended=appended, letters=letters)
-    with contextlib.ExitStack() as stack:
-        if work is None:
-            sinks.recover()
-            stack.enter_context(running.counting(f"judging {dead_letters}"))
-            df = read_files(running.spark, dead_letters.name)
-        else:
-            df = stack.enter_context(running.reading("judging", (work.topic,), work.ranges))
-        counts = redrive(
-            df,
-            plan,
-            None if options.dry_run else sinks,
-            target=None if target.is_folder else target.name,
-            attempts=Attempts.of(dead_letters.name, options.max_replays),
-        )
-    if work is not None and not options.dry_run:
-        work.done()
+    target_topic = None if target.is_folder else target.name
+    attempts = Attempts.of(dead_letters.name, options.max_replays)
+    letters = Letters(source, locations, target_topic, attempts, options.dry_run)
+    counts = running.rows.redrive(letters, plan)
+    if waiting is not None and not options.dry_run:
+        waiting.done()
     return counts
 
 
@@ -161,26 +145,3 @@ def _between_topics(options: argparse.Namespace, running: CommandJob, plan: Reco
     for reason, count in refused:
         print(f"{count:,} refused by the broker: {reason.message}")
     return ExitCode.CHECK_FAILED if refused else ExitCode.DONE
-
-
-class _Work:
-    """The unfinished offset ranges of a dead letter topic."""
-
-    def __init__(
-        self, running: SparkJob, dead_letters: RecordLocation, target: RecordLocation
-    ) -> None:
-        from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
-
-        self._cluster = running.cluster
-        self._group = f"{FORMER_GROUP}-{target.name.replace('/', '_')}"
-        self.topic = self._cluster.topic(dead_letters.name)
-        start = self._cluster.committed(self.topic, self._group)
-        self._end = self._cluster.offsets(self.topic, "latest", key="--to")
-        self.ranges = tuple(
-            OffsetRange(self.topic.name, number, start[number], self._end[number])
-            for number in self.topic.partitions
-        )
-
-    def done(self) -> None:
-        """Remember that all of it has been."""
-        self._cluster.commit(self.topic, self._group, self._end)

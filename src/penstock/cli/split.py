@@ -20,6 +20,7 @@ from penstock.cli.jobs.raw_jobs import (
     is_between_topics,
     write_topics,
 )
+from penstock.cli.jobs.row_jobs import RowSource
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
@@ -27,7 +28,6 @@ from penstock.cli.jobs.spark_job import (
     job,
     location_or_table,
     on_spark,
-    only,
     show_counts,
 )
 from penstock.cli.jobs.split_stream import (
@@ -40,13 +40,9 @@ from penstock.engine.verdict import OF_RECORDS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from penstock.cli.jobs.job import CommandJob
-    from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.plan import RecordPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,27 +90,11 @@ def _batch(options: argparse.Namespace, running: CommandJob) -> int:
     if is_between_topics(topics, list(locations.values())):
         what = f"splitting {options.topic}"
         done = write_topics(options, running, topics, ranges, plan, locations, what)
-        counts: dict[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
+        counts: Mapping[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
         print(f"{options.topic}: {show_counts(counts)}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
-    return _through_frames(options, on_spark(running, "a folder or a table"), topics, ranges, plan)
-
-
-def _through_frames(
-    options: argparse.Namespace,
-    running: SparkJob,
-    topics: Sequence[Topic],
-    ranges: Sequence[OffsetRange],
-    plan: RecordPlan,
-) -> int:
-    from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
-
-    locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
-    sinks = running.sinks(locations, letters=(REJECTED,))
-    sinks.check_new(ranges)
-    with running.reading("splitting", topics, ranges) as df:
-        counts = split_into(df, plan, sinks, topic=only(topics))
+    counts = running.rows.split(RowSource(topics, ranges, options.input or ""), plan, locations)
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     targets = (options.accepted, options.rejected)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from penstock.policies.data_contract.data_set import DataSetRule, Totals
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.files.file_records import FileRecord
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.record_rows import RecordRow
     from penstock.stored.tasks.tasks import Task
     from penstock.stored.topics.access import ClusterAccess
 
@@ -199,7 +199,7 @@ class MeasuringTask:
         yield measuring.rest()
 
 
-def measure_files(records: Iterable[FileRecord], plan: RecordPlan, sums: DataSetSums) -> None:
+def measure_files(records: Iterable[RecordRow], plan: RecordPlan, sums: DataSetSums) -> None:
     """Measure the records of files.
 
     Args:
@@ -210,7 +210,8 @@ def measure_files(records: Iterable[FileRecord], plan: RecordPlan, sums: DataSet
     measuring = Measuring(evaluator_of(plan))
     for record in records:
         if record.topic is not None:
-            sums.add(measuring.add(record.topic, (record.value,), (record.timestamp,)))
+            part = measuring.add(record.topic, (record.value,), (record.known_timestamp,))
+            sums.add(part)
     sums.add(measuring.rest())
 
 

@@ -281,6 +281,7 @@ def test_without_a_place_the_start_is_required(command, split, admin, topic):
 
 
 @pytest.mark.slow
+@BOTH
 def test_folders(command, configured, produce, topic, spark, tmp_path):
     source = topic("in", 2)
     produce(source, [{"value": b"bad%d" % i} for i in range(20)] + [{"value": b"good"}])
@@ -318,6 +319,7 @@ def test_a_run_that_was_killed_before_its_first_record(
 
 
 @pytest.mark.slow
+@BOTH
 def test_from_a_folder_to_a_topic_and_the_reverse(
     command, configured, produce, topic, kafka, spark, tmp_path
 ):
@@ -350,6 +352,7 @@ def test_from_a_folder_to_a_topic_and_the_reverse(
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     command, configured, produce, topic, spark, tmp_path
 ):
@@ -369,6 +372,7 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     assert stamps == dict(zip(times, (moment, moment, -5000), strict=True))
 
 
+@BOTH
 def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
     source, target = topic("in", 2), topic("redacted", 2)
     moment = int(time.time() * 1000) - 5000

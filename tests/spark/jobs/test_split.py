@@ -95,6 +95,7 @@ def test_to_topics(command, configured, produce, topic, kafka):
             check_dead_letter(letters[record["key"]], record, offset, source, before)
 
 
+@BOTH
 def test_to_folders(command, configured, produce, topic, spark, tmp_path):
     source = topic("in", 3)
     produce(source, made())
@@ -134,6 +135,7 @@ def stored_as_sent(messages, sent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", ["accepted", "rejected"])
+@BOTH
 def test_a_topic_and_a_folder_as_targets(
     command, configured, produce, topic, spark, kafka, tmp_path, topics
 ):
@@ -303,7 +305,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
         (("--accepted", "a/b", "--rejected", "c"), "path:a/b"),
         (("--accepted", "path:a", "--rejected", "c", "--streaming"), "--checkpoint"),
         (("--accepted", "table:a", "--rejected", "c", "--streaming"), "needs --checkpoint DIR"),
-        (("--accepted", "table:a", "--rejected", "c", "--local"), "a folder or a table needs Spark"),
+        (("--accepted", "table:a", "--rejected", "c", "--local"), "table:a needs Spark: leave out --local"),
         (("--accepted", "table:/a", "--rejected", "c"), "write table:delta.`/a`"),
         (("--accepted", "table:a", "--rejected", "c", "--every", "5s"), "require --streaming"),
         (("--accepted", "a", "--rejected", "c", "--checkpoint", "x"), "--streaming"),
@@ -345,6 +347,7 @@ FAR = [-5_361_120_000_000, -1_000_001, -1, 0, 10_406_880_000_123, 316_306_080_00
 
 
 @pytest.mark.slow
+@BOTH
 def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, kafka, tmp_path):
     source, good, back = (topic(name, **ANY_TIME) for name in ("in", "good", "back"))
     write_batch(kafka, source, [(time, b"%d" % time) for time in FAR])

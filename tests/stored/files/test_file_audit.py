@@ -4,7 +4,7 @@ from penstock.engine.chain import RecordVerdicts
 from penstock.engine.verdict import refused
 from penstock.policy import Header
 from penstock.stored.files.file_audit import add_file_payloads, audit_files
-from penstock.stored.files.file_records import FileRecord
+from penstock.stored.rows.record_rows import RecordRow
 
 BAD = refused(87, "bad", "p.NoBad")
 HOUR_MS = 3_600_000
@@ -19,7 +19,7 @@ class NoBad:
 
 
 def record(offset, value=b"good", partition=0, topic="t", hour=490_000):
-    return FileRecord(topic, partition, offset, hour * HOUR_MS, b"key-1", value,
+    return RecordRow(topic, partition, offset, hour * HOUR_MS, 0, b"key-1", value,
                       (Header("source", b"pos"),))  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def audit(*records, evaluators=1):
 
 def test_counts_and_hints():
     records = [record(n, b"bad" if n % 5 == 0 else b"good", n % 2) for n in range(100)]
-    found = audit(*records, FileRecord(None, -1, -1, -1, None, None, ()))
+    found = audit(*records, RecordRow(None, None, None, None, None, None, None, ()))
     assert found.judged == 101
     assert found.outcomes == {"accepted": 81, "refused": 20}
     assert dict(found.header_keys.items()) == {"source": 20}

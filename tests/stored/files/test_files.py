@@ -12,9 +12,9 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.files.file_records import FileRecord
 from penstock.stored.files.files import check_lines, has_base64, is_json, read_files
 from penstock.stored.files.json_lines import SEEN
+from penstock.stored.rows.record_rows import RecordRow
 
 TYPES = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
@@ -42,8 +42,8 @@ def test_json_as_spark_writes_it(tmp_path):
         {"topic": "t", "partition": 3, "offset": 7},
     )  # fmt: skip
     assert list(read_files(path)) == [
-        FileRecord("t", 3, 2**50, NOW_MS, b"k", b"\xff\x00", (Header("a", b"1"), Header("b", None))),
-        FileRecord("t", 3, 7, -1, None, None, ()),
+        RecordRow("t", 3, 2**50, NOW_MS, 0, b"k", b"\xff\x00", (Header("a", b"1"), Header("b", None))),
+        RecordRow("t", 3, 7, None, None, None, None, ()),
     ]  # fmt: skip
 
 
@@ -51,9 +51,9 @@ def test_json_written_by_hand(tmp_path):
     lines(tmp_path / "one.jsonl", {"value": "ä", "timestamp": "2025-11-21 10:00:00"}, {})
     lines(tmp_path / "two.jsonl", {"value": "good", "key": "k", "timestamp": NOW_MS})
     assert list(read_files(str(tmp_path / "*.jsonl"))) == [
-        FileRecord(None, -1, -1, NOW_MS, None, "ä".encode(), ()),
-        FileRecord(None, -1, -1, -1, None, None, ()),
-        FileRecord(None, -1, -1, NOW_MS, b"k", b"good", ()),
+        RecordRow(None, None, None, NOW_MS, None, None, "ä".encode(), ()),
+        RecordRow(None, None, None, None, None, None, None, ()),
+        RecordRow(None, None, None, NOW_MS, None, b"k", b"good", ()),
     ]
 
 
@@ -214,8 +214,8 @@ def test_parquet(tmp_path):
     pq.write_table(pa.Table.from_pylist([row, empty], TYPES), folder / "a.parquet")
     (folder / "_SUCCESS").write_text("")
     assert list(read_files(str(tmp_path / "parquet"))) == [
-        FileRecord("t", 1, 5, NOW_MS, b"k", None, (Header("a", b"1"),)),
-        FileRecord(None, -1, -1, -1, None, None, ()),
+        RecordRow("t", 1, 5, NOW_MS, None, b"k", None, (Header("a", b"1"),)),
+        RecordRow(None, None, None, None, None, None, None, ()),
     ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from penstock.cli.jobs.row_jobs import RowJobs
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.stored.jobs.runner import OffsetCounter, Runner
@@ -48,6 +49,11 @@ class CommandJob(ABC):
     @abstractmethod
     def runner(self) -> Runner:
         """What runs tasks over raw batches."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> RowJobs:
+        """The commands over rows: for folders, files and tables."""
 
     @abstractmethod
     def check_input(self) -> None:

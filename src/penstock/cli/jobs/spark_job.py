@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.cli.jobs.frame_jobs import FrameJobs
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.sink.sinks import Sinks
@@ -162,6 +163,13 @@ class SparkJob(CommandJob):
         from penstock.spark.execution.task_runner import SparkRunner  # noqa: PLC0415
 
         return SparkRunner(self.spark)
+
+    @property
+    def rows(self) -> FrameJobs:
+        """The commands over rows, on Spark."""
+        from penstock.cli.jobs.frame_jobs import FrameJobs  # noqa: PLC0415
+
+        return FrameJobs(self)
 
     def check_input(self) -> None:
         """Check `--input table:`, `--column`, and the lines of JSON files on this machine.

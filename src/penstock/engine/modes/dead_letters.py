@@ -10,7 +10,7 @@ through any gateway: so the same letter may be there twice, and is taken once.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from penstock.engine.verdict import Outcome
 
@@ -65,12 +65,25 @@ class Origin(NamedTuple):
     replays: int = 0
 
 
+class PartialOrigin(NamedTuple):
+    """Where a record of a file first was; None for what is not known. See `Origin`."""
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    timestamp: int | None
+    replays: int = 0
+
+
+_Origin = TypeVar("_Origin", Origin, PartialOrigin)
+
+
 def is_dead_letter(headers: Sequence[Header]) -> bool:
     """Return whether headers say where a record was before it became a dead letter."""
-    return any(key == TOPIC and value is not None for key, value in headers)
+    return dict(headers).get(TOPIC) is not None
 
 
-def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
+def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
     """Return where a dead letter comes from, as far as its headers say.
 
     Of several headers with one name the last counts, as `Headers.lastHeader` of Java's clients.
@@ -85,12 +98,12 @@ def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
     offset = _number(found.get(OFFSET), _INT64)
     timestamp = _number(found.get(TIMESTAMP), _INT64)
     replays = _number(found.get(REPLAYS), _INT32)
-    return Origin(
-        here.topic if topic is None else topic.decode(errors="replace"),
-        here.partition if partition is None or partition < 0 else partition,
-        here.offset if offset is None else offset,
-        here.timestamp if timestamp is None else timestamp,
-        here.replays if replays is None else max(0, replays),
+    return here._replace(
+        topic=here.topic if topic is None else topic.decode(errors="replace"),
+        partition=here.partition if partition is None or partition < 0 else partition,
+        offset=here.offset if offset is None else offset,
+        timestamp=here.timestamp if timestamp is None else timestamp,
+        replays=here.replays if replays is None else max(0, replays),
     )
 
 
@@ -149,7 +162,7 @@ class ReasonHeaders:
         self._known: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
 
     def headers(
-        self, verdict: PolicyVerdict, origin: Origin, *, replays: int
+        self, verdict: PolicyVerdict, origin: Origin | PartialOrigin, *, replays: int
     ) -> list[tuple[str, bytes | None]]:
         """Return the headers that a dead letter has besides its own.
 
@@ -161,12 +174,12 @@ class ReasonHeaders:
         topic, partition, offset, timestamp, _ = origin
         return [
             *self.of_place(verdict, topic, partition, offset),
-            (TIMESTAMP, b"%d" % timestamp),
+            (TIMESTAMP, _text(timestamp)),
             (REPLAYS, b"%d" % replays),
         ]
 
     def of_record(
-        self, verdict: PolicyVerdict, headers: Sequence[Header], here: Origin
+        self, verdict: PolicyVerdict, headers: Sequence[Header], here: _Origin
     ) -> list[tuple[str, bytes | None]]:
         """Return the headers that a stored record gets as a dead letter, besides its own.
 
@@ -180,12 +193,14 @@ class ReasonHeaders:
         origin = read_origin(headers, here) if is_dead_letter(headers) else here
         return self.headers(verdict, origin, replays=read_replays(headers))
 
-    def of_place(self, verdict: PolicyVerdict, topic: str, partition: int, offset: int) -> Headers:
+    def of_place(
+        self, verdict: PolicyVerdict, topic: str | None, partition: int | None, offset: int | None
+    ) -> Headers:
         """Return those of the headers that say where a record was, and why it became a letter."""
         return (
-            (TOPIC, topic.encode()),
-            (PARTITION, b"%d" % partition),
-            (OFFSET, b"%d" % offset),
+            (TOPIC, None if topic is None else topic.encode()),
+            (PARTITION, _text(partition)),
+            (OFFSET, _text(offset)),
             *self._of(verdict),
         )
 
@@ -204,6 +219,10 @@ class ReasonHeaders:
                 (REASON, text),
             )
         return found
+
+
+def _text(number: int | None) -> bytes | None:
+    return None if number is None else b"%d" % number
 
 
 def _number(text: bytes | None, limit: int) -> int | None:

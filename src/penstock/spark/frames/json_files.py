@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
-from penstock.stored.files.file_records import NO_TIME
 from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
 
 if TYPE_CHECKING:
@@ -112,19 +111,14 @@ def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
     return (
         record.key,
         record.value,
-        None if record.topic is None else _text(record.topic),
-        None if record.partition == -1 else record.partition,
-        None if record.offset == -1 else record.offset,
-        None if record.timestamp == NO_TIME else record.timestamp,
-        line.timestamp_type(),
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
         # None for none, as in Spark's Kafka source.
-        [{"key": _text(header.key), "value": header.value} for header in record.headers] or None,
+        [header._asdict() for header in record.headers] or None,
     )
-
-
-def _text(text: str) -> str:
-    """Return a text without single surrogates, which JSON can have, and Arrow cannot."""
-    return text.encode(errors="replace").decode()
 
 
 def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[list[JsonLine]]:

@@ -45,7 +45,7 @@ def dead_letter(
         partition: Its partition there.
         offset: Its offset there.
         timestamp: Its timestamp, in ms.
-        replays: How often it was redriven, or null.
+        replays: How often it was redriven.
     """
     return F.concat(
         own_headers(),
@@ -59,7 +59,7 @@ def dead_letter(
             _header(CODE, verdict["code"]),
             _header(REASON, F.coalesce(verdict["message"], F.lit(""))),
             _header(TIMESTAMP, timestamp),
-            _header(REPLAYS, F.coalesce(replays, F.lit(0))),
+            _header(REPLAYS, replays),
         ),
     )
 
@@ -88,7 +88,7 @@ def still_dead_letter(verdict: Column) -> Column:
         verdict: As from `judge`.
     """
     is_letter = header(TOPIC).isNotNull()
-    partition = number(PARTITION, "int")
+    partition = partition_or_null()
 
     def first(name: str, kind: str, here: Column) -> Column:
         return F.coalesce(F.when(is_letter, number(name, kind)), here)
@@ -96,11 +96,22 @@ def still_dead_letter(verdict: Column) -> Column:
     return dead_letter(
         verdict,
         topic=F.coalesce(header(TOPIC), F.col("topic")),
-        partition=F.when(is_letter & (partition >= 0), partition).otherwise(F.col("partition")),
+        partition=F.coalesce(F.when(is_letter, partition), F.col("partition")),
         offset=first(OFFSET, "bigint", F.col("offset")),
         timestamp=first(TIMESTAMP, "bigint", in_ms(F.col("timestamp"))),
-        replays=number(REPLAYS, "int"),
+        replays=replays(),
     )
+
+
+def partition_or_null() -> Column:
+    """Return the partition in a dead letter's headers; null if they do not say it."""
+    found = number(PARTITION, "int")
+    return F.when(found >= 0, found)
+
+
+def replays() -> Column:
+    """Return how often a record has been redriven; 0 if its headers do not say it."""
+    return F.greatest(F.coalesce(number(REPLAYS, "int"), F.lit(0)), F.lit(0))
 
 
 def with_header(headers: Column, name: str, value: Column) -> Column:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.batch_jobs.redrive import AGAIN, DROPPED, PARKED, RETURNED
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
@@ -25,6 +26,8 @@ from penstock.spark.jobs.dead_letters import (
     in_ms,
     number,
     own_headers,
+    partition_or_null,
+    replays,
     with_header,
 )
 from penstock.spark.sink.topic_rows import SINK
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
-RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
 _ORIGINALS = ("original_key", "original_value")
 
 
@@ -64,18 +66,18 @@ def redrive(
         The number of records written to each sink, and of those that an interceptor dropped.
     """
     came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
+    first_time = number(dead_letters.TIMESTAMP, "bigint")
     df = with_all_columns(df).select(
-        "key", "value", "offset", "timestamp", "timestampType",
+        "key", "value", "offset", "timestampType",
+        F.coalesce(from_ms(first_time), F.col("timestamp")).alias("timestamp"),
         (F.lit(target) if target else came_from).alias("topic"),
         came_from.alias("from_topic"),
         F.col("partition").alias("letter_partition"),
-        F.coalesce(number(dead_letters.PARTITION, "int"), F.col("partition"))
-        .alias("partition"),
+        F.coalesce(partition_or_null(), F.col("partition")).alias("partition"),
         F.coalesce(number(dead_letters.OFFSET, "bigint"), F.col("offset"))
         .alias("from_offset"),
-        F.coalesce(number(dead_letters.TIMESTAMP, "bigint"), in_ms(F.col("timestamp")))
-        .alias("from_timestamp"),
-        F.coalesce(number(dead_letters.REPLAYS, "int"), F.lit(0)).alias("replays"),
+        F.coalesce(first_time, in_ms(F.col("timestamp"))).alias("from_timestamp"),
+        replays().alias("replays"),
         own_headers().alias("headers"),
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),
@@ -120,7 +122,6 @@ def redrive(
                 "partition": F.when(returned, F.col("partition")).otherwise(
                     F.col("letter_partition")
                 ),
-                "timestamp": F.coalesce(from_ms(F.col("from_timestamp")), F.col("timestamp")),
             }
         )
     )

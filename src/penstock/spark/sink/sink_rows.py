@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from aiokafka.partitioner import murmur2
 
-from penstock.batch_jobs.targets import fitting
+from penstock.batch_jobs.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.client.protocol.produced_batches import BatchSource
-from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
-from penstock.records.builder import build
-from penstock.records.encoder import NewHeader, encode
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.rows import Rows, runs
 from penstock.spark.source.source_rows import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.engine.chain import RecordVerdicts
@@ -34,30 +29,12 @@ if TYPE_CHECKING:
     Judge = Callable[[int, RecordColumns], RecordVerdicts]
 
 _TEXTS: Final = frozenset({"key", "value"})
-_BATCH_BYTES: Final = 256 * 1024
-_HELD_BYTES: Final = 32 * 2**20
-_RECORD_BYTES: Final = 32
-_KEYS_CACHED: Final = 65_536
 _NOWHERE: Final = -1
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
-_POSITIVE: Final = 0x7FFFFFFF
 
 
 class RefusedRecordsError(SparkError):
     """A policy refuses a record, and there is no place for dead letters."""
-
-
-class _Record(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Any]
-    timestamp: int
-    source: BatchSource
-
-    @property
-    def size(self) -> int:
-        headers = sum(len(key) + len(value or b"") for key, value in self.headers)
-        return _RECORD_BYTES + len(self.key or b"") + len(self.value or b"") + headers
 
 
 def check_columns(types: Mapping[str, str]) -> None:
@@ -110,12 +87,10 @@ class OutgoingRows:
         self._accepted = accepted
         self._rejected = rejected
         self._judge = judge
-        self._codec = codec
         self._spread = task
         self._clock = clock
         self._reasons = ReasonHeaders()
-        self._waiting: dict[tuple[Target, int], list[_Record]] = {}
-        self._sizes: Counter[tuple[Target, int]] = Counter()
+        self._waiting = GatheredRecords(codec=codec)
         self.counts: Counter[str] = Counter()
         """Records by outcome."""
 
@@ -129,18 +104,12 @@ class OutgoingRows:
         """
         if not len(batch):
             return
-        arrays = self._arrays(batch)
-        for _, partition in self._judged(arrays):
-            full = [number for number in partition if self._sizes[number] >= _BATCH_BYTES]
-            for number in full:
-                yield from self._written(number)
-            if self._sizes.total() >= _HELD_BYTES:
-                yield from self.rest()
+        for _ in self._judged(self._arrays(batch)):
+            yield from self._waiting.full()
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the waiting records."""
-        for number in list(self._waiting):
-            yield from self._written(number)
+        return self._waiting.rest()
 
     def _arrays(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the columns, ordered by the partition of the target that records go to."""
@@ -164,13 +133,8 @@ class OutgoingRows:
         count = self._accepted.partitions
         given = columns["partition"].to_pylist() if "partition" in columns else [None] * len(keys)
         self._spread += 1
-        spread = self._spread % count
         return [
-            number % count
-            if number is not None
-            else spread
-            if key is None
-            else _partition_of(key) % count
+            partition_for(number, key, spread=self._spread, partitions=count)
             for number, key in zip(given, keys.to_pylist(), strict=True)
         ]
 
@@ -180,10 +144,8 @@ class OutgoingRows:
             return pa.repeat(now, count)
         return pc.fill_null(given.cast(_TIMESTAMP), now)
 
-    def _judged(
-        self, arrays: dict[str, pa.Array]
-    ) -> Iterator[tuple[int, list[tuple[Target, int]]]]:
-        """Judge rows and keep them, a partition at a time; return where some were added."""
+    def _judged(self, arrays: dict[str, pa.Array]) -> Iterator[None]:
+        """Judge rows and keep them, a partition at a time."""
         rows = Rows(arrays)
         for start, end, _, partition in runs(self._accepted.topic, arrays["partition"]):
             columns = rows.columns(start, end)
@@ -197,26 +159,17 @@ class OutgoingRows:
             kept = []
             rest = zip(columns.headers, columns.timestamps, sources, strict=True)
             for index, (headers, timestamp, source) in enumerate(rest):
-                if any(key is None for key, _ in headers):
-                    raise RefusedBatchError(
-                        f"the record from {source} has a header without a key, which no topic can "
-                        "have"
-                    )
                 verdict = turned_away.get(index)
                 if verdict is None:
-                    kept.append(
-                        _Record(new_keys[index], new_values[index], headers, timestamp, source)
-                    )
+                    key, value = new_keys[index], new_values[index]
+                    kept.append(GatheredRecord(key, value, headers, timestamp, source))
                 else:
-                    record = _Record(keys[index], values[index], headers, timestamp, source)
+                    key, value = keys[index], values[index]
+                    record = GatheredRecord(key, value, headers, timestamp, source)
                     self._turn_away(verdict, record, partition)
             self.counts[Outcome.ACCEPTED.value] += len(kept)
-            accepted = (self._accepted, partition)
-            self._keep(accepted, kept)
-            touched = [accepted]
-            if self._rejected is not None:
-                touched.append((self._rejected, partition % self._rejected.partitions))
-            yield partition, touched
+            self._waiting.add(self._accepted, partition, kept)
+            yield
 
     def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[BatchSource]:
         count = end - start
@@ -237,7 +190,7 @@ class OutgoingRows:
             )
         ]
 
-    def _turn_away(self, verdict: PolicyVerdict, record: _Record, partition: int) -> None:
+    def _turn_away(self, verdict: PolicyVerdict, record: GatheredRecord, partition: int) -> None:
         self.counts[verdict.outcome.value] += 1
         if verdict.outcome not in REJECTED:
             return
@@ -255,38 +208,10 @@ class OutgoingRows:
             ],
             timestamp=int(self._clock() * 1000),
         )
-        self._keep((self._rejected, partition % self._rejected.partitions), [letter])
-
-    def _keep(self, where: tuple[Target, int], records: list[_Record]) -> None:
-        if records:
-            self._waiting.setdefault(where, []).extend(records)
-            self._sizes[where] += sum(record.size for record in records)
-
-    def _written(self, where: tuple[Target, int]) -> Iterator[OutgoingBatch]:
-        records = self._waiting.pop(where, [])
-        self._sizes.pop(where, None)
-        target, partition = where
-
-        def encoded(start: int, end: int) -> bytes:
-            keys, values, headers, timestamps, _ = zip(*records[start:end], strict=True)
-            base = timestamps[0]
-            listed = ([(key, value) for key, value in own] for own in headers)
-            section = build(base, timestamps, keys, values, listed)
-            header = NewHeader(self._codec, base, max(timestamps))
-            return encode(header, section, end - start, fast=True)
-
-        return fitting(
-            target, partition, len(records), encoded, lambda index: records[index].source
-        )
+        self._waiting.add(self._rejected, partition % self._rejected.partitions, [letter])
 
 
 def _binary(column: pa.Array | None, count: int) -> pa.Array:
     if column is None:
         return pa.nulls(count, pa.binary())
     return column if column.type == pa.binary() else column.cast(pa.binary())
-
-
-@lru_cache(maxsize=_KEYS_CACHED)
-def _partition_of(key: bytes) -> int:
-    """Return the number that the Java client's partitioner takes modulo the partitions."""
-    return int(murmur2(key)) & _POSITIVE

@@ -211,7 +211,10 @@ class Sinks:
         staged, files = self._hadoop(staging)
         try:
             some.select(*COLUMNS, SINK).write.partitionBy(SINK).mode("overwrite").parquet(staging)
-            for sink, folder in self._folders.items():
+            # Those that are replaced lose records, which then have to be in the others.
+            for sink, folder in sorted(
+                self._folders.items(), key=lambda item: item[0] not in self._appended
+            ):
                 written = self._complete(files, f"{staging}/{SINK}={sink}")
                 if sink in self._appended:
                     self._append(files, written, folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import groupby, islice
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from penstock.engine.columns import Columns
 from penstock.report.counts import Sample
+from penstock.stored.rows.judged_rows import runs
 from penstock.stored.tasks.batch_counts import StoredCounts
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
     from penstock.report.counts import AuditCounts
     from penstock.stored.evaluation import Evaluator
-    from penstock.stored.files.file_records import FileRecord
-
-_ROWS: Final = 10_000
+    from penstock.stored.rows.record_rows import RecordRow
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,16 @@ class FileRecords:
     max_timestamp = -1
 
     @classmethod
-    def of(cls, some: Sequence[FileRecord]) -> Self:
+    def of(cls, some: Sequence[RecordRow]) -> Self:
         """Return records in the order of their offsets."""
-        _, _, offsets, timestamps, keys, values, headers = zip(
-            *sorted(some, key=lambda record: record.offset), strict=True
+        ordered = sorted(some, key=lambda record: record.known_offset)
+        return cls(
+            [record.known_offset for record in ordered],
+            [record.known_timestamp for record in ordered],
+            [record.key for record in ordered],
+            [record.value for record in ordered],
+            [record.headers for record in ordered],
         )
-        return cls(offsets, timestamps, keys, values, headers)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -65,7 +67,7 @@ class FileRecords:
 
 
 def audit_files(
-    records: Iterable[FileRecord],
+    records: Iterable[RecordRow],
     evaluators: Sequence[Evaluator],
     on_read: Callable[[int], object],
 ) -> AuditCounts:
@@ -79,24 +81,20 @@ def audit_files(
     Returns:
         The counts, bounded as in `AuditCounts`.
     """
-    counts, records = StoredCounts(), iter(records)
-    while some := list(islice(records, _ROWS)):
-        for (topic, partition), run in groupby(
-            some, key=lambda record: (record.topic, record.partition)
-        ):
-            batch = FileRecords.of(list(run))
-            columns = Columns(len(batch), batch.timestamps, batch.keys, batch.values, batch.headers)
-            verdicts, *others = (
-                evaluator.judge_records(topic, partition, columns).verdicts
-                for evaluator in evaluators
-            )
-            counts.add(topic or "", partition, batch, verdicts, *others)
-        on_read(len(some))
+    counts = StoredCounts()
+    for run in runs(records):
+        topic, partition, batch = run[0].topic, run[0].known_partition, FileRecords.of(run)
+        columns = Columns(len(batch), batch.timestamps, batch.keys, batch.values, batch.headers)
+        verdicts, *others = (
+            evaluator.judge_records(topic, partition, columns).verdicts for evaluator in evaluators
+        )
+        counts.add(topic or "", partition, batch, verdicts, *others)
+        on_read(len(run))
     return counts.counts()
 
 
 def add_file_payloads(
-    records: Iterable[FileRecord], counts: AuditCounts, max_bytes: int = 256
+    records: Iterable[RecordRow], counts: AuditCounts, max_bytes: int = 256
 ) -> None:
     """Read the contents of the samples; at most `max_bytes` bytes of each key and value.
 
@@ -110,10 +108,14 @@ def add_file_payloads(
         for index, sample in enumerate(samples):
             wanted[reason.topic, sample.partition, sample.offset].append((samples, index))
     for record in records if wanted else ():
-        for samples, index in wanted.pop((record.topic or "", record.partition, record.offset), ()):
+        for samples, index in wanted.pop(_place_of(record), ()):
             samples[index] = Sample(
-                record.partition,
-                record.offset,
+                record.known_partition,
+                record.known_offset,
                 None if record.key is None else record.key[:max_bytes],
                 None if record.value is None else record.value[:max_bytes],
             )
+
+
+def _place_of(record: RecordRow) -> tuple[str, int, int]:
+    return record.topic or "", record.known_partition, record.known_offset

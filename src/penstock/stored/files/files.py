@@ -8,36 +8,42 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.errors import UnavailableError
 from penstock.policy import Header
-from penstock.stored.files.file_records import COLUMNS, NO_TIME, FileRecord
 from penstock.stored.files.json_lines import SEEN, JsonLine, are_base64
+from penstock.stored.rows.record_rows import COLUMNS, RecordRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
 """The suffixes of files that Spark writes compressed."""
 _ROWS: Final = 10_000
+_BYTES: Final = 32 * 2**20
+INPUT: Final = "--input "
+"""What errors name before the path, by default."""
 
 
-def read_files(given: str) -> Iterator[FileRecord]:
+def read_files(given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
     """Read the records of files, in sequence.
 
     Args:
         given: A file, a folder, or a glob.
+        key: What errors name before the path.
 
     Raises:
         ConfigurationError: There are no such files, one cannot be read, columns are missing or of
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
-    files = _files(given)
+    files = _files(given, key)
     if _are_json(given, files):
-        return _read_json(files)
-    return _read_parquet(given, files)
+        return _read_json(files, key)
+    return _read_parquet(given, files, key)
 
 
 def is_json(given: str) -> bool:
@@ -60,16 +66,17 @@ def _is_json(file: PurePath) -> bool:
     return bool(suffixes) and suffixes[-1] in _JSON
 
 
-def check_lines(given: str) -> None:
+def check_lines(given: str, *, key: str = INPUT) -> None:
     """Check the lines of JSON files of this machine, if there are any.
 
     Args:
         given: As for `read_files`; perhaps a URL.
+        key: As for `read_files`.
 
     Raises:
         ConfigurationError: A line is not a record. The message names it.
     """
-    for _ in _read_json(_json_files(given)):
+    for _ in _read_json(_json_files(given), key):
         pass
 
 
@@ -82,14 +89,14 @@ def has_base64(given: str) -> bool:
     Raises:
         ConfigurationError: One of the first lines is not a record. The message names it.
     """
-    first, _ = _first_lines(_json_lines(_json_files(given)))
+    first, _ = _first_lines(_json_lines(_json_files(given), INPUT))
     return are_base64(first) and any(line.contents for line in first)
 
 
-def _files(given: str) -> list[Path]:
+def _files(given: str, key: str) -> list[Path]:
     files = _found(given)
     if not files:
-        raise ConfigurationError(f"--input {given}: there are no files with this name")
+        raise ConfigurationError(f"{key}{given}: there are no files with this name")
     return files
 
 
@@ -118,18 +125,18 @@ def _json_files(given: str) -> list[Path]:
     return [file for file in files if file.suffix.lower() not in _COMPRESSED]
 
 
-def _read_json(files: Iterable[Path]) -> Iterator[FileRecord]:
-    first, rest = _first_lines(_json_lines(files))
+def _read_json(files: Iterable[Path], key: str) -> Iterator[RecordRow]:
+    first, rest = _first_lines(_json_lines(files, key))
     is_base64 = are_base64(first)
     for line in chain(first, rest):
         yield line.record(is_base64=is_base64)
 
 
-def _json_lines(files: Iterable[Path]) -> Iterator[JsonLine]:
+def _json_lines(files: Iterable[Path], key: str) -> Iterator[JsonLine]:
     return (
-        JsonLine(f"--input {file}, line {number}", text)
+        JsonLine(f"{key}{file}, line {number}", text)
         for file in files
-        for number, text in _lines(file)
+        for number, text in _lines(file, key)
     )
 
 
@@ -145,50 +152,70 @@ def _first_lines(lines: Iterator[JsonLine]) -> tuple[list[JsonLine], Iterator[Js
     return first, lines
 
 
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+def _lines(file: Path, key: str) -> Iterator[tuple[int, bytes]]:
     if file.suffix.lower() in _COMPRESSED:
-        raise ConfigurationError(f"--input {file}: is compressed: decompress it, or use Spark")
+        raise ConfigurationError(f"{key}{file}: is compressed: decompress it, or use Spark")
     try:
         with file.open("rb") as opened:
             for number, text in enumerate(opened, 1):
                 if text.strip():
                     yield number, text
     except OSError as error:
-        raise ConfigurationError(f"--input {file}: cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{key}{file}: cannot be read: {error.strerror}") from None
 
 
-def _read_parquet(given: str, files: Iterable[Path]) -> Iterator[FileRecord]:
+def _read_parquet(given: str, files: Sequence[Path], key: str) -> Iterator[RecordRow]:
     try:
         import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
-        import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise ConfigurationError(
-            f"--input {given}: Parquet needs pyarrow: pip install pyarrow; JSON lines (FILE.jsonl) "
+            f"{key}{given}: Parquet needs pyarrow: pip install pyarrow; JSON lines (FILE.jsonl) "
             "need no package"
         ) from None
+    for file in files:  # before the first record is read
+        with _opened(file, key) as opened:
+            _check_types(file, opened.schema_arrow, key)
     for file in files:
-        try:
-            opened = pq.ParquetFile(file)
-        except pa.ArrowException:
-            raise ConfigurationError(f"--input {file}: the files are not Parquet") from None
-        with opened:
-            _check_types(file, opened.schema_arrow)
+        with _opened(file, key) as opened:
             names = [name for name in COLUMNS if name in opened.schema_arrow.names]
-            for batch in opened.iter_batches(_ROWS, columns=names):
-                yield from _rows(batch)
+            try:
+                for batch in opened.iter_batches(_rows_at_once(opened), columns=names):
+                    yield from _rows(batch)
+            except (pa.ArrowException, OSError):
+                raise UnavailableError(f"{key}{file}: cannot be read: it is damaged") from None
 
 
-def _check_types(file: Path, schema: pa.Schema) -> None:
+def _opened(file: Path, key: str) -> pq.ParquetFile:
+    import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        return pq.ParquetFile(file)
+    except pa.ArrowException:
+        raise ConfigurationError(f"{key}{file}: the files are not Parquet") from None
+    except OSError as error:
+        raise ConfigurationError(f"{key}{file}: cannot be read: {error.strerror}") from None
+
+
+def _rows_at_once(opened: pq.ParquetFile) -> int:
+    """Return how many rows of a file may be in memory at a time: fewer if they are large."""
+    found = opened.metadata
+    groups = (found.row_group(number) for number in range(found.num_row_groups))
+    largest = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+    return max(1, min(_ROWS, _BYTES // max(largest, 1)))
+
+
+def _check_types(file: Path, schema: pa.Schema, key: str) -> None:
     missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         raise ConfigurationError(
-            f"--input {file}: the files have no column {', '.join(missing)}; it needs Kafka's "
+            f"{key}{file}: the files have no column {', '.join(missing)}; it needs Kafka's "
             f"columns {', '.join(COLUMNS)}"
         )
     for name, kind in COLUMNS.items():
         if name in schema.names and _kind(schema.field(name).type) != kind:
             raise ConfigurationError(
-                f"--input {file}: column {name} is {schema.field(name).type}, not {kind}"
+                f"{key}{file}: column {name} is {schema.field(name).type}, not {kind}"
             )
 
 
@@ -203,23 +230,28 @@ def _kind(found: pa.DataType) -> str:
     return str(found).removeprefix("large_")
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[FileRecord]:
+def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
     import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
 
     columns = {name: batch.column(name) for name in batch.schema.names}
     # Not Python's times, which end with the year 9999.
     micros = columns["timestamp"].cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_pylist()
-    headers = columns["headers"].to_pylist() if "headers" in columns else [None] * len(batch)
+    missing = [None] * len(batch)
+    kinds, headers = (
+        columns[name].to_pylist() if name in columns else missing
+        for name in ("timestampType", "headers")
+    )
     names = ("topic", "partition", "offset", "key", "value")
     fields = (columns[name].to_pylist() for name in names)
-    for topic, partition, offset, key, value, time, own in zip(
-        *fields, micros, headers, strict=True
+    for topic, partition, offset, key, value, time, kind, own in zip(
+        *fields, micros, kinds, headers, strict=True
     ):
-        yield FileRecord(
+        yield RecordRow(
             topic,
-            -1 if partition is None else partition,
-            -1 if offset is None else offset,
-            NO_TIME if time is None else time // 1000,
+            partition,
+            offset,
+            None if time is None else time // 1000,
+            kind,
             key,
             value,
             tuple(Header(header["key"], header["value"]) for header in own or ()),

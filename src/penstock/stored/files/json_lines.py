@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.policy import Header
-from penstock.stored.files.file_records import COLUMNS, NO_TIME, FileRecord
 from penstock.stored.files.record_times import timestamp_ms
+from penstock.stored.rows.record_rows import COLUMNS, RecordRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ class JsonLine:
         values += [header.get("value") for header in headers]
         self.contents = [text for text in values if text is not None]
 
-    def record(self, *, is_base64: bool) -> FileRecord:
+    def record(self, *, is_base64: bool) -> RecordRow:
         """Return the record.
 
         Raises:
@@ -100,25 +100,20 @@ class JsonLine:
             except (binascii.Error, ValueError):
                 raise self._wrong(f"{name} must be base64, as in the lines before") from None
 
-        partition = self._integer("partition", bits=32)
-        offset = self._integer("offset", bits=64)
-        self.timestamp_type()
-        return FileRecord(
-            self._string("topic"),
-            -1 if partition is None else partition,
-            -1 if offset is None else offset,
+        topic = self._string("topic")
+        return RecordRow(
+            None if topic is None else _encodable(topic),
+            self._integer("partition", bits=32),
+            self._integer("offset", bits=64),
             self._timestamp(),
+            self._integer("timestampType", bits=32),
             as_bytes("key", self._content("key")),
             as_bytes("value", self._content("value")),
             tuple(
-                Header(header["key"], as_bytes("a header", header.get("value")))
+                Header(_encodable(header["key"]), as_bytes("a header", header.get("value")))
                 for header in self._headers
             ),
         )
-
-    def timestamp_type(self) -> int | None:
-        """Return the column `timestampType`."""
-        return self._integer("timestampType", bits=32)
 
     def _check_names(self) -> None:
         """Check that no field is the misspelt name of a column; others are left out.
@@ -157,10 +152,10 @@ class JsonLine:
             raise self._wrong(f"{name} must be at most {2 ** (bits - 1) - 1}")
         return found
 
-    def _timestamp(self) -> int:
+    def _timestamp(self) -> int | None:
         found = self._fields.get("timestamp")
         if found is None:
-            return NO_TIME
+            return None
         try:
             return timestamp_ms(found)
         except ValueError as wrong:
@@ -168,6 +163,11 @@ class JsonLine:
 
     def _wrong(self, what: str) -> WrongLineError:
         return WrongLineError(f"{self._where}: {what}")
+
+
+def _encodable(text: str) -> str:
+    """Return a text without single surrogates, which JSON can have, and UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
 
 
 def _is_header(header: object) -> bool:

@@ -1,0 +1,73 @@
+"""`split`, `redact` and `redrive` over rows on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from penstock.batch_jobs.redrive import AGAIN, PARKED
+from penstock.cli.jobs.spark_job import only
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from penstock.cli.jobs.row_jobs import Letters, RowSource
+    from penstock.cli.jobs.spark_job import SparkJob
+    from penstock.stored.locations import RecordLocation
+    from penstock.stored.plan import RecordPlan
+
+
+class FrameJobs:
+    """The commands on Spark; see `penstock.cli.jobs.row_jobs.RowJobs`."""
+
+    def __init__(self, running: SparkJob) -> None:
+        """Take the session."""
+        self._running = running
+
+    def split(
+        self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
+    ) -> Mapping[str, int]:
+        """Write accepted records and dead letters."""
+        from penstock.spark.jobs.split import REJECTED, split_into  # noqa: PLC0415
+
+        sinks = self._running.sinks(locations, letters=(REJECTED,))
+        sinks.check_new(source.ranges)
+        with self._running.reading("splitting", source.topics, source.ranges) as df:
+            return split_into(df, plan, sinks, topic=only(source.topics))
+
+    def redact(
+        self, source: RowSource, plan: RecordPlan, target: RecordLocation
+    ) -> Mapping[str, int]:
+        """Write records as interceptors leave them."""
+        from penstock.spark.jobs.redact import REWRITTEN, redact  # noqa: PLC0415
+
+        sinks = self._running.sinks({REWRITTEN: target})
+        sinks.check_new()
+        with self._running.reading("rewriting", source.topics, source.ranges) as df:
+            return redact(df, plan, sinks, topic=only(source.topics))
+
+    def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
+        """Judge dead letters again, and write them."""
+        from penstock.spark.jobs.redrive import redrive  # noqa: PLC0415
+
+        sinks = self._running.sinks(
+            letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
+        )
+        if letters.source.folder is not None:
+            sinks.recover()
+        with self._letters(letters.source) as df:
+            written = None if letters.dry_run else sinks
+            return redrive(df, plan, written, target=letters.target, attempts=letters.attempts)
+
+    @contextlib.contextmanager
+    def _letters(self, source: RowSource) -> Iterator[DataFrame]:
+        if source.folder is None:
+            with self._running.reading("judging", source.topics, source.ranges) as df:
+                yield df
+            return
+        from penstock.spark.frames.files import read_files  # noqa: PLC0415
+
+        with self._running.counting(f"judging path:{source.folder}"):
+            yield read_files(self._running.spark, source.folder)

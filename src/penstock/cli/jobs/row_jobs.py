@@ -1,0 +1,118 @@
+"""What `split`, `redact` and `redrive` do where a source or a target is a folder or a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.engine.modes.dead_letters import Attempts
+    from penstock.stored.locations import RecordLocation
+    from penstock.stored.plan import RecordPlan
+
+
+class RowSource(NamedTuple):
+    """The records to read.
+
+    Attributes:
+        topics: The topics; none for files.
+        ranges: The offset ranges of the topics.
+        files: The path of the files of `--input`; empty for others.
+        folder: The folder of dead letters; None for others.
+    """
+
+    topics: Sequence[Topic] = ()
+    ranges: Sequence[OffsetRange] = ()
+    files: str = ""
+    folder: str | None = None
+
+
+class Letters(NamedTuple):
+    """Dead letters to judge again.
+
+    Attributes:
+        source: The dead letters. A folder is replaced by the letters that remain.
+        locations: The targets by the names of `penstock.batch_jobs.redrive`.
+        target: The topic whose policies judge; None for the original topic of each letter.
+        attempts: How often a letter is judged again before it is parked.
+        dry_run: Only count.
+    """
+
+    source: RowSource
+    locations: Mapping[str, RecordLocation]
+    target: str | None
+    attempts: Attempts
+    dry_run: bool
+
+    @property
+    def appended(self) -> tuple[str, ...]:
+        """The sinks whose folders are appended to."""
+        from penstock.batch_jobs.redrive import PARKED, RETURNED  # noqa: PLC0415
+
+        return (RETURNED,) if self.source.folder is None else (RETURNED, PARKED)
+
+
+class RowJobs(Protocol):
+    """The commands over rows, on Spark or in this process.
+
+    Each returns the number of records by outcome.
+    """
+
+    def split(
+        self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
+    ) -> Mapping[str, int]:
+        """Write accepted records and dead letters.
+
+        Args:
+            source: The records.
+            plan: The policies.
+            locations: The targets, by `ACCEPTED` and `REJECTED` of
+                `penstock.stored.tasks.writing_task`. Folders are empty or missing.
+        """
+
+    def redact(
+        self, source: RowSource, plan: RecordPlan, target: RecordLocation
+    ) -> Mapping[str, int]:
+        """Write records as interceptors leave them."""
+
+    def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
+        """Judge dead letters again, with the interceptor that repairs, and write them."""
+
+
+class LetterRanges:
+    """The unfinished offset ranges of a dead letter topic whose records return to a folder.
+
+    A consumer group of the cluster keeps the position.
+    """
+
+    def __init__(self, cluster: Cluster, letters: RecordLocation, target: RecordLocation) -> None:
+        """Read the position.
+
+        Args:
+            cluster: The cluster.
+            letters: The topic.
+            target: The folder.
+
+        Raises:
+            ConfigurationError: There is no such topic.
+            ClusterError: The cluster does not answer.
+        """
+        from penstock.cluster.ranges import OffsetRange  # noqa: PLC0415
+        from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
+
+        self._cluster = cluster
+        self._group = f"{FORMER_GROUP}-{target.name.replace('/', '_')}"
+        self.topic = cluster.topic(letters.name)
+        start = cluster.committed(self.topic, self._group)
+        self._end = cluster.offsets(self.topic, "latest", key="--to")
+        self.ranges = tuple(
+            OffsetRange(self.topic.name, number, start[number], self._end[number])
+            for number in self.topic.partitions
+        )
+
+    def done(self) -> None:
+        """Remember that all of it has been."""
+        self._cluster.commit(self.topic, self._group, self._end)

@@ -1,0 +1,1 @@
+"""Records as rows with the columns of Kafka: judged, and written to topics and folders."""

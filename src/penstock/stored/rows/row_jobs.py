@@ -1,0 +1,154 @@
+"""`split`, `redact` and `redrive` over rows; each record is returned with its sink.
+
+::
+
+    counts = Counter()
+    sinks.write(split_rows(rows, evaluator, counts))
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.batch_jobs.redrive import DROPPED, RETURNED, sink_of
+from penstock.engine.modes.dead_letters import (
+    REPLAYS,
+    TIMESTAMP,
+    PartialOrigin,
+    ReasonHeaders,
+    own_headers,
+    read_origin,
+)
+from penstock.engine.verdict import REJECTED, Outcome
+from penstock.policy import Header
+from penstock.stored.rows.judged_rows import judge_rows
+from penstock.stored.rows.record_rows import MS_MAX
+from penstock.stored.tasks.writing_task import ACCEPTED
+from penstock.stored.tasks.writing_task import REJECTED as LETTERS
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Iterator
+
+    from penstock.engine.modes.dead_letters import Attempts
+    from penstock.stored.evaluation import Evaluator
+    from penstock.stored.rows.judged_rows import JudgedRow
+    from penstock.stored.rows.record_rows import RecordRow
+
+    OutgoingRow = tuple[str, RecordRow]
+    """A sink's name, and the record to write."""
+
+
+def split_rows(
+    rows: Iterable[RecordRow], evaluator: Evaluator, counts: Counter[str]
+) -> Iterator[OutgoingRow]:
+    """Return accepted records as interceptors left them, and the others as dead letters.
+
+    What an interceptor dropped is left out.
+
+    Args:
+        rows: The records.
+        evaluator: The policies.
+        counts: Counts the records by outcome.
+
+    Raises:
+        PostponedError: A policy cannot decide, even after a while.
+    """
+    letters = _Letters()
+    for judged in judge_rows(rows, evaluator):
+        outcome = judged.verdict.outcome
+        counts[outcome.value] += 1
+        if outcome is Outcome.ACCEPTED:
+            yield ACCEPTED, judged.row._replace(key=judged.key, value=judged.value)
+        elif outcome in REJECTED:
+            yield LETTERS, letters.first(judged)
+
+
+def redact_rows(
+    rows: Iterable[RecordRow], evaluator: Evaluator, counts: Counter[str]
+) -> Iterator[OutgoingRow]:
+    """Return records as interceptors left them, without those that they dropped or failed on.
+
+    The arguments and errors are those of `split_rows`.
+    """
+    for sink, row in split_rows(rows, evaluator, counts):
+        if sink == ACCEPTED:
+            yield sink, row
+
+
+def redrive_rows(
+    letters: Iterable[RecordRow],
+    evaluator: Evaluator,
+    counts: Counter[str],
+    *,
+    target: str | None,
+    attempts: Attempts,
+) -> Iterator[OutgoingRow]:
+    """Judge dead letters as they would return; return each with its sink.
+
+    Args:
+        letters: The dead letters.
+        evaluator: The policies.
+        counts: Counts the letters by sink, and those that an interceptor dropped.
+        target: The topic to which accepted letters return, whose policies judge; None if each
+            record is judged by the policies of its original topic.
+        attempts: How often a record is judged again before it is parked.
+
+    Raises:
+        PostponedError: A policy cannot decide, even after a while.
+    """
+    made = _Letters()
+    waiting: deque[tuple[RecordRow, PartialOrigin]] = deque()
+
+    def returning() -> Iterator[RecordRow]:
+        for letter in letters:
+            origin = read_origin(letter.headers, _place_of(letter))
+            waiting.append((letter, origin))
+            yield _as_it_was(letter, origin, target)
+
+    for judged in judge_rows(returning(), evaluator):
+        letter, origin = waiting.popleft()
+        sink = sink_of(judged.verdict.outcome, origin.replays, attempts)
+        counts[sink] += 1
+        if sink == RETURNED:
+            time = None if origin.timestamp is None else b"%d" % origin.timestamp
+            more = Header(REPLAYS, b"%d" % (origin.replays + 1)), Header(TIMESTAMP, time)
+            headers = (*judged.row.headers, *more)
+            yield sink, judged.row._replace(key=judged.key, value=judged.value, headers=headers)
+        elif sink != DROPPED:
+            yield sink, made.again(judged, letter, origin)
+
+
+def _place_of(row: RecordRow) -> PartialOrigin:
+    return PartialOrigin(row.topic, row.partition, row.offset, row.timestamp)
+
+
+def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> RecordRow:
+    """Return a letter as policies see it: where it was, without the headers of a dead letter."""
+    is_of_time = origin.timestamp is not None and abs(origin.timestamp) <= MS_MAX
+    return letter._replace(
+        topic=target or origin.topic,
+        partition=origin.partition,
+        timestamp=origin.timestamp if is_of_time else letter.timestamp,
+        headers=own_headers(letter.headers),
+    )
+
+
+class _Letters:
+    """Makes dead letters."""
+
+    def __init__(self) -> None:
+        self._reasons = ReasonHeaders()
+
+    def first(self, judged: JudgedRow) -> RecordRow:
+        """Return a record as a dead letter; one that is a letter keeps its first place."""
+        row = judged.row
+        more = self._reasons.of_record(judged.verdict, row.headers, _place_of(row))
+        return row._replace(headers=(*own_headers(row.headers), *(Header(*own) for own in more)))
+
+    def again(self, judged: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
+        """Return a letter with the new reason, as its record was before interceptors."""
+        more = self._reasons.headers(judged.verdict, origin, replays=origin.replays + 1)
+        headers = (*judged.row.headers, *(Header(*own) for own in more))
+        return judged.row._replace(partition=letter.partition, headers=headers)
