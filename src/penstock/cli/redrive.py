@@ -16,6 +16,7 @@ from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
 from penstock.cli.jobs.spark_job import add_job_arguments, job, location, show_counts
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
+from penstock.stored.locations import check_apart
 
 if TYPE_CHECKING:
     import argparse
@@ -49,22 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
-    if options.dead_letters == options.target:
-        raise ConfigurationError("--from and --to must differ")
+    check_apart({"--from": options.dead_letters, "--to": options.target})
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
         from penstock.engine.modes.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
-        from penstock.stored.locations import RecordLocation  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
-        parked = RecordLocation(
-            f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder
-        )
-        if target == parked:
-            raise ConfigurationError(
-                f"--to {target}: records that fail too often are written there"
-            )
+        parked = dead_letters.beside(PARKED_SUFFIX)
+        check_apart({"--to": target, "the place of records that fail too often": parked})
         _repairing(running.plan_without_topics(), options.repair)  # before the cluster is contacted
         plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         plan = _repairing(plan, options.repair)
@@ -108,7 +102,8 @@ def _through_rows(
     if dead_letters.is_folder or not options.dry_run:
         locations[PARKED] = parked
     target_topic = None if target.is_folder else target.name
-    attempts = Attempts.of(dead_letters.name, options.max_replays)
+    name = dead_letters.full_path if dead_letters.is_folder else dead_letters.name
+    attempts = Attempts.of(name, options.max_replays)
     letters = Letters(source, locations, target_topic, attempts, options.dry_run)
     counts = running.rows.redrive(letters, plan)
     if waiting is not None and not options.dry_run:

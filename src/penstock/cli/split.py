@@ -35,8 +35,8 @@ from penstock.cli.jobs.split_stream import (
     check_streaming,
     run_stream,
 )
-from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import OF_RECORDS
+from penstock.stored.locations import check_apart
 
 if TYPE_CHECKING:
     import argparse
@@ -75,8 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     check_streaming(options)
-    if options.accepted == options.rejected:
-        raise ConfigurationError("--accepted and --rejected must differ")
+    check_apart({"--accepted": options.accepted, "--rejected": options.rejected})
     check_writing_arguments(options, [options.accepted, options.rejected])
 
 

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.modes.dead_letters import own_headers
+from penstock.errors import UnavailableError
 from penstock.policy import Header
 from penstock.stored.files.files import check_lines, has_base64, is_json, read_files
 from penstock.stored.files.json_lines import SEEN
@@ -181,7 +183,7 @@ def test_a_folder_of_json_lines_needs_no_suffix(tmp_path):
     assert [record.value for record in read_files(str(folder))] == [b"x0", b"x1"]
     (folder / "part-2.parquet").touch()
     assert not is_json(str(folder))
-    with pytest.raises(ConfigurationError, match="not Parquet"):
+    with pytest.raises(ConfigurationError, match=r"files that are not: .*part-2\.parquet"):
         list(read_files(str(folder)))
 
 
@@ -246,3 +248,43 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_text("x")
     with pytest.raises(ConfigurationError, match="pip install pyarrow; JSON lines"):
         list(read_files(str(tmp_path)))
+
+
+def test_odd_parquet_files_are_errors_of_one_line(tmp_path):
+    def wrong(table, kind=ConfigurationError):
+        path = tmp_path / "odd.parquet"
+        pq.write_table(table, path)
+        with pytest.raises(kind) as error:
+            list(read_files(str(path)))
+        return str(error.value)
+
+    base = pa.Table.from_pylist([{"topic": "t", "partition": 0, "offset": 0}], TYPES)
+    twice = base.append_column("value", base.column("value"))
+    assert "have column value twice" in wrong(twice)
+    no_header = pa.Table.from_pylist([{"headers": [None]}], TYPES)
+    assert "a record has a header that is null" in wrong(no_header, UnavailableError)
+    raw = pa.array([b"\xff"], pa.binary()).cast(pa.string(), safe=False)
+    invalid = base.set_column(2, "topic", raw)
+    assert "damaged or encrypted" in wrong(invalid, UnavailableError)
+
+
+def test_a_header_without_a_key_is_read(tmp_path):
+    rows = pa.Table.from_pylist([{"headers": [{"key": None, "value": b"1"}]}], TYPES)
+    pq.write_table(rows, tmp_path / "a.parquet")
+    [found] = read_files(str(tmp_path / "a.parquet"))
+    assert own_headers(found.headers) == ((None, b"1"),)
+
+
+def test_the_name_of_a_folder_says_nothing(tmp_path):
+    folder = tmp_path / "dead.jsonl"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist([{"value": b"x"}], TYPES), folder / "a.parquet")
+    assert not is_json(str(folder))
+    assert [record.value for record in read_files(str(folder))] == [b"x"]
+
+
+def test_a_compressed_file_is_found_before_the_first_record(tmp_path):
+    lines(tmp_path / "a.jsonl", {"value": "x"})
+    (tmp_path / "b.jsonl.gz").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=r"b\.jsonl\.gz: is compressed"):
+        read_files(str(tmp_path))

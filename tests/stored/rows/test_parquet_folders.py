@@ -1,16 +1,18 @@
-"""Folders of Parquet files: complete or not there, also after a crash between any two steps."""
+"""Folders of Parquet files: complete or not there, also after a kill between any two steps."""
 
 import contextlib
 import os
 import pathlib
+import shutil
 
-import pyarrow.parquet as pq
 import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 from penstock.policy import Header
-from penstock.stored.files.files import read_files
+from penstock.stored.files.files import read_files, read_listed
+from penstock.stored.rows import parquet_folders
+from penstock.stored.rows.letter_folder import LetterFolder
 from penstock.stored.rows.parquet_folders import ParquetFolder
 from penstock.stored.rows.record_rows import RecordRow
 from penstock.stored.rows.row_sinks import RowSinks
@@ -22,98 +24,167 @@ ROWS = [
 ]
 
 
-def write(folder, rows, *, appended=False):
-    with ParquetFolder(str(folder)) as opened:
-        for row in rows:
-            opened.add(row)
-        opened.complete(appended=appended)
+def sinks(job="job", *, are_new=False, replaced=None, **folders):
+    names = {sink: str(folder) for sink, folder in folders.items()}
+    return RowSinks(lambda: None, {}, names, job=job, are_new=are_new, replaced=replaced)
 
 
-def values(folder):
-    return sorted(row.value or b"" for row in read_files(str(folder)))
+def write(folder, rows, **how):
+    with sinks(out=folder, **how) as opened:
+        opened.write([("out", row) for row in rows])
 
 
 def row(value):
     return ROWS[0]._replace(value=value)
 
 
+def values(folder):
+    if not folder.exists() or not any(folder.glob("**/*.parquet")):
+        return []
+    return sorted(row.value or b"" for row in read_files(str(folder)))
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".parquet")
+
+
 def test_rows_come_back_as_they_were(tmp_path):
     folder = tmp_path / "a" / "b"
-    write(folder, ROWS)
+    write(folder, ROWS, are_new=True)
     assert list(read_files(str(folder))) == ROWS
-    assert (folder / "_SUCCESS").exists()
-    assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["a", "b"]
-    write(folder, ROWS, appended=True)
+    assert names(folder) == ["_SUCCESS"]
+    write(folder, ROWS)
     assert list(read_files(str(folder))) == ROWS * 2
-    write(folder, [])
-    assert list(read_files(str(folder))) == []
+    write(tmp_path / "empty", [], are_new=True)
+    assert list(read_files(str(tmp_path / "empty"))) == []
 
 
-def test_a_folder_that_is_not_completed_does_not_change(tmp_path):
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_run_that_fails_leaves_nothing(tmp_path, exists):
     folder = tmp_path / "d"
-    write(folder, [row(b"old")])
-    with pytest.raises(KeyboardInterrupt), ParquetFolder(f"{folder}/") as opened:
-        opened.add(row(b"new"))
-        raise KeyboardInterrupt
-    assert values(folder) == [b"old"]
-    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+    if exists:
+        write(folder, [row(b"old")])
+    with pytest.raises(KeyboardInterrupt), sinks(out=folder) as opened:
+        opened.write(_interrupted())
+    assert values(folder) == [b"old"] * exists
+    assert [path.name for path in tmp_path.iterdir()] == ["d"] * exists
 
 
-def test_a_crash_at_any_step_leaves_the_old_or_the_new_folder(tmp_path, monkeypatch):
-    """Also with what a kill leaves behind, since nothing is cleaned up."""
+def _interrupted():
+    yield "out", row(b"new")
+    raise KeyboardInterrupt
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+def redrive(dead, back):
+    """Return letters with an even number; the others wait, or are parked."""
+    letters = LetterFolder(str(dead))
+    with sinks(
+        str(letters.path), again=dead, back=back, parked=f"{dead}.parked", replaced=letters
+    ) as opened:
+        files = letters.files()
+        places = [*["back", "again"] * 3, "back", "parked"]
+        opened.write(
+            [
+                (places[int(letter.value)], letter)
+                for letter in read_listed(files, str(dead))
+            ],
+            files,
+        )  # fmt: skip
+
+
+def test_a_kill_at_any_step_of_a_redrive_loses_and_doubles_nothing(tmp_path, monkeypatch):
+    """The next run does the rest."""
+    steps, number = [], 0
+    while len(steps) >= number:  # until no step is left
+        number += 1
+        dead, back = tmp_path / f"dead-{number}", tmp_path / f"back-{number}"
+        write(dead / "batch=1", [row(b"%d" % letter) for letter in range(5)])
+        write(dead, [row(b"%d" % letter) for letter in range(5, 8)])
+        steps = _killed(monkeypatch, number, dead, back)
+        redrive(dead, back)
+        assert values(back) == [b"0", b"2", b"4", b"6"]
+        assert values(dead) == [b"1", b"3", b"5"]
+        assert values(tmp_path / f"dead-{number}.parked") == [b"7"]
+        assert (names(dead), names(back)) == (["_SUCCESS", "batch=1"], ["_SUCCESS"])
+    assert number > 15
+
+
+def _killed(monkeypatch, number, dead, back):
     steps = []
 
-    def killed_at(number):
-        def step(*_arguments, **_more):
-            steps.append(number)
-            if len(steps) == number:
-                raise KeyboardInterrupt
+    def killed(of):
+        def step(*arguments, **more):
+            steps.append(of)
+            if len(steps) >= number:
+                raise Killed
+            return of(*arguments, **more)
 
         return step
 
-    for number in range(1, 13):
-        folder = tmp_path / f"d{number:02}"
-        write(folder, [row(b"old")])
-        steps.clear()
-        step = killed_at(number)
-        with monkeypatch.context() as patch:
-            renamed = pathlib.Path.rename
-            patch.setattr(pathlib.Path, "rename", lambda *a, r=renamed, s=step: (s(), r(*a))[1])
-            patch.setattr(os, "fsync", step)
-            patch.setattr("shutil.rmtree", step)
-            with contextlib.suppress(KeyboardInterrupt):
-                write(folder, [row(b"new")])
-        opened = ParquetFolder(str(folder))
-        opened.recover()
-        assert values(folder) in ([b"old"], [b"new"])
-        write(folder, [row(b"later")])
-        assert values(folder) == [b"later"]
-        assert [path.name for path in tmp_path.glob(f"d{number:02}*")] == [folder.name]
-    assert len(steps) < number  # the last round was not killed
+    with monkeypatch.context() as patch:
+        for name in ("rename", "unlink", "rmdir", "mkdir", "touch", "write_text"):
+            patch.setattr(pathlib.Path, name, killed(getattr(pathlib.Path, name)))
+        patch.setattr(os, "fsync", killed(os.fsync))
+        patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
+        with contextlib.suppress(Killed):
+            redrive(dead, back)
+    return steps
 
 
-def test_letters_are_parked_before_their_folder_is_replaced(tmp_path, monkeypatch):
-    dead, parked = tmp_path / "dead", tmp_path / "dead.parked"
-    write(dead, [row(b"1"), row(b"2")])
-    sinks = RowSinks(
-        lambda: None, {}, {"again": str(dead), "parked": str(parked)}, appended=("parked",)
-    )
-    completed = []
-    complete = ParquetFolder.complete
-    monkeypatch.setattr(
-        ParquetFolder,
-        "complete",
-        lambda self, **how: (completed.append(how["appended"]), complete(self, **how)),
-    )
-    sinks.write([("again", row(b"1")), ("parked", row(b"2")), ("left out", row(b"3"))])
-    assert completed == [True, False]
-    assert (values(dead), values(parked)) == ([b"1"], [b"2"])
+def test_files_that_arrive_during_a_redrive_stay(tmp_path):
+    dead = tmp_path / "dead"
+    write(dead, [row(b"old")])
+    letters = LetterFolder(str(dead))
+    (dead / ".hidden").write_text("mine")
+    with sinks("redrive", again=dead, back=tmp_path / "back", replaced=letters) as opened:
+        files = letters.files()
+        rows = list(read_listed(files, str(dead)))
+        shutil.copytree(dead, dead / "batch=2", ignore=shutil.ignore_patterns(".*", "_*"))
+        opened.write([("back", found) for found in rows], files)
+    assert values(tmp_path / "back") == [b"old"]
+    assert values(dead) == [b"old"]
+    assert names(dead) == [".hidden", "_SUCCESS", "batch=2"]
 
 
-def test_folders_that_cannot_be_written(tmp_path, monkeypatch):
+def test_a_folder_that_is_a_link(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    write(real, [row(b"2")])
+    link.symlink_to(real)
+    redrive(link, tmp_path / "back")
+    redrive(link, tmp_path / "back")
+    assert (values(real), values(tmp_path / "back")) == ([], [b"2"])
+    assert link.is_symlink()
+
+
+def test_one_run_writes_at_a_time(tmp_path):
+    write(tmp_path / "d", [])
+    with sinks(out=tmp_path / "d"), pytest.raises(UnavailableError, match="another run writes"):
+        write(tmp_path / "d", [])
+    with sinks(out=tmp_path / "d"):
+        pass
+
+
+def test_a_file_system_that_fails(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "dead", [row(b"%d" % letter) for letter in range(8)])
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet_folders, "sync", full)
+        with pytest.raises(UnavailableError, match="cannot be written: No space left on device"):
+            redrive(tmp_path / "dead", tmp_path / "back")
+    assert [path.name for path in tmp_path.iterdir()] == ["dead"]
+    assert len(values(tmp_path / "dead")) == 8
+
+
+def test_folders_that_cannot_be_written(tmp_path):
     def wrong(name):
         with pytest.raises(ConfigurationError) as error:
-            ParquetFolder(str(name)).check_new()
+            ParquetFolder(str(name), job="", is_new=True)
         return str(error.value)
 
     assert "needs Spark: leave out --local" in wrong("hdfs://host/d")
@@ -127,6 +198,10 @@ def test_folders_that_cannot_be_written(tmp_path, monkeypatch):
     assert "is an Iceberg table: leave out --local" in wrong(tmp_path / "ice")
     with pytest.raises(ConfigurationError, match="cannot be written: Not a directory"):
         write(tmp_path / "file" / "d", [])
+    with pytest.raises(ConfigurationError, match="there is no such folder"):
+        LetterFolder(str(tmp_path / "dead[1]"))
+    with pytest.raises(ConfigurationError, match="the folder has no files"):
+        LetterFolder(str(tmp_path / "delta")).files()
 
 
 def test_a_time_that_parquet_cannot_represent(tmp_path):
@@ -134,17 +209,3 @@ def test_a_time_that_parquet_cannot_represent(tmp_path):
     with pytest.raises(UnavailableError, match=r"t-1: the record at offset \d+ has a timestamp"):
         write(tmp_path / "d", [far])
     assert not list(tmp_path.iterdir())
-
-
-def test_large_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
-    write(tmp_path / "d", [row(os.urandom(100_000)) for _ in range(30)])
-    monkeypatch.setattr("penstock.stored.files.files._BYTES", 400_000)
-    sizes = []
-    iterate = pq.ParquetFile.iter_batches
-    monkeypatch.setattr(
-        pq.ParquetFile,
-        "iter_batches",
-        lambda self, size, **more: (sizes.append(size), iterate(self, size, **more))[1],
-    )
-    assert len(list(read_files(str(tmp_path / "d")))) == 30
-    assert sizes == [3]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.local_rows import LocalRows
     from penstock.stored.jobs.runner import Merge, OffsetCounter, Runner, Work
     from penstock.stored.locations import RecordLocation
+    from penstock.stored.rows.letter_folder import LetterFolder
     from penstock.stored.rows.row_sinks import RowSinks
     from penstock.stored.tasks.tasks import Task
 
@@ -69,8 +70,10 @@ class LocalJob(CommandJob):
         self,
         locations: Mapping[str, RecordLocation],
         *,
-        appended: Collection[str] = (),
+        job: str = "",
+        are_new: bool = True,
         letters: Collection[str] = (),
+        replaced: LetterFolder | None = None,
     ) -> RowSinks:
         """Prepare the topics and folders to write to; see `RowSinks`.
 
@@ -91,7 +94,13 @@ class LocalJob(CommandJob):
             sink: location.name for sink, location in locations.items() if location.is_folder
         }
         return RowSinks(
-            self.there.access.connect, targets, folders, appended=appended, letters=letters
+            self.there.access.connect,
+            targets,
+            folders,
+            job=job,
+            are_new=are_new,
+            letters=letters,
+            replaced=replaced,
         )
 
     def check_input(self) -> None:

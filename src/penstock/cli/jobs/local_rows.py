@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+import gc
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.jobs.job import warn
 from penstock.cli.output.policy_output import policies_run
 from penstock.report.counts import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from penstock.cli.jobs.local_job import LocalJob
     from penstock.cli.jobs.row_jobs import Letters, RowSource
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 _FROM: Final = "--from path:"
 """What errors about a folder of dead letters name before the path."""
+
+
+_ALLOCATED: Final = 200_000
 
 
 class LocalRows:
@@ -39,8 +45,7 @@ class LocalRows:
         from penstock.stored.tasks.writing_task import REJECTED  # noqa: PLC0415
 
         sinks, counts = self._running.sinks(locations, letters=(REJECTED,)), Counter[str]()
-        sinks.check_new()
-        with self._reading("splitting", source, plan) as rows:
+        with sinks, self._reading("splitting", source, plan) as rows:
             sinks.write(split_rows(rows, evaluator_of(plan), counts))
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
@@ -53,8 +58,7 @@ class LocalRows:
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._running.sinks({ACCEPTED: target}), Counter[str]()
-        sinks.check_new()
-        with self._reading("rewriting", source, plan) as rows:
+        with sinks, self._reading("rewriting", source, plan) as rows:
             sinks.write(redact_rows(rows, evaluator_of(plan), counts))
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
@@ -62,32 +66,39 @@ class LocalRows:
         """Judge dead letters again, and write them."""
         from penstock.batch_jobs.redrive import AGAIN, DROPPED, PARKED, RETURNED  # noqa: PLC0415
         from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
+        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
         from penstock.stored.rows.row_jobs import redrive_rows  # noqa: PLC0415
 
+        source, folder = letters.source, None
+        if source.folder is not None:
+            folder = LetterFolder(source.folder)
         sinks = self._running.sinks(
-            letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
+            letters.locations,
+            job=str(folder.path) if folder is not None else source.topics[0].name,
+            are_new=False,
+            letters=(AGAIN, PARKED),
+            replaced=folder,
         )
-        if letters.source.folder is not None:
-            sinks.recover()
         counts = Counter[str]()
-        with self._reading("judging", letters.source, plan) as found:
-            rows = redrive_rows(
-                found,
-                evaluator_of(plan),
-                counts,
-                target=letters.target,
-                attempts=letters.attempts,
-            )
-            if letters.dry_run:
-                for _ in rows:
-                    continue
-            else:
-                sinks.write(rows)
+        with contextlib.nullcontext() if letters.dry_run else sinks:
+            files = folder.files() if folder is not None else ()
+            with self._reading("judging", source, plan, files) as found:
+                rows = redrive_rows(
+                    found,
+                    evaluator_of(plan),
+                    counts,
+                    target=letters.target,
+                    attempts=letters.attempts,
+                )
+                if letters.dry_run:
+                    deque(rows, maxlen=0)
+                else:
+                    sinks.write(rows, files)
         return {sink: counts[sink] for sink in (RETURNED, AGAIN, PARKED, DROPPED)}
 
     @contextlib.contextmanager
     def _reading(
-        self, verb: str, source: RowSource, plan: RecordPlan
+        self, verb: str, source: RowSource, plan: RecordPlan, files: Sequence[Path] = ()
     ) -> Iterator[Iterator[RecordRow]]:
         """Return the records, and show how many were read; policies run in the `with` block."""
         read = self._running.runner.counter()
@@ -97,15 +108,18 @@ class LocalRows:
                 read.add(1)
                 yield row
 
-        what, rows = self._source(source, plan)
+        what, rows = self._source(source, plan, files)
         total = sum(offset_range.offsets for offset_range in source.ranges) or None
         with (
             self._running.progress.phase(f"{verb} {what}", lambda: read.value, total),
             policies_run(),
+            _few_collections(),
         ):
             yield counted(rows)
 
-    def _source(self, source: RowSource, plan: RecordPlan) -> tuple[str, Iterator[RecordRow]]:
+    def _source(
+        self, source: RowSource, plan: RecordPlan, files: Sequence[Path]
+    ) -> tuple[str, Iterator[RecordRow]]:
         if source.topics:
             from penstock.stored.rows.topic_rows import read_topics  # noqa: PLC0415
 
@@ -116,9 +130,37 @@ class LocalRows:
                 max_decompressed_bytes=plan.max_decompressed_bytes,
             )
             return source.topics[0].name if len(source.topics) == 1 else "topics", rows
-        from penstock.stored.files.files import INPUT, check_lines, read_files  # noqa: PLC0415
+        from penstock.stored.files.files import (  # noqa: PLC0415
+            are_listed_base64,
+            check_lines,
+            is_json,
+            read_files,
+            read_listed,
+        )
 
-        key, path = (INPUT, source.files) if source.folder is None else (_FROM, source.folder)
-        with self._running.progress.phase(f"checking {path}"):
-            check_lines(path, key=key)
-        return path, read_files(path, key=key)
+        if source.folder is None:
+            with self._running.progress.phase(f"checking {source.files}"):
+                check_lines(source.files)
+            return source.files, read_files(source.files)
+        if is_json(source.folder):
+            with self._running.progress.phase(f"checking {source.folder}"):
+                deque(read_listed(files, source.folder, key=_FROM), maxlen=0)
+            if are_listed_base64(files, key=_FROM):
+                warn(
+                    f"{_FROM}{source.folder}: keys, values and headers are decoded from base64, "
+                    "because the first 1,000 all look like it"
+                )
+        return source.folder, read_listed(files, source.folder, key=_FROM)
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Have Python look for cycles of objects rarely: in many small tuples, that takes long."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATED, before[1], _ALLOCATED)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

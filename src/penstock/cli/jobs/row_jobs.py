@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class RowSource(NamedTuple):
         topics: The topics; none for files.
         ranges: The offset ranges of the topics.
         files: The path of the files of `--input`; empty for others.
-        folder: The folder of dead letters; None for others.
+        folder: The folder of dead letters, as it was named; None for others.
     """
 
     topics: Sequence[Topic] = ()
@@ -104,7 +105,8 @@ class LetterRanges:
         from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
 
         self._cluster = cluster
-        self._group = f"{FORMER_GROUP}-{target.name.replace('/', '_')}"
+        path = hashlib.sha256(target.full_path.encode()).hexdigest()[:16]
+        self._group = f"{FORMER_GROUP}-path-{path}"
         self.topic = cluster.topic(letters.name)
         start = cluster.committed(self.topic, self._group)
         self._end = cluster.offsets(self.topic, "latest", key="--to")

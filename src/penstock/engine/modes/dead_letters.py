@@ -151,8 +151,8 @@ def next_id(letter_id: bytes, replays: int) -> bytes:
 
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
-    """Return the headers that are not of a dead letter."""
-    return tuple(header for header in headers if not header[0].startswith(PREFIXES))
+    """Return the headers that are not of a dead letter. Those of files may have no key."""
+    return tuple(header for header in headers if not (header[0] or "").startswith(PREFIXES))
 
 
 class ReasonHeaders:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
@@ -23,8 +24,8 @@ _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
 """The suffixes of files that Spark writes compressed."""
-_ROWS: Final = 10_000
-_BYTES: Final = 32 * 2**20
+_ROWS: Final = 256
+"""How many rows of a file are decoded at a time: they may be large, and files do not say it."""
 INPUT: Final = "--input "
 """What errors name before the path, by default."""
 
@@ -40,10 +41,47 @@ def read_files(given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
         ConfigurationError: There are no such files, one cannot be read, columns are missing or of
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
-    files = _files(given, key)
+    return read_listed(_files(given, key), given, key=key)
+
+
+def read_listed(files: Sequence[Path], given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
+    """Read the records of some files, in sequence.
+
+    Args:
+        files: From `list_folder`.
+        given: What the user has named.
+        key: As for `read_files`.
+
+    Raises:
+        ConfigurationError: As for `read_files`.
+    """
     if _are_json(given, files):
+        for file in files:
+            _check_uncompressed(file, key)
         return _read_json(files, key)
+    others = [file for file in files if not _is_json(file)]
+    if files and len(others) < len(files):
+        raise ConfigurationError(
+            f"{key}{given}: has JSON lines, and files that are not: {others[0]}; name one kind"
+        )
     return _read_parquet(given, files, key)
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """Return the files in a folder and below it that Spark reads too, by their paths.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    found = []
+    for path, _, names in os.walk(folder, onerror=_raise):
+        below = Path(path).relative_to(folder)
+        found += [Path(path, name) for name in names if not _is_hidden(below / name)]
+    return sorted(file for file in found if file.is_file())
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def is_json(given: str) -> bool:
@@ -52,11 +90,12 @@ def is_json(given: str) -> bool:
     Args:
         given: As for `read_files`; perhaps a URL, whose own name counts.
     """
-    return _is_json(PurePath(given)) or _are_json(given, _found(given))
+    return _are_json(given, _found(given))
 
 
 def _are_json(given: str, files: Sequence[Path]) -> bool:
-    return _is_json(PurePath(given)) or (bool(files) and all(map(_is_json, files)))
+    is_named = _is_json(PurePath(given)) and not Path(given).is_dir()
+    return is_named or (bool(files) and all(map(_is_json, files)))
 
 
 def _is_json(file: PurePath) -> bool:
@@ -89,7 +128,20 @@ def has_base64(given: str) -> bool:
     Raises:
         ConfigurationError: One of the first lines is not a record. The message names it.
     """
-    first, _ = _first_lines(_json_lines(_json_files(given), INPUT))
+    return are_listed_base64(_json_files(given))
+
+
+def are_listed_base64(files: Sequence[Path], *, key: str = INPUT) -> bool:
+    """Return whether the contents of JSON files are read as base 64.
+
+    Args:
+        files: The files.
+        key: As for `read_files`.
+
+    Raises:
+        ConfigurationError: One of the first lines is not a record. The message names it.
+    """
+    first, _ = _first_lines(_json_lines(files, key))
     return are_base64(first) and any(line.contents for line in first)
 
 
@@ -104,12 +156,15 @@ def _found(given: str) -> list[Path]:
     found = [Path(given)]
     if glob.has_magic(given):
         found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
-    files = [
-        (file, file.relative_to(path if file != path else path.parent))
-        for path in found
-        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-    ]
-    return [file for file, below in files if file.is_file() and not _is_hidden(below)]
+    files = []
+    for path in found:
+        try:
+            files += list_folder(path) if path.is_dir() else [path]
+        except OSError as error:
+            raise ConfigurationError(
+                f"--input {given}: {error.filename} cannot be read: {error.strerror}"
+            ) from None
+    return [file for file in files if file.is_file() and not _is_hidden(Path(file.name))]
 
 
 def _is_hidden(below: Path) -> bool:
@@ -152,9 +207,13 @@ def _first_lines(lines: Iterator[JsonLine]) -> tuple[list[JsonLine], Iterator[Js
     return first, lines
 
 
-def _lines(file: Path, key: str) -> Iterator[tuple[int, bytes]]:
+def _check_uncompressed(file: Path, key: str) -> None:
     if file.suffix.lower() in _COMPRESSED:
         raise ConfigurationError(f"{key}{file}: is compressed: decompress it, or use Spark")
+
+
+def _lines(file: Path, key: str) -> Iterator[tuple[int, bytes]]:
+    _check_uncompressed(file, key)
     try:
         with file.open("rb") as opened:
             for number, text in enumerate(opened, 1):
@@ -179,10 +238,14 @@ def _read_parquet(given: str, files: Sequence[Path], key: str) -> Iterator[Recor
         with _opened(file, key) as opened:
             names = [name for name in COLUMNS if name in opened.schema_arrow.names]
             try:
-                for batch in opened.iter_batches(_rows_at_once(opened), columns=names):
+                for batch in opened.iter_batches(_ROWS, columns=names):
                     yield from _rows(batch)
-            except (pa.ArrowException, OSError):
-                raise UnavailableError(f"{key}{file}: cannot be read: it is damaged") from None
+            except (pa.ArrowException, OSError, UnicodeDecodeError):
+                raise UnavailableError(
+                    f"{key}{file}: cannot be read: it is damaged or encrypted"
+                ) from None
+            except _NoHeaderError:
+                raise UnavailableError(f"{key}{file}: a record has a header that is null") from None
 
 
 def _opened(file: Path, key: str) -> pq.ParquetFile:
@@ -194,15 +257,8 @@ def _opened(file: Path, key: str) -> pq.ParquetFile:
     except pa.ArrowException:
         raise ConfigurationError(f"{key}{file}: the files are not Parquet") from None
     except OSError as error:
-        raise ConfigurationError(f"{key}{file}: cannot be read: {error.strerror}") from None
-
-
-def _rows_at_once(opened: pq.ParquetFile) -> int:
-    """Return how many rows of a file may be in memory at a time: fewer if they are large."""
-    found = opened.metadata
-    groups = (found.row_group(number) for number in range(found.num_row_groups))
-    largest = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
-    return max(1, min(_ROWS, _BYTES // max(largest, 1)))
+        why = error.strerror or "it is damaged or encrypted"
+        raise ConfigurationError(f"{key}{file}: cannot be read: {why}") from None
 
 
 def _check_types(file: Path, schema: pa.Schema, key: str) -> None:
@@ -213,6 +269,8 @@ def _check_types(file: Path, schema: pa.Schema, key: str) -> None:
             f"columns {', '.join(COLUMNS)}"
         )
     for name, kind in COLUMNS.items():
+        if schema.names.count(name) > 1:
+            raise ConfigurationError(f"{key}{file}: the files have column {name} twice")
         if name in schema.names and _kind(schema.field(name).type) != kind:
             raise ConfigurationError(
                 f"{key}{file}: column {name} is {schema.field(name).type}, not {kind}"
@@ -254,5 +312,15 @@ def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
             kind,
             key,
             value,
-            tuple(Header(header["key"], header["value"]) for header in own or ()),
+            tuple(map(_header, own or ())),
         )
+
+
+class _NoHeaderError(Exception):
+    """An entry of a list of headers is null."""
+
+
+def _header(entry: dict[str, Any] | None) -> Header:
+    if entry is None:
+        raise _NoHeaderError
+    return Header(entry["key"], entry["value"])

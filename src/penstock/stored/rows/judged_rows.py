@@ -44,7 +44,7 @@ def runs(rows: Iterable[RecordRow]) -> Iterator[Sequence[RecordRow]]:
             yield run
             run, size = [], 0
         run.append(row)
-        size += len(row.key or b"") + len(row.value or b"")
+        size += row.size
     if run:
         yield run
 

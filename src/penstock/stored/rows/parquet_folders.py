@@ -1,13 +1,19 @@
-"""Folders of Parquet files on this machine, as Spark writes them: they appear when complete."""
+"""Folders of Parquet files on this machine: files appear in them when they are complete.
+
+A file is written to a hidden folder in its folder, so on the same file system, and renamed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import re
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
@@ -22,24 +28,38 @@ if TYPE_CHECKING:
     from penstock.stored.rows.record_rows import RecordRow
 
 _URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
-_STAGED: Final = ".incomplete"
-_BEFORE: Final = ".replaced"
-"""The suffix of a folder while it is being replaced."""
+HIDDEN: Final = ".penstock-"
+"""The start of the names of hidden files and folders."""
 _ROWS_MAX: Final = 50_000
 _BYTES_MAX: Final = 32 * 2**20
+
+
+class WrittenFile(NamedTuple):
+    """A complete file that has not appeared yet.
+
+    Attributes:
+        staged: Where it is.
+        path: Where it is to appear.
+    """
+
+    staged: Path
+    path: Path
 
 
 class ParquetFolder:
     """A folder that rows are written to; a context manager, which removes what is not complete."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, job: str, is_new: bool = False) -> None:
         """Take a folder; nothing is written.
 
         Args:
             name: Its path.
+            job: What writes to it. After a kill, only the same job removes its hidden files.
+            is_new: Whether it has to be empty or missing.
 
         Raises:
-            ConfigurationError: It is a URL, a file, or a table, or pyarrow is not installed.
+            ConfigurationError: It is a URL, a file, or a table, has files, or pyarrow is not
+                installed.
         """
         if _URL.match(name):
             raise ConfigurationError(
@@ -52,45 +72,52 @@ class ParquetFolder:
             raise ConfigurationError(
                 f"path:{name}: Parquet needs pyarrow: pip install pyarrow"
             ) from None
-        self._folder = Path(os.path.abspath(name))  # noqa: PTH100 - without its last slash
-        self._staged = self._folder.with_name(self._folder.name + _STAGED)
-        self._before = self._folder.with_name(self._folder.name + _BEFORE)
-        if self._folder.exists() and not self._folder.is_dir():
-            raise ConfigurationError(f"path:{name} is a file; name a folder")
-        self._check_no_table(name)
+        self.path = Path(os.path.realpath(name))
         self._name = name
+        self._is_new = is_new
+        self._staged = self.path / f"{HIDDEN}{hashlib.sha256(job.encode()).hexdigest()[:16]}"
+        self._file = self._staged / f"part-00000-{uuid.uuid4()}.snappy.parquet"
         self._rows: list[RecordRow] = []
         self._bytes = 0
-        self._file: Path | None = None
         self._writer: pq.ParquetWriter | None = None
+        self._kept = True
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigurationError(f"path:{name} is a file; name a folder")
+        self._check()
 
-    def _check_no_table(self, name: str) -> None:
-        if (self._folder / "_delta_log").exists():
-            raise ConfigurationError(f"path:{name} is a Delta table: leave out --local")
-        if any(self._folder.glob("metadata/*.metadata.json")):
-            raise ConfigurationError(f"path:{name} is an Iceberg table: leave out --local")
-
-    def check_new(self) -> None:
-        """Check that it is empty or missing.
-
-        Raises:
-            ConfigurationError: It is not so.
-        """
-        if self._folder.is_dir() and any(self._folder.iterdir()):
+    def _check(self) -> None:
+        if (self.path / "_delta_log").exists():
+            raise ConfigurationError(f"path:{self._name} is a Delta table: leave out --local")
+        if any(self.path.glob("metadata/*.metadata.json")):
+            raise ConfigurationError(f"path:{self._name} is an Iceberg table: leave out --local")
+        if not self._is_new or not self.path.is_dir():
+            return
+        if any(not found.name.startswith(HIDDEN) for found in self.path.iterdir()):
             raise ConfigurationError(
                 f"{self._name} holds files already; name a new folder, or remove it"
             )
 
-    def recover(self) -> None:
-        """Restore its name if a crash left it renamed."""
-        if not self._before.exists():
-            return
-        if self._folder.exists():
-            shutil.rmtree(self._before)
-        else:
-            self._before.rename(self._folder)
-
     def __enter__(self) -> Self:
+        """Keep other runs from writing to it.
+
+        Raises:
+            ConfigurationError: It cannot be written, or has files.
+            UnavailableError: Another run writes to it.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                if not self.path.exists():
+                    self.path.mkdir(parents=True)
+                    stack.callback(self._remove_empty)
+                stack.callback(os.close, self._lock())
+                self._check()
+            except OSError as error:
+                raise self._not_writable(error) from None
+            stack.callback(self._clean)
+            self._stack = stack.pop_all()
+        return self
+
+    def begin(self) -> None:
         """Begin to write.
 
         Raises:
@@ -100,14 +127,17 @@ class ParquetFolder:
 
         try:
             shutil.rmtree(self._staged, ignore_errors=True)
-            self._staged.mkdir(parents=True)
-            self._file = self._staged / f"part-00000-{uuid.uuid4()}.snappy.parquet"
+            self._staged.mkdir()
             self._writer = pq.ParquetWriter(self._file, _schema())
         except OSError as error:
-            raise ConfigurationError(
-                f"path:{self._name}: cannot be written: {error.strerror}"
-            ) from None
-        return self
+            raise self._not_writable(error) from None
+        self._kept = False
+
+    def _not_writable(self, error: OSError) -> ConfigurationError:
+        return ConfigurationError(
+            f"path:{self._name}: {error.filename or self.path} cannot be written: "
+            f"{error.strerror or error}"
+        )
 
     def __exit__(
         self,
@@ -115,10 +145,32 @@ class ParquetFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._stack.close()
+
+    def _lock(self) -> int:
+        opened = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(opened)
+            raise UnavailableError(
+                f"path:{self._name}: another run writes to the folder; wait for its end"
+            ) from None
+        except OSError:
+            pass  # its file system has no locks
+        return opened
+
+    def _remove_empty(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+    def _clean(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with contextlib.suppress(OSError):
+                self._writer.close()
             self._writer = None
-        shutil.rmtree(self._staged, ignore_errors=True)
+        if not self._kept:
+            shutil.rmtree(self._staged, ignore_errors=True)
 
     def add(self, row: RecordRow) -> None:
         """Write a row.
@@ -127,44 +179,46 @@ class ParquetFolder:
             UnavailableError: Parquet cannot have its timestamp, or the file system fails.
         """
         if row.timestamp is not None and abs(row.timestamp) > MS_MAX:
+            where = f"{row.topic}-{row.partition}: " if row.topic is not None else ""
+            offset = f" at offset {row.offset}" if row.offset is not None else ""
             raise UnavailableError(
-                f"{row.topic}-{row.partition}: the record at offset {row.offset} has a timestamp "
-                "that Parquet files cannot represent"
+                f"{where}the record{offset} has a timestamp that Parquet files cannot represent"
             )
         self._rows.append(row)
-        self._bytes += len(row.key or b"") + len(row.value or b"")
+        self._bytes += row.size
         if len(self._rows) >= _ROWS_MAX or self._bytes >= _BYTES_MAX:
             self._write()
 
-    def complete(self, *, appended: bool) -> None:
-        """Let the rows appear in the folder.
-
-        Args:
-            appended: Beside the files that are there; otherwise, they are replaced. After a crash,
-                there is either the old or the new folder.
+    def finish(self) -> WrittenFile:
+        """Write the rest; return the file, which is on the disk, and has not appeared yet.
 
         Raises:
-            OSError: The file system fails.
+            UnavailableError: The file system fails.
         """
         self._write()
         assert self._writer is not None
-        assert self._file is not None
-        self._writer.close()
-        self._writer = None
-        _sync(self._file)
-        (self._staged / "_SUCCESS").touch()
-        if appended:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file.rename(self._folder / self._file.name)
-            (self._folder / "_SUCCESS").touch()
-            _sync(self._folder)
-            return
-        shutil.rmtree(self._before, ignore_errors=True)
-        if self._folder.exists():
-            self._folder.rename(self._before)
-        self._staged.rename(self._folder)
-        _sync(self._folder.parent)
-        shutil.rmtree(self._before, ignore_errors=True)
+        try:
+            self._writer.close()
+            self._writer = None
+            sync(self._file)
+            sync(self._staged)
+        except OSError as error:
+            raise self._failed(error) from None
+        return WrittenFile(self._file, self.path / self._file.name)
+
+    def keep(self) -> None:
+        """Leave the file where it is, also after an error: a journal has it."""
+        self._kept = True
+
+    def done(self) -> None:
+        """Remove the hidden folder, after its file has appeared."""
+        self._kept = False
+        (self.path / "_SUCCESS").touch()
+
+    def _failed(self, error: OSError) -> UnavailableError:
+        return UnavailableError(
+            f"path:{self._name}: cannot be written: {error.strerror or 'the file system fails'}"
+        )
 
     def _write(self) -> None:
         import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
@@ -182,13 +236,31 @@ class ParquetFolder:
             [row.offset for row in rows],
             [None if row.timestamp is None else row.timestamp * 1000 for row in rows],
             [row.timestamp_type for row in rows],
-            # None for none, as in Spark's Kafka source.
-            [[header._asdict() for header in row.headers] or None for row in rows],
         ]
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
-        ]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema)]  # noqa: B905 - headers follow
+        arrays.append(_headers(rows, schema.field("headers").type))
+        try:
+            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        except OSError as error:
+            raise self._failed(error) from None
+
+
+def _headers(rows: list[RecordRow], kind: pa.DataType) -> pa.Array:
+    """Return headers; null for none, as in Spark's Kafka source."""
+    import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
+
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    starts: list[int | None] = []
+    for row in rows:
+        starts.append(len(keys) if row.headers else None)
+        for key, value in row.headers:
+            keys.append(key)
+            values.append(value)
+    entries = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(kind.value_type)
+    )
+    return pa.ListArray.from_arrays(pa.array([*starts, len(keys)], pa.int32()), entries, type=kind)
 
 
 def _schema() -> pa.Schema:
@@ -209,8 +281,15 @@ def _schema() -> pa.Schema:
     )
 
 
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk.
+
+    Args:
+        path: The file or the folder.
+
+    Raises:
+        OSError: The file system fails.
+    """
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

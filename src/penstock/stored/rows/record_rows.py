@@ -61,3 +61,11 @@ class RecordRow(NamedTuple):
     def known_timestamp(self) -> int:
         """The timestamp, or -1."""
         return _UNKNOWN if self.timestamp is None else self.timestamp
+
+    @property
+    def size(self) -> int:
+        """How many bytes its key, its value and its headers have."""
+        size = len(self.key or b"") + len(self.value or b"")
+        for key, value in self.headers:
+            size += len(key or "") + len(value or b"")
+        return size

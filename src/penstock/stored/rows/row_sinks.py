@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from penstock.stored.rows.parquet_folders import ParquetFolder
+from penstock.stored.rows.parquet_folders import ParquetFolder, sync
 from penstock.stored.rows.topic_rows import TopicSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
 
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
+    from penstock.stored.rows.letter_folder import LetterFolder
     from penstock.stored.rows.record_rows import RecordRow
 
 
 class RowSinks:
-    """Writes each row to its sink."""
+    """Writes each row to its sink; a context manager, in which no other run writes to folders."""
 
     def __init__(
         self,
@@ -25,8 +28,10 @@ class RowSinks:
         targets: Mapping[str, Target],
         folders: Mapping[str, str],
         *,
-        appended: Collection[str] = (),
+        job: str,
+        are_new: bool,
         letters: Collection[str] = (),
+        replaced: LetterFolder | None = None,
     ) -> None:
         """Prepare; nothing is written.
 
@@ -34,56 +39,78 @@ class RowSinks:
             connect: Returns a connection to the cluster of the topics.
             targets: Topics by the name of the sink.
             folders: The paths of folders by the name of the sink.
-            appended: Sinks whose folders are appended to; others are replaced.
+            job: What writes to folders; see `ParquetFolder`.
+            are_new: Whether folders have to be empty or missing.
             letters: Sinks of dead letters, which get the current time in topics.
+            replaced: The folder that the rows are from, if its files are removed.
 
         Raises:
-            ConfigurationError: A folder cannot be written without Spark.
+            ConfigurationError: A folder cannot be written without Spark, or has files.
         """
         self._connect = connect
         self._targets = targets
-        self._folders = {sink: ParquetFolder(name) for sink, name in folders.items()}
-        self._appended = appended
+        self._folders = {
+            sink: ParquetFolder(name, job=job, is_new=are_new) for sink, name in folders.items()
+        }
         self._letters = letters
+        self._replaced = replaced
 
-    def check_new(self) -> None:
-        """Check that folders are empty or missing.
+    def __enter__(self) -> Self:
+        """Finish an interrupted run, and begin to write.
 
         Raises:
-            ConfigurationError: It is not so.
+            ConfigurationError: A folder cannot be written, or has files.
+            UnavailableError: Another run writes to a folder, or the file system fails.
         """
-        for folder in self._folders.values():
-            folder.check_new()
+        with contextlib.ExitStack() as stack:
+            for folder in self._folders.values():
+                stack.enter_context(folder)
+            if self._replaced is not None:
+                self._replaced.recover()
+            for folder in self._folders.values():
+                folder.begin()
+            self._stack = stack.pop_all()
+        return self
 
-    def recover(self) -> None:
-        """Restore the names of folders that a crash left renamed."""
-        for folder in self._folders.values():
-            folder.recover()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
 
-    def write(self, rows: Iterable[tuple[str, RecordRow]]) -> None:
-        """Write each row to its sink; folders change when all rows are written.
+    def write(self, rows: Iterable[tuple[str, RecordRow]], read: Sequence[Path] = ()) -> None:
+        """Write each row to its sink; files appear in folders when all are complete.
 
         Args:
             rows: The names of sinks, and the records.
+            read: The files that are removed from the folder of the rows.
 
         Raises:
-            ConfigurationError: A folder cannot be written.
             ClientError: The cluster cannot be reached in time, or refuses.
-            OSError: The file system fails.
+            UnavailableError: The file system fails.
         """
         with contextlib.ExitStack() as stack:
-            folders = {sink: stack.enter_context(folder) for sink, folder in self._folders.items()}
             topics = None
             if self._targets:
                 topics = TopicSink(self._connect(), self._targets, self._letters)
                 stack.callback(topics.close)
             for sink, row in rows:
-                if sink in folders:
-                    folders[sink].add(row)
+                if sink in self._folders:
+                    self._folders[sink].add(row)
                 elif topics is not None and sink in self._targets:
                     topics.add(sink, row)
+            files = [folder.finish() for folder in self._folders.values()]
             if topics is not None:
                 topics.flush()
-            # Those that are replaced lose rows, which then have to be in the others.
-            for sink in sorted(folders, key=lambda sink: sink not in self._appended):
-                folders[sink].complete(appended=sink in self._appended)
+        if self._replaced is not None:
+            for folder in self._folders.values():
+                folder.keep()
+            self._replaced.replace(read, files)
+        else:
+            for file in files:
+                file.staged.rename(file.path)
+                sync(file.path.parent)
+        for folder in self._folders.values():
+            folder.done()

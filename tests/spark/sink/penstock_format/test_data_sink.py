@@ -10,7 +10,9 @@ from pyspark import TaskContext
 from penstock.batch_jobs.targets import Target
 from penstock.client.protocol.write_errors import RefusedBatchError
 from penstock.client.writing.decisions import BatchId
+from penstock.engine.chain import RecordVerdicts
 from penstock.engine.modes.dead_letters import Origin, read_origin
+from penstock.engine.verdict import refused_record
 from penstock.policy import Header
 from penstock.spark import register
 from penstock.spark.sink.penstock_format.data_sink import BatchSink
@@ -284,6 +286,8 @@ def test_a_header_without_a_key_is_reported_with_its_place(header):
         "offset": pa.array([7], pa.int64()),
         "headers": pa.array([[header]], pa.list_(header_type)),
     }
-    outgoing = OutgoingRows(Target("t", 1, 1000), None, None, codec=0)
-    with pytest.raises(RefusedBatchError, match="from in, partition 3, offset 7 has a header"):
-        list(outgoing.add(pa.RecordBatch.from_pydict(columns)))
+    for judge in (None, lambda *_: RecordVerdicts([(0, refused_record("bad", "p"))], None)):
+        letters = None if judge is None else Target("dead", 1, 1000)
+        outgoing = OutgoingRows(Target("t", 1, 1000), letters, judge, codec=0)
+        with pytest.raises(RefusedBatchError, match="from in, partition 3, offset 7 has a header"):
+            list(outgoing.add(pa.RecordBatch.from_pydict(columns)))
