@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.modes import quarantine
-from penstock.engine.modes.dead_letters import read_id, read_origin
+from penstock.engine.modes.dead_letters import Origin, read_id, read_origin
 from penstock.engine.modes.quarantine import Blame, Place, write_letters
 from penstock.engine.verdict import RecordError
 from penstock.policy import Header, Record
@@ -60,7 +60,7 @@ def test_letters_have_the_origin_and_the_reason(record_batches, codec):
     assert headers[:2] == own
     assert [name for name, _ in headers].count("__dlq.id") == 1
     assert all(not name.startswith("__mark") for name, _ in headers)
-    origin = read_origin(headers, None)
+    origin = read_origin(headers, Origin("", 0, 0, 0))
     assert origin == ("orders", 3, -1, 1001, 0)
     texts = dict(headers)
     assert (texts["__penstock.policy"], texts["__penstock.message"]) == (b"a.V", b"no 1")
@@ -93,7 +93,7 @@ def test_without_context_there_is_the_id():
 def test_a_letter_that_returned_before_keeps_its_number_of_attempts():
     headers = (Header("__penstock.replays", b"2"), Header("__penstock.timestamp", b"5"))
     (found,) = written(batch_of(b"a", headers=headers), (0,))
-    assert read_origin(found.records.headers[0], None).replays == 2
+    assert read_origin(found.records.headers[0], Origin("", 0, 0, 0)).replays == 2
 
 
 def test_many_letters_are_several_batches(monkeypatch):
