@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.batch_jobs.redrive import AGAIN, PARKED
-from penstock.cli.jobs.spark_job import only
+from penstock.cli.jobs.row_jobs import only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.cli.jobs.row_jobs import Letters, RowSource
-    from penstock.cli.jobs.spark_job import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.sink.sinks import Sinks
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
+
+
+class FrameReader(Protocol):
+    """What a command on Spark offers to its jobs: `penstock.cli.jobs.spark_job.SparkJob`."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+
+    def sinks(
+        self,
+        locations: Mapping[str, RecordLocation],
+        *,
+        appended: tuple[str, ...] = (),
+        letters: tuple[str, ...] = (),
+    ) -> Sinks:
+        """Prepare the places to write to."""
+
+    def reading(
+        self, verb: str, topics: Sequence[Topic] = (), ranges: Sequence[OffsetRange] = ()
+    ) -> AbstractContextManager[DataFrame]:
+        """Return a frame of topics, or of `--input`."""
+
+    def counting(self, what: str) -> AbstractContextManager[None]:
+        """Show how many records of files are read."""
 
 
 class FrameJobs:
     """The commands on Spark; see `penstock.cli.jobs.row_jobs.RowJobs`."""
 
-    def __init__(self, running: SparkJob) -> None:
+    def __init__(self, running: FrameReader) -> None:
         """Take the session."""
         self._running = running
 

@@ -15,13 +15,10 @@ from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.cli.jobs.local_rows import LocalRows
     from penstock.stored.jobs.runner import Merge, OffsetCounter, Runner, Work
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.rows.letter_folder import LetterFolder
-    from penstock.stored.rows.row_sinks import RowSinks
     from penstock.stored.tasks.tasks import Task
 
 
@@ -65,43 +62,6 @@ class LocalJob(CommandJob):
         from penstock.cli.jobs.local_rows import LocalRows  # noqa: PLC0415
 
         return LocalRows(self)
-
-    def sinks(
-        self,
-        locations: Mapping[str, RecordLocation],
-        *,
-        job: str = "",
-        are_new: bool = True,
-        letters: Collection[str] = (),
-        replaced: LetterFolder | None = None,
-    ) -> RowSinks:
-        """Prepare the topics and folders to write to; see `RowSinks`.
-
-        Raises:
-            ConfigurationError: A location needs Spark, or a topic does not exist.
-        """
-        from penstock.stored.rows.row_sinks import RowSinks  # noqa: PLC0415
-
-        for location in locations.values():
-            if location.is_table:
-                raise ConfigurationError(f"{location} needs Spark: leave out --local")
-        targets = {
-            sink: self.there.target(location.name)
-            for sink, location in locations.items()
-            if location.is_topic
-        }
-        folders = {
-            sink: location.name for sink, location in locations.items() if location.is_folder
-        }
-        return RowSinks(
-            self.there.access.connect,
-            targets,
-            folders,
-            job=job,
-            are_new=are_new,
-            letters=letters,
-            replaced=replaced,
-        )
 
     def check_input(self) -> None:
         """Check that `--input` is no table of Spark.

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.jobs.job import warn
 from penstock.cli.output.policy_output import policies_run
+from penstock.configuration import ConfigurationError
 from penstock.report.counts import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from penstock.cli.jobs.local_job import LocalJob
+    from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.row_jobs import Letters, RowSource
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.letter_folder import LetterFolder
     from penstock.stored.rows.record_rows import RecordRow
+    from penstock.stored.rows.row_sinks import RowSinks
 
 
 _FROM: Final = "--from path:"
@@ -32,7 +35,7 @@ _ALLOCATED: Final = 200_000
 class LocalRows:
     """The commands in this process; see `penstock.cli.jobs.row_jobs.RowJobs`."""
 
-    def __init__(self, running: LocalJob) -> None:
+    def __init__(self, running: CommandJob) -> None:
         """Take the job."""
         self._running = running
 
@@ -44,7 +47,7 @@ class LocalRows:
         from penstock.stored.rows.row_jobs import split_rows  # noqa: PLC0415
         from penstock.stored.tasks.writing_task import REJECTED  # noqa: PLC0415
 
-        sinks, counts = self._running.sinks(locations, letters=(REJECTED,)), Counter[str]()
+        sinks, counts = self._sinks(locations, letters=(REJECTED,)), Counter[str]()
         with sinks, self._reading("splitting", source, plan) as rows:
             sinks.write(split_rows(rows, evaluator_of(plan), counts))
         return {outcome: counts[outcome] for outcome in OUTCOMES}
@@ -57,7 +60,7 @@ class LocalRows:
         from penstock.stored.rows.row_jobs import redact_rows  # noqa: PLC0415
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
-        sinks, counts = self._running.sinks({ACCEPTED: target}), Counter[str]()
+        sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
         with sinks, self._reading("rewriting", source, plan) as rows:
             sinks.write(redact_rows(rows, evaluator_of(plan), counts))
         return {outcome: counts[outcome] for outcome in OUTCOMES}
@@ -72,7 +75,7 @@ class LocalRows:
         source, folder = letters.source, None
         if source.folder is not None:
             folder = LetterFolder(source.folder)
-        sinks = self._running.sinks(
+        sinks = self._sinks(
             letters.locations,
             job=str(folder.path) if folder is not None else source.topics[0].name,
             are_new=False,
@@ -95,6 +98,43 @@ class LocalRows:
                 else:
                     sinks.write(rows, files)
         return {sink: counts[sink] for sink in (RETURNED, AGAIN, PARKED, DROPPED)}
+
+    def _sinks(
+        self,
+        locations: Mapping[str, RecordLocation],
+        *,
+        job: str = "",
+        are_new: bool = True,
+        letters: Collection[str] = (),
+        replaced: LetterFolder | None = None,
+    ) -> RowSinks:
+        """Prepare the topics and folders to write to; see `RowSinks`.
+
+        Raises:
+            ConfigurationError: A location needs Spark, or a topic does not exist.
+        """
+        from penstock.stored.rows.row_sinks import RowSinks  # noqa: PLC0415
+
+        for location in locations.values():
+            if location.is_table:
+                raise ConfigurationError(f"{location} needs Spark: leave out --local")
+        targets = {
+            sink: self._running.there.target(location.name)
+            for sink, location in locations.items()
+            if location.is_topic
+        }
+        folders = {
+            sink: location.name for sink, location in locations.items() if location.is_folder
+        }
+        return RowSinks(
+            self._running.there.access.connect,
+            targets,
+            folders,
+            job=job,
+            are_new=are_new,
+            letters=letters,
+            replaced=replaced,
+        )
 
     @contextlib.contextmanager
     def _reading(

@@ -83,6 +83,11 @@ class RowJobs(Protocol):
         """Judge dead letters again, with the interceptor that repairs, and write them."""
 
 
+def only(topics: Sequence[Topic]) -> str | None:
+    """Return the name of the only topic; None if there are several, or none."""
+    return topics[0].name if len(topics) == 1 else None
+
+
 class LetterRanges:
     """The unfinished offset ranges of a dead letter topic whose records return to a folder.
 

@@ -463,11 +463,6 @@ def location_or_table(text: str) -> RecordLocation:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def only(topics: Sequence[Topic]) -> str | None:
-    """Return the name of the only topic; None if there are several, or none."""
-    return topics[0].name if len(topics) == 1 else None
-
-
 def ratio(text: str) -> float:
     """Read a share for argparse: a number from 0 to 1, or a percentage such as 5%."""
     digits = text.strip()
