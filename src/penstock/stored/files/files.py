@@ -26,6 +26,7 @@ _COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".
 """The suffixes of files that Spark writes compressed."""
 _ROWS: Final = 256
 """How many rows of a file are decoded at a time: they may be large, and files do not say it."""
+_NO_HEADER: Final = "a record has a header that is null"
 INPUT: Final = "--input "
 """What errors name before the path, by default."""
 
@@ -244,8 +245,8 @@ def _read_parquet(given: str, files: Sequence[Path], key: str) -> Iterator[Recor
                 raise UnavailableError(
                     f"{key}{file}: cannot be read: it is damaged or encrypted"
                 ) from None
-            except _NoHeaderError:
-                raise UnavailableError(f"{key}{file}: a record has a header that is null") from None
+            except ValueError:  # of `_header`
+                raise UnavailableError(f"{key}{file}: {_NO_HEADER}") from None
 
 
 def _opened(file: Path, key: str) -> pq.ParquetFile:
@@ -316,11 +317,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
         )
 
 
-class _NoHeaderError(Exception):
-    """An entry of a list of headers is null."""
-
-
 def _header(entry: dict[str, Any] | None) -> Header:
     if entry is None:
-        raise _NoHeaderError
+        raise ValueError(_NO_HEADER)
     return Header(entry["key"], entry["value"])
