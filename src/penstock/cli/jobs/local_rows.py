@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 _FROM: Final = "--from path:"
 """What errors about a folder of dead letters name before the path."""
-
-
 _ALLOCATED: Final = 200_000
+"""How many objects are allocated between two collections."""
 
 
 class LocalRows:

@@ -50,13 +50,7 @@ class IdempotentWriter(Writer):
         self._connection = connection
         self._task = task
         self._places = places
-        self._pipeline = Pipeline(
-            connection,
-            transactional_id=None,
-            max_bytes=limits.bytes_in_flight,
-            timeout_s=limits.delivery_timeout_s,
-        )
-        self._pipeline.start(new_producer(connection))
+        self._pipeline = idempotent_pipeline(connection, limits)
         found = read_positions(connection, task.group, {task.topic: [task.partition]})
         self.position = found.get((task.topic, task.partition))
         if self.position is None and claim is not None:
@@ -83,6 +77,26 @@ class IdempotentWriter(Writer):
 
     def close(self) -> None:
         self._pipeline.abandon()
+
+
+def idempotent_pipeline(connection: Connection, limits: WriterLimits) -> Pipeline:
+    """Return a pipeline of a new producer without transactions.
+
+    Args:
+        connection: To the cluster.
+        limits: The limits of sizes and times.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    pipeline = Pipeline(
+        connection,
+        transactional_id=None,
+        max_bytes=limits.bytes_in_flight,
+        timeout_s=limits.delivery_timeout_s,
+    )
+    pipeline.start(new_producer(connection))
+    return pipeline
 
 
 def new_producer(connection: Connection) -> ProducerIdAndEpoch:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.connections.pipeline import Pipeline
-from penstock.client.writing.idempotent_writer import new_producer
+from penstock.client.writing.idempotent_writer import idempotent_pipeline
 from penstock.client.writing.writer import WriterLimits
 from penstock.spark.sink.sink_rows import OutgoingRows
 
@@ -49,14 +48,7 @@ class TopicRows:
         frame.mapInArrow(self._run, _WRITTEN).collect()
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        connection, limits = self.access.connect(), WriterLimits()
-        pipeline = Pipeline(
-            connection,
-            transactional_id=None,
-            max_bytes=limits.bytes_in_flight,
-            timeout_s=limits.delivery_timeout_s,
-        )
-        pipeline.start(new_producer(connection))
+        pipeline = idempotent_pipeline(self.access.connect(), WriterLimits())
         outgoing = {
             sink: OutgoingRows(target, None, None, codec=0) for sink, target in self.targets.items()
         }

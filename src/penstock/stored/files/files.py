@@ -58,7 +58,8 @@ def read_listed(files: Sequence[Path], given: str, *, key: str = INPUT) -> Itera
     """
     if _are_json(given, files):
         for file in files:
-            _check_uncompressed(file, key)
+            if file.suffix.lower() in _COMPRESSED:
+                raise ConfigurationError(f"{key}{file}: is compressed: decompress it, or use Spark")
         return _read_json(files, key)
     others = [file for file in files if not _is_json(file)]
     if files and len(others) < len(files):
@@ -106,17 +107,16 @@ def _is_json(file: PurePath) -> bool:
     return bool(suffixes) and suffixes[-1] in _JSON
 
 
-def check_lines(given: str, *, key: str = INPUT) -> None:
+def check_lines(given: str) -> None:
     """Check the lines of JSON files of this machine, if there are any.
 
     Args:
         given: As for `read_files`; perhaps a URL.
-        key: As for `read_files`.
 
     Raises:
         ConfigurationError: A line is not a record. The message names it.
     """
-    for _ in _read_json(_json_files(given), key):
+    for _ in _read_json(_json_files(given), INPUT):
         pass
 
 
@@ -160,12 +160,15 @@ def _found(given: str) -> list[Path]:
     files = []
     for path in found:
         try:
-            files += list_folder(path) if path.is_dir() else [path]
+            if path.is_dir():
+                files += list_folder(path)
+            elif path.is_file() and not _is_hidden(Path(path.name)):
+                files.append(path)
         except OSError as error:
             raise ConfigurationError(
                 f"--input {given}: {error.filename} cannot be read: {error.strerror}"
             ) from None
-    return [file for file in files if file.is_file() and not _is_hidden(Path(file.name))]
+    return files
 
 
 def _is_hidden(below: Path) -> bool:
@@ -208,13 +211,7 @@ def _first_lines(lines: Iterator[JsonLine]) -> tuple[list[JsonLine], Iterator[Js
     return first, lines
 
 
-def _check_uncompressed(file: Path, key: str) -> None:
-    if file.suffix.lower() in _COMPRESSED:
-        raise ConfigurationError(f"{key}{file}: is compressed: decompress it, or use Spark")
-
-
 def _lines(file: Path, key: str) -> Iterator[tuple[int, bytes]]:
-    _check_uncompressed(file, key)
     try:
         with file.open("rb") as opened:
             for number, text in enumerate(opened, 1):

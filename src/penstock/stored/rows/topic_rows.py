@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.batch_jobs.task import TaskLimits, read_batch
-from penstock.client.connections.pipeline import Pipeline
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.reading.reader import RangeReader, WantedRange
-from penstock.client.writing.idempotent_writer import new_producer
+from penstock.client.writing.idempotent_writer import idempotent_pipeline
 from penstock.client.writing.writer import WriterLimits
 from penstock.stored.rows.record_rows import RecordRow
 from penstock.stored.tasks.retention import RecordsLostError
@@ -100,14 +99,7 @@ class TopicSink:
         self._clock = clock
         self._waiting = GatheredRecords()
         self._written: Counter[str] = Counter()
-        limits = WriterLimits()
-        self._pipeline = Pipeline(
-            connection,
-            transactional_id=None,
-            max_bytes=limits.bytes_in_flight,
-            timeout_s=limits.delivery_timeout_s,
-        )
-        self._pipeline.start(new_producer(connection))
+        self._pipeline = idempotent_pipeline(connection, WriterLimits())
 
     def add(self, sink: str, row: RecordRow) -> None:
         """Write a row soon.
