@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CLIENT: Final = "kafka."
 _ENDPOINT: Final = ".url"
+_BOOLEANS: Final = {"true": True, "false": False}
 _SECRET: Final = re.compile(
     r"(?i)password|secret|token|credential|jaas|user\.info|ssl\.keystore\.key"
 )
@@ -63,6 +64,18 @@ class GivenOptions(NamedTuple):
             if key.startswith(_CLIENT)
         }
         return cls(own, client)
+
+    def boolean(self, name: str) -> bool:
+        """Return an option that is true by default.
+
+        Raises:
+            ConfigurationError: It is neither true nor false.
+        """
+        given = self.own.get(name.lower(), "true")
+        found = _BOOLEANS.get(given.strip().lower())
+        if found is None:
+            raise ConfigurationError(f"{name} {given}: true or false")
+        return found
 
     def plan(self) -> str | None:
         """Return the configuration file; None where the client's keys name a cluster instead.

@@ -36,7 +36,6 @@ _OPTIONS: Final = (
     "maxOffsetsPerTrigger",
     "recordsPolicyBatch",
 )
-_BOOLEANS: Final = {"true": True, "false": False}
 _COUNT: Final = re.compile(r"\d{1,18}")
 
 
@@ -82,7 +81,7 @@ class SourceOptions:
         options, client = found = GivenOptions.read(given, _OPTIONS, does="has")
         plan = found.plan()
         topics, pattern = _topics(options)
-        fails_on_loss = _boolean(options, "failOnDataLoss")
+        fails_on_loss = found.boolean("failOnDataLoss")
         return cls(
             plan,
             client,
@@ -91,8 +90,8 @@ class SourceOptions:
             _place(options, "starting"),
             _place(options, "ending"),
             fails_on_loss,
-            _boolean(options, "failOnDeletedTopic") and fails_on_loss,
-            _boolean(options, "includeHeaders"),
+            found.boolean("failOnDeletedTopic") and fails_on_loss,
+            found.boolean("includeHeaders"),
             _number(options, "minPartitions"),
             _number(options, "maxOffsetsPerTrigger"),
             _number(options, "recordsPolicyBatch") or 1,
@@ -126,14 +125,6 @@ def _place(options: Mapping[str, str], side: str) -> OffsetBound | None:
     return {"earliest": EARLIEST, "latest": LATEST}.get(offsets.strip().lower()) or parse_offsets(
         offsets, key=f"{side}Offsets"
     )
-
-
-def _boolean(options: Mapping[str, str], name: str) -> bool:
-    given = options.get(name.lower(), "true")
-    found = _BOOLEANS.get(given.strip().lower())
-    if found is None:
-        raise ConfigurationError(f"{name} {given}: true or false")
-    return found
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:

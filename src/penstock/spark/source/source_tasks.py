@@ -32,7 +32,11 @@ class SourceTask(InputPartition):
 def source_tasks(
     ranges: Sequence[OffsetRange], topic_ids: Mapping[str, UUID], sizes: Sizes, least: int | None
 ) -> list[InputPartition]:
-    """Cut ranges into tasks; a partition can be cut, its parts are in no order.
+    """Cut ranges into tasks.
+
+    A partition is one task, in the order of its offsets, as in Spark's Kafka source: what is made
+    of the rows keeps their order. Only where more tasks are wanted than there are partitions,
+    partitions are cut, and their parts are in no order.
 
     Args:
         ranges: The ranges to read.
@@ -40,12 +44,15 @@ def source_tasks(
         sizes: How large the records are.
         least: The number of tasks that is aimed at, at least; None for a number by their size.
     """
-    limit = None
-    if least is not None:
-        limit = Limit(
-            max(math.ceil(sum(offset_range.offsets for offset_range in ranges) / least), 1)
-        )
-    # How many cores the executors have is not known here; large ranges are cut by their size.
+    with_records = [offset_range for offset_range in ranges if offset_range.offsets]
+    # How many cores the executors have is not known here.
     cores = os.cpu_count() or 1
-    tasks = plan_tasks(ranges, cores=cores, sizes=sizes, limit=limit)
+    if least is None:
+        tasks = plan_tasks(with_records, cores=cores, sizes=sizes, ordered=True)
+    elif least <= len({offset_range.of for offset_range in with_records}):
+        tasks = plan_tasks(with_records, cores=least, sizes=sizes, ordered=True, at_once=True)
+    else:
+        offsets = sum(offset_range.offsets for offset_range in with_records)
+        limit = Limit(max(math.ceil(offsets / least), 1))
+        tasks = plan_tasks(with_records, cores=cores, sizes=sizes, limit=limit)
     return [SourceTask(task, topic_ids) for task in tasks]

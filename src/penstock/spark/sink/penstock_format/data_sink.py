@@ -188,6 +188,7 @@ def _task(options: SinkOptions) -> SinkTask:
         None if options.rejected is None else by_name[options.rejected],
         options.codec,
         options.transaction_timeout_s,
+        options.fails_on_order_loss,
     )
 
 

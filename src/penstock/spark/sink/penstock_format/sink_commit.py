@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.client.protocol.write_errors import AbortedError, FencedError
 from penstock.client.writing.prepared import abort_all, abort_prepared, commit_prepared, not_open
 from penstock.spark.execution.failures import SparkError
+from penstock.spark.sink.penstock_format.source_order import check_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
         written: What each task did; of the same batch.
 
     Raises:
+        OrderLostError: Several tasks have written records of the same partition.
         LostTransactionsError: A transaction was aborted; before the decision nothing is written.
         TakenOverError: A later run of the job has taken over.
         ClientError: The cluster does not respond in time, or denies it.
@@ -47,6 +49,7 @@ def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
         return
     if not prepared:
         return
+    check_together(task.accepted.topic, (done.read for done in written))
     if lost := not_open(connection, prepared):
         raise LostTransactionsError(
             f"topic {task.accepted.topic}: nothing of the batch is written: {_named(lost)} ended "

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
-_OPTIONS: Final = ("plan", "topic", "rejected", DEAD_LETTERS, "job", "recordsPolicyBatch")
+_ORDER: Final = "failOnOrderLoss"
+_OPTIONS: Final = ("plan", "topic", "rejected", DEAD_LETTERS, "job", _ORDER, "recordsPolicyBatch")
 _OF_SPARK: Final = ("checkpointlocation", "queryname", "path")
 _CODEC, _TIMEOUT = "compression.type", "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 900_000
@@ -34,6 +35,7 @@ class SinkOptions:
         topic: The topic that is written to.
         rejected: The topic for dead letters; None where a refused record fails the job.
         job: What the job is known by in the cluster; None to derive it.
+        fails_on_order_loss: Whether rows that are not in the order of their topics are an error.
         records_policy_batch: See `load_plan`.
         codec: Kafka's number of the compression codec.
         transaction_timeout_s: After which time brokers abort a transaction.
@@ -44,6 +46,7 @@ class SinkOptions:
     topic: str
     rejected: str | None
     job: str | None
+    fails_on_order_loss: bool
     records_policy_batch: int
     codec: int
     transaction_timeout_s: float
@@ -74,6 +77,7 @@ class SinkOptions:
             topic,
             rejected and rejected.strip(),
             None if job is None else check_job(job, "job"),
+            found.boolean(_ORDER),
             _number("recordsPolicyBatch", options.get("recordspolicybatch", "1"), 1),
             NAMES.index(codec),
             _number(f"kafka.{_TIMEOUT}", timeout, _TIMEOUT_MIN_MS) / 1000,

@@ -13,11 +13,12 @@ from penstock.client.positions import PositionTask
 from penstock.client.writing.decisions import BatchId, Decisions
 from penstock.client.writing.prepared import Prepared, PreparingWriter
 from penstock.client.writing.writer import WriterLimits
+from penstock.spark.sink.penstock_format.source_order import SourceOrder
 from penstock.spark.sink.sink_rows import OutgoingRows
 from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from uuid import UUID
 
     import pyarrow as pa
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
     from penstock.client.writing.decisions import Decision
+    from penstock.cluster.ranges import Partition
+    from penstock.spark.sink.penstock_format.source_order import ReadOffsets
     from penstock.stored.plan import RecordPlan
     from penstock.stored.topics.access import ClusterAccess
 
@@ -58,12 +61,14 @@ class AttemptResult(NamedTuple):
         prepared: Its open transaction; None where it wrote nothing.
         was_decided: Whether the batch was decided before: nothing was read nor written.
         counts: Records by outcome.
+        read: The offsets that the rows are of, by partition, as far as they say it.
     """
 
     attempt: Attempt
     prepared: Prepared | None = None
     was_decided: bool = False
     counts: Counter[str] = Counter()  # noqa: RUF012 - it is not changed
+    read: Mapping[Partition, ReadOffsets] = {}
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class SinkTask:
         rejected: The topic for dead letters; None to fail with the first refused record.
         codec: Kafka's number of the compression codec.
         transaction_timeout_s: After which time brokers abort a transaction without a decision.
+        fails_on_order_loss: Whether rows that are not in the order of their topics are an error.
     """
 
     access: ClusterAccess
@@ -87,6 +93,7 @@ class SinkTask:
     rejected: Target | None
     codec: int = 0
     transaction_timeout_s: float = field(default=900.0)
+    fails_on_order_loss: bool = True
 
     def decisions(self, job: str, connection: Connection | None = None) -> Decisions:
         """Return the decisions of a job that writes to the topic."""
@@ -99,6 +106,7 @@ class SinkTask:
         Raises:
             RefusedRecordsError: A record is refused, and there is no place for dead letters.
             RefusedBatchError: A record is too large for its topic.
+            OrderLostError: The rows are not in the order of their topics.
             PostponedError: A policy cannot decide, even after a while.
             FencedError: A later run of the job, or attempt, has taken over.
             ClientError: The cluster does not respond in time, or denies it.
@@ -110,10 +118,12 @@ class SinkTask:
             return AttemptResult(attempt, was_decided=True)
         name = decisions.transactional_id(attempt.task, attempt.number)
         limits = WriterLimits(transaction_timeout_s=self.transaction_timeout_s)
-        outgoing = self._outgoing(attempt.task)
+        outgoing, order = self._outgoing(attempt.task), SourceOrder(self.accepted.topic)
         writer: PreparingWriter | None = None
         try:
             for batch in rows:
+                if self.fails_on_order_loss:
+                    order.add(batch)
                 for arguments in outgoing.add(batch):
                     writer = writer or self._begun(connection, name, limits)
                     writer.write(*arguments)
@@ -127,7 +137,7 @@ class SinkTask:
                     writer.abort()
             raise
         task_ended()
-        return AttemptResult(attempt, prepared, counts=outgoing.counts)
+        return AttemptResult(attempt, prepared, counts=outgoing.counts, read=order.read)
 
     def _outgoing(self, task: int) -> OutgoingRows:
         judge = None
