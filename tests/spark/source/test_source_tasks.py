@@ -1,4 +1,4 @@
-"""The tasks of the data source: a partition is one task, unless more tasks are wanted."""
+"""The tasks of the data source: a partition is one task, unless you want more tasks."""
 
 from uuid import UUID
 

@@ -34,9 +34,8 @@ def source_tasks(
 ) -> list[InputPartition]:
     """Cut ranges into tasks.
 
-    A partition is one task, in the order of its offsets, as in Spark's Kafka source: what is made
-    of the rows keeps their order. Only where more tasks are wanted than there are partitions,
-    partitions are cut, and their parts are in no order.
+    A partition is one task, in the order of its offsets, as in Spark's Kafka source. A partition is
+    cut only if you want more tasks than there are partitions; its parts have no order.
 
     Args:
         ranges: The ranges to read.
