@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.java import program
 
@@ -56,3 +57,16 @@ class JavaClient:
 def java_client() -> JavaClient:
     """The Java client of the Kafka under test."""
     return JavaClient(program(JAVA / "Interop.java"))
+
+
+@pytest.fixture
+def put(kafka):
+    """Write values to a topic at the broker."""
+
+    def write(topic: str, *values: str) -> None:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        for value in values:
+            producer.produce(topic, value, "k", partition=0)
+        assert producer.flush(60) == 0
+
+    return write

@@ -19,7 +19,7 @@ from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.test_transactions import POLICIES
 from tests.interop.conftest import JAVA, JavaClient
-from tests.interop.streams import streams
+from tests.interop.programs import Programs
 from tests.java import program
 from tests.relay import Relay
 
@@ -124,7 +124,7 @@ def test_kafka_streams_commits_dropped_transactions_with_exactly_once(world, tmp
             expected.add(f"{what}-{number} {number // 10 + 1}".encode())
     assert producer.flush(60) == 0
     with subprocess.Popen(
-        [*streams(), world.address, f"app-{source}", source, target, tmp_path],
+        [*Programs.STREAMS.command("Streams.java"), world.address, f"app-{source}", source, target, tmp_path],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
         lines: list[list[str]] = []

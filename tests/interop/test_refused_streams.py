@@ -1,17 +1,14 @@
 """Kafka Streams behind a gateway that refuses some of its records (docs/failures.md#clients)."""
 
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.gateways import wait_until
 from tests.integration.reading import values_of
-from tests.interop.conftest import JAVA, REASON
-from tests.interop.streams import streams
+from tests.interop.conftest import REASON
+from tests.interop.programs import Programs, running
 
 pytestmark = pytest.mark.interop
 
@@ -21,35 +18,10 @@ def copying(
     gateway, source, target, folder, *handler, guarantee="at_least_once"
 ) -> Iterator[list[list[str]]]:
     """Run a topology that copies a topic, and return its output."""
-    command = [*streams(JAVA / "RefusedStreams.java"), gateway.address, f"app-{source}", source,
-               target, folder, guarantee, *handler]  # fmt: skip
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as running:
-        lines: list[list[str]] = []
-        reader = threading.Thread(
-            target=lambda: lines.extend(line.rstrip("\n").split("\t") for line in running.stdout)
-        )
-        reader.start()
-        try:
-            yield lines
-        finally:
-            running.stdin.close()
-            running.wait(60)
-            reader.join(60)
-
-
-@pytest.fixture
-def put(kafka):
-    """Write values to a topic at the broker."""
-
-    def write(topic: str, *values: str) -> None:
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-        for value in values:
-            producer.produce(topic, value, "k", partition=0)
-        assert producer.flush(60) == 0
-
-    return write
+    command = [*Programs.STREAMS.command("RefusedStreams.java"), gateway.address, f"app-{source}",
+               source, target, str(folder), guarantee, *handler]  # fmt: skip
+    with running(command) as found:
+        yield found.lines
 
 
 def test_by_default_a_refusal_ends_the_client_with_the_reason(judged, topic, put, stored, tmp_path):
