@@ -13,6 +13,7 @@ use penstock_native::json::compile::compile;
 use penstock_native::json::document::Json;
 use penstock_native::json::node::{Document, Schema};
 use penstock_native::lane::batch;
+use penstock_native::lane::compression::decompressed;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
 use penstock_native::lane::judge::{self, Check, Judge, Judged, STEPS_A_READ, Work};
@@ -366,6 +367,36 @@ fn what_is_not_exactly_the_batch_of_a_producer_is_left_to_python() {
             assert_eq!(accepts(&changed).is_some(), not_looked_at.contains(&at), "{at} {bit}");
         }
     }
+}
+
+/// A frame of lz4 with these blocks; its flags say no more than that they are independent.
+fn lz4_frame(blocks: &[&[u8]]) -> Vec<u8> {
+    let mut frame = b"\x04\x22\x4d\x18\x60\x40\x82".to_vec();
+    frame.extend(blocks.concat());
+    frame.extend([0; 4]);
+    frame
+}
+
+#[test]
+fn lz4_frames_with_blocks_of_nothing_are_left_to_python() {
+    const STORED: &[u8] = b"\x07\0\0\x80records";
+    let lz4 = |blocks: &[&[u8]]| decompressed(3, &lz4_frame(blocks), 100);
+    assert_eq!(lz4(&[STORED]).as_deref(), Some(b"records".as_slice()));
+    assert_eq!(lz4(&[STORED, STORED]).as_deref(), Some(b"recordsrecords".as_slice()));
+    for nothing in [b"\x01\0\0\0\0".as_slice(), b"\x01\0\0\0\x0f", b"\0\0\0\x80"] {
+        assert_eq!(lz4(&[nothing]), None);
+        assert_eq!(lz4(&[nothing, STORED]), None);
+        assert_eq!(lz4(&[STORED, nothing]), None);
+    }
+}
+
+#[test]
+fn snappy_in_the_framing_of_no_version_is_left_to_python() {
+    let framed = |version: u8| {
+        [b"\x82SNAPPY\0\0\0\0", [version].as_slice(), b"\0\0\0\x01\0\0\0\x03\x01\0x"].concat()
+    };
+    assert_eq!(decompressed(2, &framed(1), 100).as_deref(), Some(b"x".as_slice()));
+    assert_eq!(decompressed(2, &framed(0), 100), None);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 """The batches that read_batch accepts, and the error codes of others."""
 
-import gzip
 import struct
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +14,7 @@ from penstock.records.errors import UnreadableRecords
 from penstock.records.header import TRANSACTIONAL
 from penstock.records.implementation import SLACK
 from tests.records import oracle
-from tests.records.encoding import CODECS, encode_batch, values, zigzag
+from tests.records.encoding import CODECS, compress, encode_batch, values, zigzag
 
 NOW = 1_700_000_000_000
 RECORDS = [
@@ -219,25 +218,17 @@ def test_many_headers_and_small_records_are_read():
     assert code == 87
 
 
-@pytest.mark.parametrize(
-    ("codec", "payload"),
-    [
-        ("gzip", lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:])),
-        ("zstd", lambda data: b"".join(bytes(cramjam.zstd.compress(p)) for p in (data[:10], data[10:]))),
-    ],
-)  # fmt: skip
-def test_several_gzip_members_are_read(codec, payload):
+def test_several_zstd_frames_are_read():
     body = encode_batch(RECORDS)[61:]
-    data = encode_batch(RECORDS, codec=codec, payload=payload(body))
+    frames = b"".join(bytes(cramjam.zstd.compress(part)) for part in (body[:10], body[10:]))
+    data = encode_batch(RECORDS, codec="zstd", payload=frames)
     assert fields(read(data)) == expected(RECORDS)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_bytes_after_the_first_frame_are_not_read(codec):
-    module = getattr(cramjam, codec)
-    body = encode_batch(V)[61:]
-    frame = bytes(module.compress(body))
-    assert refusal(encode_batch(V, codec=codec, payload=frame * 2))[0] == 87
+@pytest.mark.parametrize(("codec", "code"), [("gzip", 2), ("lz4", 2), ("zstd", 87)])
+def test_bytes_after_the_first_frame_are_not_read(codec, code):
+    frame = compress(CODECS[codec], encode_batch(V)[61:])
+    assert refusal(encode_batch(V, codec=codec, payload=frame * 2))[0] == code
     assert refusal(encode_batch(V, codec=codec, payload=frame + b"rest"))[0] == 2
 
 

@@ -31,13 +31,18 @@ def snappy(data):
     return bytes(cramjam.snappy.compress_raw(data))
 
 
+def lz4(data):
+    writer = cramjam.lz4.Compressor(block_linked=False)
+    writer.compress(data)
+    return bytes(writer.finish())
+
+
 COMPRESSED = [
     (1, gzip.compress(TEXT)),
-    (1, gzip.compress(TEXT[:50]) + gzip.compress(TEXT[50:])),
     (2, snappy(TEXT)),
     (2, xerial(snappy(TEXT))),
     (2, xerial(*(snappy(TEXT[i : i + 32768]) for i in range(0, len(TEXT), 32768)))),
-    (3, bytes(cramjam.lz4.compress(TEXT))),
+    (3, lz4(TEXT)),
     (4, bytes(cramjam.zstd.compress(TEXT))),
 ]
 
@@ -64,6 +69,11 @@ def test_damaged_data_is_corrupt(codec, data):
     ("codec", "data"),
     [
         (1, zlib.compress(TEXT)),
+        (1, gzip.compress(TEXT[:50]) + gzip.compress(TEXT[50:])),
+        (1, gzip.compress(TEXT) + gzip.compress(b"")),
+        (1, gzip.compress(b"") + gzip.compress(TEXT)),
+        (3, bytes(cramjam.lz4.compress(TEXT))),
+        (3, lz4(TEXT) * 2),
         (2, xerial(snappy(TEXT)) + b"\0\0"),
         (2, xerial(snappy(TEXT)) + b"\xff\xff\xff\xff"),
         (2, xerial(snappy(TEXT)) + bytes(4)),
@@ -88,7 +98,7 @@ codec, limit = int(sys.argv[1]), 32 << 20
 module = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}.get(codec)
 zeros = bytes(1 << 20)
 if module:
-    writer = module.Compressor()
+    writer = module.Compressor(**({"block_linked": False} if codec == 3 else {}))
     for _ in range(256):
         writer.compress(zeros)
     data = bytes(writer.finish())
@@ -104,6 +114,22 @@ except UnreadableRecords as error:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     print(error.code, grown / limit)
 """
+
+
+@pytest.mark.parametrize("version", [1, 2, 2**31 - 1])
+def test_xerial_framing_of_a_version_that_snappy_java_reads_is_read(version):
+    data = xerial(snappy(TEXT))
+    data = data[:8] + version.to_bytes(4, "big") + data[12:]
+    assert opened(2, data, 1 << 24) == TEXT
+
+
+@pytest.mark.parametrize("version", [0, -1, -(2**31)])
+def test_xerial_framing_of_a_version_before_the_first_is_corrupt(version):
+    data = xerial(snappy(TEXT))
+    data = data[:8] + version.to_bytes(4, "big", signed=True) + data[12:]
+    with pytest.raises(UnreadableRecords) as refused:
+        opened(2, data, 1 << 24)
+    assert refused.value.code == 2
 
 
 @pytest.mark.system

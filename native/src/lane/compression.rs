@@ -22,8 +22,10 @@ pub const ZSTD: u16 = 4;
 
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
+const XERIAL_VERSION_AT: usize = 8;
 /// Blocks take time, however little is in them.
-const XERIAL_BLOCKS_MAX: usize = 65_536;
+pub const BLOCKS_MAX: usize = 65_536;
+
 /// Return the records of a batch, decompressed; None where they are damaged, too large, or Python's.
 pub fn decompressed(codec: u16, data: &[u8], limit: usize) -> Option<Vec<u8>> {
     match codec {
@@ -68,10 +70,14 @@ fn snappy(data: &[u8], limit: usize) -> Option<Vec<u8>> {
 
 /// Return the blocks behind the header of xerial's framing, each of which follows its length.
 fn xerial_blocks(data: &[u8]) -> Option<Vec<&[u8]>> {
+    let version = data.get(XERIAL_VERSION_AT..)?.first_chunk()?;
+    if i32::from_be_bytes(*version) < 1 {
+        return None;
+    }
     let mut blocks = Vec::new();
     let mut rest = data.get(XERIAL_HEADER_BYTES..)?;
     while !rest.is_empty() {
-        if blocks.len() == XERIAL_BLOCKS_MAX {
+        if blocks.len() == BLOCKS_MAX {
             return None;
         }
         let (length, behind) = rest.split_first_chunk()?;

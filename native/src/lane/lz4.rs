@@ -8,6 +8,8 @@
 use lz4_flex::block::decompress_into;
 use twox_hash::XxHash32;
 
+use super::compression::BLOCKS_MAX;
+
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 /// Version 1, independent blocks, no dictionary, and the bit that has to be zero.
 const FLAGS: (u8, u8) = (0xE3, 0x60);
@@ -41,7 +43,7 @@ pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
         return None;
     }
     let mut found = vec![0; limit.min(frame.len().saturating_mul(RATIO_MAX))];
-    let mut size = 0_usize;
+    let (mut size, mut blocks) = (0_usize, 0);
     loop {
         let length = u32::from_le_bytes(take(&mut rest)?);
         if length == 0 {
@@ -65,6 +67,10 @@ pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
             room.get_mut(..block.len())?.copy_from_slice(block);
             block.len()
         };
+        if added == 0 || blocks == BLOCKS_MAX {
+            return None; // Java takes a block of nothing for the end
+        }
+        blocks += 1;
         size = size.checked_add(added)?;
     }
     found.truncate(size);

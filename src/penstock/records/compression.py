@@ -3,15 +3,16 @@
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would exceed it is stopped there, whatever size it announces.
 
-Readers differ after the first gzip member or lz4 or zstd frame: Java ends
-after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
-have a prefix of the judged records. The decoder accepts only the announced number of records
-up to the very last byte, so a reader of the prefix finds the same records or an error.
+A batch that consumers cannot read stops them at its offset, so only batches are accepted that every
+Kafka client reads to its end. They have one gzip member, after which librdkafka ends, and older
+Java clients do where a buffer ends; one lz4 frame of the kind that Java reads; or snappy's framing
+in a version that snappy-java reads.
 """
 
 from __future__ import annotations
 
 import threading
+import zlib
 from typing import TYPE_CHECKING, Final
 
 import cramjam
@@ -19,6 +20,7 @@ import cramjam
 from penstock.error_codes import CORRUPT_MESSAGE, INVALID_RECORD
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import ZSTD
+from penstock.records.lz4_frames import BLOCKS_MAX, TooManyBlocksError, check_frame
 from penstock.records.zstd_frames import with_larger_windows
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Kafka's codecs, by number."""
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
 
 _FIRST_GUESS: Final = 4  # times the compressed size
 _GROWTH: Final = 8
@@ -35,8 +40,11 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
-_XERIAL_BLOCKS_MAX: Final = 65_536
-"""Blocks cost time, however little is in them; clients put 32 KiB in each."""
+_XERIAL_VERSION: Final = slice(len(_XERIAL_MAGIC), len(_XERIAL_MAGIC) + 4)
+_XERIAL_VERSION_MIN: Final = 1
+_GZIP_WINDOW: Final = 31
+"""For zlib: the largest window, in a gzip member."""
+_GZIP_SIZE_BYTES: Final = 4
 _LZ4_FAST: Final = 0
 """Java's producer, too, takes the fast compressor unless a level is configured (KIP-390)."""
 _FASTEST: Final = 1
@@ -51,13 +59,13 @@ def compress(codec: int, data: memoryview, *, fast: bool = False) -> bytes:
         data: The records.
         fast: Whether to compress at the fastest level of the codec instead.
     """
-    if codec == 2:
+    if codec == SNAPPY:
         parts = [_XERIAL_HEADER]
         for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
             block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
             parts += (len(block).to_bytes(4, "big"), block)
         return b"".join(parts)
-    if codec == 3:  # Kafka reads no frames whose blocks depend on each other (KIP-57)
+    if codec == LZ4:  # Kafka reads no frames whose blocks depend on each other (KIP-57)
         # The batch has a checksum. That of a frame takes readers as long as all the rest; Kafka's
         # clients write none.
         compressor = cramjam.lz4.Compressor(
@@ -65,7 +73,7 @@ def compress(codec: int, data: memoryview, *, fast: bool = False) -> bytes:
         )
         compressor.compress(bytes(data))
         return bytes(compressor.finish())
-    module = cramjam.gzip if codec == 1 else cramjam.zstd
+    module = cramjam.gzip if codec == GZIP else cramjam.zstd
     return bytes(module.compress(data, _FASTEST) if fast else module.compress(data))
 
 
@@ -84,8 +92,10 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
     Raises:
         UnreadableRecords: Too much comes out (87), or the data is damaged (2).
     """
-    if codec == 2:
+    if codec == SNAPPY:
         return _snappy(data, limit, scratch)
+    if codec == LZ4:
+        _check_lz4(data)
     into = _INTO[codec]
     size = min(limit, max(_FIRST_GUESS * len(data), scratch.size))
     while True:
@@ -94,6 +104,8 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
                 count = into(data, room)
                 if codec == ZSTD:
                     _check_windows(data, room[:count])
+                elif codec == GZIP:
+                    _check_one_member(data, count)
                 return count
         except cramjam.DecompressionError as error:
             if not is_buffer_too_small(error):
@@ -101,6 +113,38 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
             if size == limit:
                 raise _too_large(limit) from None
             size = min(limit, size * _GROWTH)
+
+
+def _check_lz4(data: memoryview) -> None:
+    """Check that Java reads the frame.
+
+    Raises:
+        UnreadableRecords: It does not (2), or there are too many blocks (87).
+    """
+    try:
+        check_frame(data)
+    except TooManyBlocksError:
+        raise _too_many_blocks(LZ4) from None
+    except ValueError:
+        raise _damaged(LZ4) from None
+
+
+def _check_one_member(data: memoryview, size: int) -> None:
+    """Check that all of the content of gzip members is that of the first.
+
+    The last one says how much it has, and has been checked. With others before it that is less, but
+    if they have none.
+
+    Raises:
+        UnreadableRecords: It is not.
+    """
+    is_last_whole = int.from_bytes(data[-_GZIP_SIZE_BYTES:], "little") == size
+    try:
+        if not size or (is_last_whole and zlib.decompressobj(_GZIP_WINDOW).decompress(data, 1)):
+            return
+    except zlib.error:
+        pass
+    raise _damaged(GZIP)
 
 
 def _check_windows(data: memoryview, content: memoryview) -> None:
@@ -160,9 +204,9 @@ class Scratch(threading.local):
 
 
 _INTO: Final[dict[int, Callable[[memoryview, memoryview], int]]] = {
-    1: cramjam.gzip.decompress_into,
-    3: cramjam.lz4.decompress_into,
-    4: cramjam.zstd.decompress_into,
+    GZIP: cramjam.gzip.decompress_into,
+    LZ4: cramjam.lz4.decompress_into,
+    ZSTD: cramjam.zstd.decompress_into,
 }
 
 
@@ -185,25 +229,25 @@ def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
             for block, size in zip(blocks, sizes, strict=True):
                 with room[position : position + size] as part:
                     if cramjam.snappy.decompress_raw_into(block, part) != size:
-                        raise _damaged(2)
+                        raise _damaged(SNAPPY)
                 position += size
     except (cramjam.DecompressionError, ValueError, OverflowError):
-        raise _damaged(2) from None
+        raise _damaged(SNAPPY) from None
     return total
 
 
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
+    if int.from_bytes(data[_XERIAL_VERSION], "big", signed=True) < _XERIAL_VERSION_MIN:
+        raise _damaged(SNAPPY)
     blocks: list[memoryview] = []
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
         position += 4
         if size <= 0 or position + size > len(data):
-            raise _damaged(2)
-        if len(blocks) == _XERIAL_BLOCKS_MAX:
-            raise UnreadableRecords(
-                INVALID_RECORD, f"The records come in more than {_XERIAL_BLOCKS_MAX} snappy blocks"
-            )
+            raise _damaged(SNAPPY)
+        if len(blocks) == BLOCKS_MAX:
+            raise _too_many_blocks(SNAPPY)
         blocks.append(data[position : position + size])
         position += size
     return blocks
@@ -212,6 +256,12 @@ def _xerial_blocks(data: memoryview) -> list[memoryview]:
 def _damaged(codec: int) -> UnreadableRecords:
     return UnreadableRecords(
         CORRUPT_MESSAGE, f"The records cannot be decompressed with {NAMES[codec]}"
+    )
+
+
+def _too_many_blocks(codec: int) -> UnreadableRecords:
+    return UnreadableRecords(
+        INVALID_RECORD, f"The records come in more than {BLOCKS_MAX} {NAMES[codec]} blocks"
     )
 
 

@@ -13,7 +13,7 @@ A stored batch differs from a batch that a producer sends (`penstock.records.bat
   written without a gateway: every batch that a consumer reads is read here, too. That includes
   header keys that are not UTF-8: their wrong parts are U+FFFD, as for a Java consumer. Where
   consumers differ (a record whose attributes are above 0x7F, numbers of more bits than they may
-  have, offset deltas that do not ascend) nothing is read.
+  have, offset deltas that do not ascend, several gzip members) nothing is read.
 """
 
 from __future__ import annotations
@@ -291,12 +291,12 @@ def _records(
     limits: BatchLimits,
 ) -> StoredRecords:
     reading = implementation.current()
-    if not count:
-        # Compaction removed all of them. Consumers do not read the rest.
-        return reading.read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
     check_size(view, codec, count, limits)
-    if codec or reading.slack:
+    if codec or (count and reading.slack):
         view = uncompressed(view, codec, limits.decompressed_bytes)
+    if not count:
+        # Compaction removed all of them. Consumers open what is compressed, and read no record.
+        return reading.read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
     try:
         return reading.read_stored(view, count, last_delta, log_append_time)
     except UnreadableRecords as wrong:

@@ -14,6 +14,8 @@ from penstock.records.compression import Scratch, compress, decompress
 from penstock.records.errors import UnreadableRecords
 from tests.records.encoding import CODECS, zstd_frame
 from tests.records.encoding import compress as compress_otherwise
+from tests.records.framings import lz4_block, lz4_frame, snappy_block, xerial
+from tests.records.test_lz4_frames import READ, REFUSED
 
 native, _ = find_native()
 pytestmark = pytest.mark.skipif(
@@ -218,3 +220,26 @@ def test_a_second_stream_after_the_first_is_left_to_python(codec):
     data = compress(codec, memoryview(b"records"))
     assert native.decompressed(codec, data, LIMIT) == b"records"
     assert native.decompressed(codec, data + data, LIMIT) is None
+
+
+@pytest.mark.parametrize("frame", READ.values(), ids=READ)
+def test_an_lz4_frame_that_java_reads_is_read(frame):
+    assert native.decompressed(3, frame, LIMIT) == in_python(3, frame)
+    assert in_python(3, frame) is not None
+
+
+@pytest.mark.parametrize("frame", REFUSED.values(), ids=REFUSED)
+def test_an_lz4_frame_that_java_does_not_read_to_its_end_is_left_to_python(frame):
+    assert native.decompressed(3, frame, LIMIT) is None
+
+
+def test_lz4_frames_of_very_many_blocks_are_left_to_python():
+    block = lz4_block(b"x", stored=True)
+    assert native.decompressed(3, lz4_frame(*[block] * 65_536), 1 << 20) == b"x" * 65_536
+    assert native.decompressed(3, lz4_frame(*[block] * 65_537), 1 << 20) is None
+
+
+@pytest.mark.parametrize(("version", "content"), [(1, b"records"), (0, None), (2**32 - 1, None)])
+def test_xerial_framing_of_another_version_is_left_to_python(version, content):
+    data = xerial(snappy_block(b"records"), versions=(version, 1))
+    assert native.decompressed(2, data, LIMIT) == in_python(2, data) == content
