@@ -6,9 +6,8 @@ through Kafka's admin tools, with the file's defaults.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -33,11 +32,13 @@ from penstock.configuration.topic_keys import (
 )
 from penstock.configuration.values import TOPIC_VARIABLE, dotted, items
 from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
+from penstock.engine.plans.loss_patterns import LossPatterns
 from penstock.engine.plans.topic_defaults import TopicDefaults
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.method_caches import cached_method
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Configuration, PolicyConfiguration
@@ -118,6 +119,9 @@ class Plan:
             if policy.mode is not None
         }
         self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
+        self._loss_patterns = LossPatterns(
+            configuration, self._defaults, filter(self._is_interceptor, self._named_policies)
+        )
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = cached_method(_CACHE_LIMIT, self._from_settings)
         for topic in sorted(self._defaults.topics):
@@ -176,12 +180,13 @@ class Plan:
 
     @property
     def intercepted_topics(self) -> list[str]:
-        """Patterns (`re.search`) for all topics for which `intercepts` may be true."""
-        found = [
-            pattern.pattern if pattern.flags == re.UNICODE else "" for _, pattern in self._patterns
-        ]
-        globs = self.globs if self.may_quarantine else ()
-        return [*found, *(rf"\A{translate(glob)}" for glob in globs)]
+        """Patterns (`re.search`) for the topics that may lose records by the file.
+
+        Topics' own settings are not among it.
+        """
+        patterns = self._loss_patterns
+        found = [*(patterns.intercepted(*each) for each in self._patterns), patterns.quarantined()]
+        return [pattern for pattern in found if pattern is not None]
 
     def _intercepts(self, topic: str) -> bool:
         if topic in INTERNAL_TOPICS:
