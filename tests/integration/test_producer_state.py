@@ -406,7 +406,12 @@ def test_a_start_is_a_change_for_topics_whose_configs_set_quarantine(gateway, to
     with TopicClient(running.address) as client:
         assert client.alter(quarantined, {"penstock.mode": "quarantine"}) == 0
         assert client.alter(plain, {"penstock.mode": "mark"}) == 0
-    assert b'"change"' not in b"".join(filter(None, values_of(stored(of_state))))
+    [announced] = {
+        pattern
+        for value in filter(None, values_of(stored(of_state)))
+        for pattern in json.loads(value).get("change", ["", []])[1]
+    }
+    assert re.search(announced, quarantined), "to gateways that do not read the settings"
 
     running.restart()
     for name in (quarantined, plain):
@@ -418,6 +423,72 @@ def test_a_start_is_a_change_for_topics_whose_configs_set_quarantine(gateway, to
     assert re.search(announced, quarantined)
     assert not re.search(announced, plain)
     assert sum(b'"fence":true' in value for value in written) == 1
+
+
+def written_topics(stored, state: str) -> set[str]:
+    """Return the topics about whose batches gateways have written."""
+    keys = [key for _, key, *_ in stored(state)]
+    return {ProducerKey.decode(key).topic for key in keys if key and not Presence.is_about(key)}
+
+
+@pytest.mark.parametrize("change", ["start", "reload"])
+def test_a_quarantine_of_some_topics_is_no_change_for_others(gateway, topic, stored, change):
+    """At none of the gateways of a cluster, of which one may have no policies."""
+    quarantined, plain, state = topic(), topic(), own_topic()
+    [of_state] = state.values()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Validator",
+            "produce.request.interceptors.state": "cluster",
+            f"topics.{quarantined}*.penstock.mode": "quarantine",
+            "topics.*.penstock.quarantine.max.ratio": "0.5",
+            **state,
+        },
+        VALIDATOR,
+    )
+    beside = gateway(state, POLICIES)
+    if change == "start":
+        running.restart()
+    else:
+        running.file.with_name("policies.py").write_text(f"{VALIDATOR}# changed\n")
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("reloaded")
+    later = gateway(state, POLICIES)
+    for through in (running, beside, later):
+        for name in (quarantined, plain):
+            assert Batches(name).send(through.address, 0, b"good") == 0
+    assert written_topics(stored, of_state) == {quarantined}
+    fences = [
+        value for value in filter(None, values_of(stored(of_state))) if b'"fence":true' in value
+    ]
+    assert len(fences) == 3
+
+
+def test_settings_of_a_topic_are_announced_to_gateways_that_do_not_read_them(
+    gateway, topic, stored
+):
+    altered, plain, state = topic(), topic(), own_topic()
+    [of_state] = state.values()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Validator",
+            "produce.request.interceptors.state": "cluster",
+            "topic.settings.topic": f"{of_state}-settings",
+            **state,
+        },
+        VALIDATOR,
+    )
+    beside = gateway(state, POLICIES)
+    with TopicClient(running.address) as client:
+        assert client.alter(altered, {"penstock.mode": "quarantine"}) == 0
+
+    def sends() -> set[str]:
+        for name in (altered, plain):
+            assert Batches(name).send(beside.address, 0, b"good") == 0
+        return written_topics(stored, of_state)
+
+    wait_until(sends, what="the other gateway to read it")
+    assert sends() == {altered}
 
 
 def test_gateways_that_do_not_share_their_state_name_each_other(gateway):

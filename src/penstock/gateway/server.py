@@ -296,7 +296,11 @@ class Gateway:
         shared = self.shared_producers
         last = shared.before if shared is not None and is_start else None
         before = last.change if last is not None else None
-        if not (own or any(plan.intercepted_topics for plan in plans) or (before and before[1])):
+        if not (
+            own
+            or any(plan.intercepted_topics for plan in plans)
+            or (before and before.is_about_topics)
+        ):
             return
         self.producers.interceptors_changed(
             lambda topic: (
@@ -657,6 +661,9 @@ class Gateway:
             return  # no name is known, or the first read has not finished
         if self._loses_otherwise(topic, before):
             self.producers.settings_changed(topic)
+            if self.shared_producers is not None:
+                loses = may_lose_records(topic, [self._policies.plan], self._index)
+                self.shared_producers.announce_topic(topic, loses_records=loses)
         judged = plans_of(topic, self._policies.plan, self._stored(topic))
         self._policies.retain(
             topic, {plan.records_policy for plan in judged if plan.records_policy}

@@ -15,10 +15,11 @@ from penstock.gateway.context.topic_losses import (
     losses,
     may_lose_records,
 )
+from penstock.gateway.produce.producer_state.changes import Change
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
-from penstock.gateway.produce.producer_state.presence import Announcement, Change
+from penstock.gateway.produce.producer_state.presence import Announcement
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.server import Gateway
 from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
@@ -58,6 +59,9 @@ class Stored:
         self.announced.append(topics)
         self.waited_s = timeout_s
         return self.failure
+
+    def announce_topic(self, topic, *, loses_records):
+        self.announced.append((topic, loses_records))
 
     async def topics(self):
         return {"orders": (2, 1), "payments": (1, 1)}
@@ -144,7 +148,8 @@ async def test_a_reload_affects_topics_that_are_in_quarantine_only_by_topic_leve
     await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
     assert found.doubts()
     assert not found.doubts("payments")
-    [topics] = found.announced
+    assert found.announced[0] == ("orders", True), "its settings, before any decision by them"
+    topics = found.announced[-1]
     change = Change("1", topics)
     assert change.affects("orders")
     assert not any(
@@ -223,7 +228,7 @@ async def test_a_start_fails_if_its_change_cannot_be_announced(stored):
 
 async def test_changed_interceptors_are_in_doubt_as_soon_as_they_are_known(stored):
     found = stored(FILE)
-    for number in range(1, 4 * NAMES_MAX):
+    for number in range(1, 400):
         found.put(UUID(int=number), MARK, f"topic{number}")
     found.gateway.topic_configs.position = 0
     found.gateway._opened_producers = SimpleNamespace(keep_interceptors=lambda: None)

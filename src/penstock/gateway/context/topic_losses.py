@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.gateway.produce.producer_state.changes import EVERY_TOPIC, NAMES_MAX, pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.topic_configs.index import TopicConfigIndex
 
-NAMES_MAX: Final = 200
-"""The most topics that are named one by one: patterns are compared with each topic's name."""
 _AT_ONCE: Final = 100
 """How many topics are read before requests have their turn again."""
-_EVERY_TOPIC: Final = ""
 
 
 def plans_of(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Iterator[TopicPlan]:
@@ -74,7 +71,7 @@ async def losing_topics(plans: Sequence[Plan], index: TopicConfigIndex | None) -
         if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
         if may_lose_records(topic, plans, index):
-            names.append(re.escape(topic))
+            names.append(topic)
             if len(names) > NAMES_MAX:
-                return [_EVERY_TOPIC]
-    return [rf"\A(?:{'|'.join(names)})\Z"] if names else []
+                return [EVERY_TOPIC]
+    return [pattern_of(names)] if names else []

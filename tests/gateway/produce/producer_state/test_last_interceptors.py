@@ -145,14 +145,14 @@ class TestTopic:
 
     def test_two_gateways_of_the_same_name_read_each_others_changes(self, topic):
         first = self.running(topic, "a")
-        first.change(["orders"])
+        first.own.put(["orders"])
         self.say(topic, first, 0)
         second, _ = self.started(topic, "a")
         second.changes.clear()
         self.say(topic, first, 0)
         second.read(topic[-1])
         assert not second.changes, "nothing has changed since"
-        first.change(["payments"])
+        first.own.put(["payments"])
         for _ in range(2):
             self.say(topic, first, 0)
             second.read(topic[-1])
@@ -161,7 +161,7 @@ class TestTopic:
 
     def test_the_last_change_stays_the_same_if_nothing_has_changed(self, topic):
         before = self.running(topic, "a")
-        before.change(["orders"])
+        before.own.put(["orders"])
         self.say(topic, before, 0)
         other = self.running(topic, "b")
         again, is_as_before = self.started(topic, "a")
@@ -174,7 +174,7 @@ class TestTopic:
 
     def test_changes_of_others_before_the_start_are_reported_if_a_digest_differs(self, topic):
         other = self.running(topic, "b")
-        other.change(["orders"])
+        other.own.put(["orders"])
         self.say(topic, other, 0)
         presence, is_as_before = self.started(topic, "a")
         [affects] = presence.changes

@@ -86,7 +86,7 @@ class TestChanges:
         other = Presence("b", shares=True)
         self.say(reader, other)
         assert reader.changes == []
-        other.change(["^orders"])
+        other.own.put(["^orders"])
         for minute in range(3):
             self.say(reader, other, minute * MINUTE_MS)
         [affects] = reader.changes
@@ -96,20 +96,20 @@ class TestChanges:
     def test_topics_of_removed_interceptors_are_affected_too(self, reader):
         other = Presence("b", shares=True)
         for topics in (["^orders"], ["^payments"]):
-            other.change(topics)
+            other.own.put(topics)
             self.say(reader, other)
         assert [reader.changes[1](topic) for topic in ("orders", "payments", "x")] == [
             True, True, False,
         ]  # fmt: skip
 
     def test_its_own_change_is_no_change_of_another_gateway(self, reader):
-        reader.change([""])
+        reader.own.put([""])
         self.say(reader, reader)
         assert reader.changes == []
 
     def test_an_unreadable_pattern_affects_every_topic(self, reader):
         other = Presence("b", shares=True)
-        other.change(["("])
+        other.own.put(["("])
         self.say(reader, other)
         assert reader.changes[0]("orders")
 

@@ -481,3 +481,35 @@ def test_without_memory_letters_have_to_be_created_again():
     _, failures = quarantine(state, 0, 2, [0], to)
     to.end()
     assert failures == [None]
+
+
+async def test_settings_of_topics_are_announced_before_any_decision_by_them(tmp_path):
+    """A script may set those of thousands of topics: one record is on its way at a time."""
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    presence = Presence("g", shares=True)
+    store = ClusterStore(configuration, configuration.upstream_properties, presence)
+    written, waiting = [], []
+
+    def write(records, done):
+        written.append([key for key, _ in records])
+        waiting.append(done)
+
+    store._follower.write = write
+    for topic in ("a", "b", "c"):
+        store.announce_topic(topic, loses_records=True)
+    assert written == [[presence.key]]
+    store.keep(KEY, b"", lambda _: None)
+    assert written[1] == [presence.key, KEY.encode()]
+    waiting[0](0, "no leader")
+    store.keep(KEY, b"", lambda _: None)
+    assert written[2] == [presence.key, KEY.encode()], "a failure is made up for"
+    waiting[2](0, None)
+    store.keep(KEY, b"", lambda _: None)
+    assert written[3] == [KEY.encode()]
+    store.announce_topic("d", loses_records=True)
+    store.announce_topic("e", loses_records=True)
+    waiting[4](0, None)
+    assert written[4:] == [[presence.key]] * 2

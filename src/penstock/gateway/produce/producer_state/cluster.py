@@ -92,6 +92,7 @@ class ClusterStore:
         self._is_present = False
         # How many changes could not be announced, and how many of these have been announced since.
         self._unannounced = self._announced = 0
+        self._is_announcing = False
         self._unread = _OnceAMinute(
             "batches are held back: the state of their producers is not known"
         )
@@ -161,13 +162,42 @@ class ClusterStore:
         presence.begin()
         digest = interceptors().digest
         may_be = compares and presence.may_be_as_before(digest)
-        is_written = may_be and await self._write_presence() is None
-        return presence.compare(digest if is_written else None)
+        is_written = await self._write_presence() is None  # which says what time it is
+        return presence.compare(digest if may_be and is_written else None)
 
     @property
     def before(self) -> Announcement | None:
         """The last announcement of an earlier process of this gateway; None if it is not known."""
         return self._presence.before
+
+    def announce_topic(self, topic: str, *, loses_records: bool) -> None:
+        """Announce that a topic's own settings have changed; nothing waits for it.
+
+        It is written before the next decision in any case.
+
+        Args:
+            topic: The topic.
+            loses_records: Whether it may lose records with them.
+        """
+        self._presence.own.put_topic(topic, loses_records=loses_records)
+        self._unannounced += 1
+        if not self._is_announcing:
+            self._announce_topics()
+
+    def _announce_topics(self) -> None:
+        unannounced = self._unannounced
+
+        def written(_: int, failure: str | None) -> None:
+            self._is_announcing = False
+            if failure is not None:
+                self._unwritten.log(failure)
+                return
+            self._announced = max(self._announced, unannounced)
+            if unannounced < self._unannounced:
+                self._announce_topics()
+
+        self._is_announcing = True
+        self._follower.write([(self._presence.key, self._presence.value)], written)
 
     async def announce_change(self, topics: Sequence[str], *, timeout_s: float = 0.0) -> str | None:
         """Announce that the interceptors of this gateway change, before they do.
@@ -175,13 +205,13 @@ class ClusterStore:
         If that cannot be written, it is written with the next decision of them.
 
         Args:
-            topics: See `presence.Change`.
+            topics: See `changes.Change`.
             timeout_s: For how long it is tried again, if it cannot be written at once.
 
         Returns:
             None, or why it could not be written.
         """
-        self._presence.change(topics)
+        self._presence.own.put(topics)
         failure = await self._write_presence()
         if failure is not None and timeout_s > 0:
             log.warning(
@@ -209,9 +239,16 @@ class ClusterStore:
             return str(error) or f"not written within {READ_TIMEOUT_S:.0f} s"
         return None
 
-    def on_change(self, call: Callable[[Callable[[str], bool]], None]) -> None:
-        """Set the function that is called when another gateway announces that."""
-        self._presence.on_change = call
+    def on_change(
+        self, call: Callable[[Callable[[str], bool]], None], of_topic: Callable[[str], None]
+    ) -> None:
+        """Set the functions that are called when another gateway announces that.
+
+        Args:
+            call: Called with a function that returns whether a topic is affected.
+            of_topic: Called with a topic whose own settings have changed.
+        """
+        self._presence.on_change, self._presence.on_topic = call, of_topic
 
     async def run(self) -> None:
         """Announce every minute that this gateway is running."""

@@ -195,7 +195,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
     presence = Presence(gateway, shares=True)
     store = ClusterStore(configuration, configuration.upstream_properties, presence)
     producers = Producers(now=time.time, keep=store.keep, is_shared=True)
-    store.on_change(producers.interceptors_changed)
+    store.on_change(producers.interceptors_changed, producers.settings_changed)
     _take_over(file, producers)
     log.info("reading the state of producers", topic=store.topic, gives_up_after_s=TIMEOUT_S)
     try:

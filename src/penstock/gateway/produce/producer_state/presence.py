@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
+import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,7 +24,9 @@ import structlog
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.configuration import ConfigurationError
+from penstock.gateway.produce.producer_state.changes import OwnChange, read_change
 from penstock.gateway.produce.producer_state.last_interceptors import (
+    OTHERS_MAX_AGE_S,
     Interceptors,
     KeptInterceptors,
     are_as_before,
@@ -32,10 +34,11 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
+    from penstock.gateway.produce.producer_state.changes import Change
 
 log = structlog.get_logger()
 
@@ -44,25 +47,6 @@ _GONE_AFTER_MS: Final = 3 * 60_000
 _OPEN_TIMEOUT_S: Final = 30.0
 _PREFIX: Final = b"gateway:"
 _VERSION: Final = 1
-
-
-class Change(NamedTuple):
-    """A change of a gateway's interceptors.
-
-    Attributes:
-        id: Differs from that of each other change.
-        topics: Patterns (`re.search`) of the topics whose records they may drop from then on.
-    """
-
-    id: str
-    topics: Sequence[str]
-
-    def affects(self, topic: str) -> bool:
-        """Whether it is about a topic; an invalid pattern is about every topic."""
-        try:
-            return any(re.search(pattern, topic) for pattern in self.topics)
-        except re.error:
-            return True
 
 
 class Announcement(NamedTuple):
@@ -86,24 +70,30 @@ class Presence:
 
     Attributes:
         is_announced: Whether it was announced since this process began.
+        own: The change of this gateway's interceptors.
         on_change: Called when another gateway's interceptors change, with a function that returns
             whether a topic is affected; not before `begin`.
+        on_topic: Called with each topic whose own settings have changed for another gateway.
         interceptors: Returns those of this gateway now; without it, they are not announced.
         before: The announcement of an earlier process of this gateway; None if it is not known.
     """
 
-    def __init__(self, gateway: str, *, shares: bool) -> None:
+    def __init__(
+        self, gateway: str, *, shares: bool, now: Callable[[], float] = time.monotonic
+    ) -> None:
         """Announce nothing yet.
 
         Args:
             gateway: The name of this gateway.
             shares: Whether it shares its state with others.
+            now: Returns the monotonic time in seconds.
         """
         self._gateway = gateway
         self._shares = shares
-        self._change: Change | None = None
-        self._changes: dict[str, Change] = {}
+        self.own = OwnChange(now)
+        self._changes: dict[str, tuple[Change, int]] = {}
         self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
+        self.on_topic: Callable[[str], None] = lambda _: None
         self.interceptors: Callable[[], Interceptors] | None = None
         self.before: Announcement | None = None
         self._process = uuid.uuid4().hex
@@ -136,8 +126,8 @@ class Presence:
     @property
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
-        if self._change is not None:
-            fields["change"] = self._change
+        if (change := self.own.current) is not None:
+            fields |= change.fields
         if self.interceptors is not None:
             digest, in_doubt = self.interceptors()
             # Until it has been compared, and where two gateways have a name, it is in doubt.
@@ -148,7 +138,8 @@ class Presence:
     def begin(self) -> None:
         """Keep the last announcement as that of an earlier process."""
         self.before = self._announcements.get(self._gateway)
-        self._change = self._change or (self.before.change if self.before is not None else None)
+        if self.before is not None and self.before.change is not None:
+            self.own.continue_from(self.before.change)
         self._has_begun = True
 
     def may_be_as_before(self, digest: str) -> bool:
@@ -168,6 +159,8 @@ class Presence:
         now, before = self._announcements.get(self._gateway), self.before
         are_equal = False
         is_now = now is not None and now.process == self._process
+        if before is not None and now is not None and is_now:
+            self._leave_long_past(before, now.at_ms)
         if digest is not None and before is not None and now is not None and is_now:
             kept = {
                 name: KeptInterceptors(
@@ -179,17 +172,16 @@ class Presence:
             are_equal = not self._is_name_shared and are_as_before(digest, own, kept.values())
         self._is_compared = True
         if not are_equal:
-            for change in self._changes.values():
-                self.on_change(change.affects)
+            for change, at_ms in self._changes.values():
+                if not (is_now and now is not None and _is_long_past(at_ms, now.at_ms)):
+                    self.on_change(change.affects)
         return are_equal
 
-    def change(self, topics: Sequence[str]) -> None:
-        """Announce from now on that the interceptors of this gateway have changed.
-
-        Args:
-            topics: See `Change`.
-        """
-        self._change = Change(uuid.uuid4().hex, topics)
+    def _leave_long_past(self, before: Announcement, now_ms: int) -> None:
+        """Leave out the change of an earlier process that ended long ago."""
+        if _is_long_past(before.at_ms, now_ms):
+            self.before = before._replace(change=None)
+            self.own.withdraw()
 
     @staticmethod
     def is_about(key: bytes | None) -> bool:
@@ -206,7 +198,7 @@ class Presence:
         if name == self._gateway:
             if self._has_begun and announcement.process != self._process:
                 self._is_name_shared = True
-                self._read_change_of_namesake(announcement.change)
+                self._read_change_of_namesake(announcement.change, record.timestamp_ms)
             if record.value is not None and self.is_announced:
                 self._warn()  # this is now, by the clock of the broker
             return
@@ -216,22 +208,28 @@ class Presence:
         if isinstance(shares, bool):
             self._others[name] = shares, record.timestamp_ms
         if announcement.change is not None:
-            self._read_change(name, announcement.change)
+            self._read_change(name, announcement.change, record.timestamp_ms)
 
-    def _read_change_of_namesake(self, change: Change | None) -> None:
-        of_both = self._change.id if self._change is not None else ""
-        if change is not None and change.id != of_both:
-            self._read_change(self._gateway, change)
+    def _read_change_of_namesake(self, change: Change | None, at_ms: int) -> None:
+        own = self.own.current
+        if change is None:
+            return
+        if own is not None and own.id == change.id:
+            self._changes.setdefault(self._gateway, (own, at_ms))
+        self._read_change(self._gateway, change, at_ms)
 
-    def _read_change(self, name: str, change: Change) -> None:
-        before = self._changes.get(name)
-        self._changes[name] = change
+    def _read_change(self, name: str, change: Change, at_ms: int) -> None:
+        before, before_ms = self._changes.get(name, (None, at_ms))
+        self._changes[name] = change, at_ms
         if not self._is_compared:
             return  # `compare` finds it
-        if before is None:
+        if before is None or _is_long_past(before_ms, at_ms):
             self.on_change(change.affects)
         elif before.id != change.id:
             self.on_change(lambda topic: change.affects(topic) or before.affects(topic))
+        else:
+            for topic in change.new_settings(before):
+                self.on_topic(topic)
 
     def others(self) -> list[str]:
         """Return the running gateways that do not know the state of this gateway."""
@@ -254,6 +252,11 @@ class Presence:
                 )
 
 
+def _is_long_past(at_ms: int, now_ms: int) -> bool:
+    """Return whether no batch is retried that was decided at a time, by the clocks of brokers."""
+    return now_ms - at_ms > OTHERS_MAX_AGE_S * 1000
+
+
 def _fields(value: bytes | None) -> dict[str, Any]:
     """Return the fields of an announcement; empty if the record cannot be read."""
     try:
@@ -263,20 +266,13 @@ def _fields(value: bytes | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _change(fields: dict[str, Any]) -> Change | None:
-    match fields.get("change"):
-        case [str(number), list(topics)] if all(isinstance(name, str) for name in topics):
-            return Change(number, topics)
-    return None
-
-
 def _announcement(fields: dict[str, Any], at_ms: int) -> Announcement:
     process = fields.get("process")
     interceptors = None
     match fields.get("interceptors"):
         case [str(digest), bool(in_doubt)]:
             interceptors = Interceptors(digest, in_doubt)
-    return Announcement(interceptors, at_ms, str(process or ""), _change(fields))
+    return Announcement(interceptors, at_ms, str(process or ""), read_change(fields))
 
 
 async def announce(follower: LogFollower, presence: Presence) -> None:

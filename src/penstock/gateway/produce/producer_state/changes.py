@@ -1,0 +1,174 @@
+"""What gateways announce about changes of their interceptors, and of topics' own settings.
+
+A change of interceptors may be about all topics whose records the gateway may drop; a change of a
+topic's own settings is about this topic. For ten minutes the gateway also announces the topics
+whose records it dropped until then.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+NAMES_MAX: Final = 1_000
+"""The most topics that are named one by one: each name is compared with each topic's name."""
+EVERY_TOPIC: Final = ""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Change(NamedTuple):
+    """A change of a gateway's interceptors, and later changes of topics' own settings.
+
+    Attributes:
+        id: Differs from that of each other change of interceptors.
+        topics: Patterns (`re.search`) of the topics whose records they may drop from then on.
+        former: Patterns of those whose records it may have dropped in the minutes before.
+        settings: The topics whose own settings have changed in the last minutes, and may lose other
+            records since; with an id that differs for each change.
+    """
+
+    id: str
+    topics: Sequence[str]
+    former: Sequence[str] = ()
+    settings: Mapping[str, str] = _NONE
+
+    def affects(self, topic: str) -> bool:
+        """Whether it is about a topic; an invalid pattern is about every topic."""
+        if topic in self.settings:
+            return True
+        try:
+            return any(re.search(pattern, topic) for pattern in (*self.topics, *self.former))
+        except re.error:
+            return True
+
+    @property
+    def is_about_topics(self) -> bool:
+        """Whether it is about any topic."""
+        return bool(self.topics or self.former or self.settings)
+
+    def new_settings(self, before: Change) -> list[str]:
+        """Return the topics whose own settings have changed since an announcement."""
+        return [
+            topic for topic, number in self.settings.items() if before.settings.get(topic) != number
+        ]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of an announcement, which `read_change` reads."""
+        fields: dict[str, Any] = {"change": [self.id, self.topics]}
+        if self.former:
+            fields["former"] = self.former
+        if self.settings:
+            fields["settings"] = dict(self.settings)
+        return fields
+
+
+def read_change(fields: Mapping[str, Any]) -> Change | None:
+    """Return the change of an announcement; None if it has none."""
+    match fields.get("change"):
+        case [str(number), list(topics)] if _are_texts(topics):
+            former, settings = fields.get("former"), fields.get("settings")
+            return Change(
+                number,
+                topics,
+                former if isinstance(former, list) and _are_texts(former) else (),
+                settings if isinstance(settings, dict) and _are_texts(settings.values()) else _NONE,
+            )
+    return None
+
+
+def _are_texts(found: Iterable[object]) -> bool:
+    return all(isinstance(text, str) for text in found)
+
+
+def pattern_of(topics: Iterable[str]) -> str:
+    """Return the pattern of topics by their names."""
+    return rf"\A(?:{'|'.join(map(re.escape, topics))})\Z"
+
+
+class OwnChange:
+    """The change that this gateway announces."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Announce none yet.
+
+        Args:
+            now: Returns the monotonic time in seconds.
+        """
+        self._now = now
+        self._change: Change | None = None
+        self._own: dict[str, None] = {}
+        self._former: list[tuple[float, Sequence[str]]] = []
+        self._settings: dict[str, tuple[float, str]] = {}
+
+    @property
+    def current(self) -> Change | None:
+        """The change to announce now; None if there is none."""
+        if self._change is None:
+            return None
+        now = self._now()
+        self._former = [kept for kept in self._former if kept[0] > now]
+        self._settings = {topic: kept for topic, kept in self._settings.items() if kept[0] > now}
+        topics = [*self._change.topics, *([pattern_of(self._own)] if self._own else [])]
+        former = dict.fromkeys(pattern for _, patterns in self._former for pattern in patterns)
+        return self._change._replace(
+            topics=topics,
+            former=[pattern for pattern in former if pattern not in topics],
+            settings={topic: number for topic, (_, number) in self._settings.items()},
+        )
+
+    def continue_from(self, before: Change) -> None:
+        """Go on with the change that an earlier process has announced."""
+        until = self._now() + DOUBTED_S
+        if self._change is None:
+            self._change = Change(before.id, before.topics)
+        self._former.append((until, before.former))
+        self._settings |= {topic: (until, number) for topic, number in before.settings.items()}
+
+    def withdraw(self) -> None:
+        """Announce no change any more."""
+        self._change = None
+        self._own.clear()
+        self._former.clear()
+        self._settings.clear()
+
+    def put(self, topics: Sequence[str]) -> None:
+        """Announce from now on that the interceptors have changed.
+
+        Args:
+            topics: See `Change`.
+        """
+        before = self.current
+        if before is not None:
+            self._former.append((self._now() + DOUBTED_S, before.topics))
+        self._own.clear()
+        self._change = Change(uuid.uuid4().hex, topics)
+
+    def put_topic(self, topic: str, *, loses_records: bool) -> None:
+        """Announce that a topic's own settings have changed.
+
+        Args:
+            topic: The topic.
+            loses_records: Whether it may lose records with them.
+        """
+        if self._change is None:
+            self._change = Change(uuid.uuid4().hex, [])
+        if loses_records:
+            self._own[topic] = None
+        if len(self._own) > NAMES_MAX or len(self._settings) >= NAMES_MAX:
+            before = self.current
+            assert before is not None
+            topics = [EVERY_TOPIC] if len(self._own) > NAMES_MAX else before.topics
+            of_settings = pattern_of((*self._settings, topic))
+            self._settings.clear()
+            self.put(topics)
+            self._former.append((self._now() + DOUBTED_S, [of_settings]))
+            return
+        self._settings[topic] = self._now() + DOUBTED_S, uuid.uuid4().hex
