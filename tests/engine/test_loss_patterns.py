@@ -10,7 +10,14 @@ from penstock.configuration.file import read_configuration
 from penstock.engine.plans.plan import Plan
 from tests.engine.plans import VALIDATED, plan_of
 
-TOPICS = [*(f"{one}-{other}" for one in "abc" for other in "abc"), "a", "q", "a.b", "a-b\n", ""]
+TOPICS = [
+    *(f"{first}-{second}" for first in "abc" for second in "abc"),
+    "a",
+    "q",
+    "a.b",
+    "a-b\n",
+    "",
+]
 NAMED = {
     "policies": "enforced,set-aside,by-topic,drops",
     "policies.enforced.type": "penstock.policies.Required",

@@ -86,7 +86,7 @@ class LossPatterns:
         return rf"\A{condition}(?s:.*?)(?:{searched})" if searched else rf"\A{condition}"
 
     def _has_policy_of_topics_mode(self) -> str:
-        """Return the condition that a topic has a policy which has no mode of its own."""
+        """Return the condition that a topic has a policy without its own mode."""
         if self._validators:
             return _ALWAYS
         switched_on = [row for row in self._declared.values() if row.switches_on]
@@ -165,8 +165,8 @@ def _opposite(condition: str) -> str:
     return f"(?!{condition})"
 
 
-def _both(one: str, other: str) -> str:
-    return _NEVER if _NEVER in {one, other} else one + other
+def _both(first: str, second: str) -> str:
+    return _NEVER if _NEVER in {first, second} else first + second
 
 
 def _either(conditions: Iterable[str]) -> str:
