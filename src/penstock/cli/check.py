@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.backtest.excerpt import RECORDS_MAX
+from penstock.cli.checks.framework_topics import kept_names
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.dry_run import dry_run
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     if options.connect:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
-        for line in describe_topics(configuration, options.bootstrap_server):
+        for line in describe_topics(configuration, patterns, options.bootstrap_server):
             print(line)
     for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")
@@ -192,6 +193,8 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
+    if kept := kept_names(plan):
+        lines.append(kept)
     if unused := ", ".join(name for name in plan.named_policies if name not in used):
         lines.append(f"no topic of this file has {unused}; topics.<glob>.{POLICIES} lists policies")
     return lines

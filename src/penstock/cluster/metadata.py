@@ -37,6 +37,10 @@ _TIMEOUT_S: Final = 5.0
 _ALLOWED_COUNTS_S: Final = 30.0
 _DEFAULTS_TTL_S: Final = 60.0
 _MISSING_TTL_S: Final = 0.5
+_OF_TOPIC: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+)
+"""Errors about a topic: another client would get them, too."""
 
 _OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 _TRANSACTIONS: Final = (
@@ -240,6 +244,30 @@ class ClusterMetadata:
             raise MetadataUnavailableError(
                 f"topics' configs cannot be described: {_text(error)}"
             ) from None
+
+    def cleanup_policies(self, topics: Iterable[str]) -> tuple[dict[str, str], str]:
+        """Return the `cleanup.policy` of topics. Blocks.
+
+        Those that are not known, perhaps for lack of authorization, are left out.
+
+        Returns:
+            The values by topic, and why others are not known; empty if all are.
+        """
+        key, found, why = "cleanup.policy", {}, ""
+        try:
+            admin = self._client()
+            resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+            futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+        except (KafkaException, MetadataUnavailableError) as error:
+            return {}, str(error)
+        for resource, future in futures.items():
+            try:
+                found[resource.name] = str(result_of(future, _TIMEOUT_S + 1)[key].value)
+            except (KafkaException, TimeoutError, KeyError) as error:
+                why = _text(error)
+                if _code(error) not in _OF_TOPIC:
+                    self._replace(admin)
+        return found, why
 
     def _list(self) -> dict[str, tuple[int, int]]:
         admin = self._client()

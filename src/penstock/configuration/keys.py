@@ -411,6 +411,16 @@ class Keys(BaseModel):
             "transactional. `refuse`: a batch from which a record is dropped is refused with 87."
         ),
     )
+    penstock_quarantine_internal_topics: Boolean = key(
+        POLICIES,
+        default=False,
+        meaning=(
+            "Whether records of "
+            "[frameworks' own topics](troubleshooting.md#topics-of-frameworks) may be "
+            "quarantined, or dropped by interceptors, where only a pattern with a wildcard gives "
+            "the topic policies. Otherwise, the batch is refused with 87."
+        ),
+    )
     produce_request_interceptors_state: StateStore = key(
         POLICIES,
         reloaded=False,

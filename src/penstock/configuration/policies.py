@@ -76,6 +76,7 @@ class PolicyConfiguration:
     decompressed_batch_max_bytes: int
     decompressed_batch_max_records: int
     socket_request_max_bytes: int
+    penstock_quarantine_internal_topics: bool = False
     declared_topic_keys: tuple[TopicConfig, ...] = ()
     named_policies: tuple[NamedPolicy, ...] = ()
 

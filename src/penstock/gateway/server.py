@@ -45,8 +45,10 @@ from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
+from penstock.gateway.produce.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.dead_letters.write_rights import WriteRights
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
+from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.observed_batches import (
     SHARE_OF_MEMORY,
@@ -136,6 +138,9 @@ class Gateway:
         self.cluster = ClusterMetadata(upstream, configuration.folder)
         self.topic_configs: TopicConfigs = TopicConfigs()
         self.max_message_bytes = MaxMessageBytes()
+        self.framework_losses = FrameworkLosses(
+            CleanupPolicies(self.cluster.cleanup_policies, self.run, self.clock)
+        )
         self.postponed = PostponedBatches(self.clock)
         self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run)
         self.bad_shares = BadShares(self.clock)
@@ -669,9 +674,14 @@ class Gateway:
             topic, {plan.records_policy for plan in judged if plan.records_policy}
         )
 
+    def topic_changed(self, name: str) -> None:
+        """Forget the configs of a topic."""
+        self.framework_losses.forget(name)
+
     def topic_deleted(self, name: str) -> None:
         """Close the policy instances of a deleted topic."""
         self.cluster.disallow(name)
+        self.framework_losses.forget(name)
         self._policies.retain(name, ())
 
     async def connect_upstream(

@@ -186,6 +186,7 @@ class AdminTalk(Talk):
         self.cluster = Cluster()
         self.addresses = Addresses()
         self.topics = Policies() if policies is None else policies
+        self.changed: list[str] = []
         self.deleted: list[str] = []
         self.topic_configs = TopicConfigs()
         given = {
@@ -204,6 +205,9 @@ class AdminTalk(Talk):
 
     def run(self, coroutine):
         return asyncio.ensure_future(coroutine)
+
+    def topic_changed(self, name):
+        self.changed.append(name)
 
     def topic_deleted(self, name):
         self.deleted.append(name)

@@ -81,6 +81,7 @@ async def test_an_accepted_request_is_forwarded_unchanged(api, version):
     sent, probe = await validated(talk, api, version, ("a", [RETENTION]), ("1", [RETENTION]))
     assert probe == {"a": [("retention.ms", "5")], "1": [("retention.ms", "5")]}
     await talk.passes_unchanged(api, sent, **answers("a", "1"))
+    assert talk.changed == ["a"]
     assert [(altered.resource_type, altered.resource_name, altered.configs) for altered in talk.topics.judged] == [
         ("TOPIC", "a", {"retention.ms": "5"}), ("BROKER", "1", {"retention.ms": "5"})
     ]  # fmt: skip

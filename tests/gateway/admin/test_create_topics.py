@@ -75,6 +75,7 @@ async def test_an_accepted_request_is_forwarded_unchanged(version):
         ("retention.ms", "5")
     ]
     await talk.passes_unchanged(API, sent, **results("a"))
+    assert talk.changed == ["a"]
     alteration, creation = talk.topics.judged
     assert (alteration.resource_name, alteration.configs) == ("a", {"retention.ms": "5"})
     assert creation == ("a", 4, 2, None, {"retention.ms": "5"})

@@ -11,6 +11,7 @@ import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
+from penstock.cli.checks.framework_topics import kept_topics
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
 from penstock.cli.output.policy_output import policies_run
@@ -33,16 +34,20 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.validation_policy import ValidationPolicy
+    from penstock.engine.workers.supervisor import Patterns
 
 _ALL: Final = "*"
 _TIMEOUT_S: Final = 10.0
 
 
-def describe_topics(configuration: Configuration, servers: str | None = None) -> Iterator[str]:
+def describe_topics(
+    configuration: Configuration, patterns: Patterns, servers: str | None = None
+) -> Iterator[str]:
     """Yield lines about each topic that a validation policy judges, in the order of names.
 
     Args:
         configuration: Names the cluster and the policy.
+        patterns: The topics of interceptors.
         servers: The cluster's bootstrap addresses; None for those of the configuration.
 
     Raises:
@@ -50,7 +55,9 @@ def describe_topics(configuration: Configuration, servers: str | None = None) ->
         CommandError: The cluster, or a system that the policy uses, does not answer.
     """
     plan = Plan(configuration.policies)
-    if not (configuration.record_validation_policy_class_name or configuration.named_policies):
+    plan.set_interceptor_patterns(patterns)
+    judges = configuration.record_validation_policy_class_name or configuration.named_policies
+    if not (judges or plan.intercepted_topics):
         raise ConfigurationError(
             f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
             "policies"
@@ -76,6 +83,7 @@ def describe_topics(configuration: Configuration, servers: str | None = None) ->
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
+        yield from kept_topics(plan, topics, ClusterMetadata(properties, configuration.folder))
         if needs_brokers(plan, topics):
             yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
     finally:

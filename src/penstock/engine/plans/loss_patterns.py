@@ -24,12 +24,14 @@ from penstock.configuration.topic_keys import (
     is_glob,
 )
 from penstock.configuration.values import items
+from penstock.engine.plans.framework_topics import NAMES_OF_FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.configuration import PolicyConfiguration
     from penstock.configuration.topic_keys import TopicKey
+    from penstock.engine.plans.framework_topics import FrameworkTopics
     from penstock.engine.plans.topic_defaults import TopicDefaults
 
 _ALWAYS: Final = ""
@@ -43,6 +45,7 @@ class LossPatterns:
         self,
         configuration: PolicyConfiguration,
         defaults: TopicDefaults,
+        frameworks: FrameworkTopics,
         interceptors: Iterable[str],
     ) -> None:
         """Keep the lines.
@@ -50,12 +53,14 @@ class LossPatterns:
         Args:
             configuration: The configuration.
             defaults: The topic level keys of the file.
+            frameworks: Those of frameworks, which lose none.
             interceptors: The named policies that are interceptors.
         """
         self._defaults = defaults
         self._validators = configuration.record_validator_classes
         self._declared = configuration.topic_keys
         self._interceptors = frozenset(interceptors)
+        self._may_lose = _may_lose(frameworks)
         self._modes = {policy.name: policy.mode for policy in configuration.named_policies}
 
     def quarantined(self) -> str | None:
@@ -64,7 +69,7 @@ class LossPatterns:
         A dead letter topic may be among them.
         """
         by_topic = _both(self._has_mode(QUARANTINE), self._has_policy_of_topics_mode())
-        found = _either([by_topic, self._names(self._has_own_mode)])
+        found = _both(self._may_lose, _either([by_topic, self._names(self._has_own_mode)]))
         return None if found == _NEVER else rf"\A{found}"
 
     def intercepted(self, name: str, pattern: re.Pattern[str]) -> str | None:
@@ -74,7 +79,7 @@ class LossPatterns:
             name: Its class, or its name.
             pattern: Its own pattern.
         """
-        condition = _opposite(self._has_mode(OBSERVE))
+        condition = _both(self._may_lose, _opposite(self._has_mode(OBSERVE)))
         if name in self._modes:
             condition = _both(self._names(lambda named: named == name), condition)
         if condition == _NEVER:
@@ -157,6 +162,15 @@ def _may_share(glob: str, other: str) -> bool:
 @cache
 def _start(glob: str) -> str:
     return re.split(r"[*?\[]", glob, maxsplit=1)[0]
+
+
+def _may_lose(frameworks: FrameworkTopics) -> str:
+    """Return the condition that a topic is not named as those of frameworks, or is meant."""
+    if frameworks.may_lose_records:
+        return _ALWAYS
+    by_name = f"(?!{'|'.join(map(_of_glob, NAMES_OF_FRAMEWORKS))})"
+    meant = "|".join(map(_of_glob, frameworks.named))
+    return f"(?:{by_name}|(?={meant}))" if meant else by_name
 
 
 def _opposite(condition: str) -> str:

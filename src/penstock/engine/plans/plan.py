@@ -6,6 +6,7 @@ through Kafka's admin tools, with the file's defaults.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -32,6 +33,7 @@ from penstock.configuration.topic_keys import (
 )
 from penstock.configuration.values import TOPIC_VARIABLE, dotted, items
 from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
+from penstock.engine.plans.framework_topics import FrameworkTopics
 from penstock.engine.plans.loss_patterns import LossPatterns
 from penstock.engine.plans.topic_defaults import TopicDefaults
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -119,8 +121,12 @@ class Plan:
             if policy.mode is not None
         }
         self._dead_letters = DeadLetterTopics(self._defaults, self._policy_modes)
+        self._frameworks = FrameworkTopics(configuration, self._defaults)
         self._loss_patterns = LossPatterns(
-            configuration, self._defaults, filter(self._is_interceptor, self._named_policies)
+            configuration,
+            self._defaults,
+            self._frameworks,
+            filter(self._is_interceptor, self._named_policies),
         )
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = cached_method(_CACHE_LIMIT, self._from_settings)
@@ -249,7 +255,11 @@ class Plan:
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        return self.from_settings(topic, self.merged(topic, dict(own)))
+        plan = self.from_settings(topic, self.merged(topic, dict(own)))
+        if plan is None or not plan.may_lose_records:
+            return plan
+        allowed = [key for key, _ in own if self.allows_key(key)]
+        return replace(plan, framework=self._frameworks.of(topic, allowed))
 
     def merged(self, topic: str, own: Mapping[str, str]) -> dict[str, str]:
         """Return the topic level keys that hold for a topic.
@@ -379,6 +389,11 @@ class Plan:
 
     def _is_interceptor(self, name: str) -> bool:
         return self._named_policies[name].interface == INTERCEPTORS
+
+    @property
+    def keeps_topics_of_frameworks(self) -> bool:
+        """Whether a batch is refused of which a topic of a framework would lose records."""
+        return not self._frameworks.may_lose_records
 
     @property
     def may_quarantine(self) -> bool:

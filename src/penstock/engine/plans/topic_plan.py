@@ -20,6 +20,7 @@ from penstock.configuration.topic_keys import (
     value_of,
 )
 from penstock.engine.plans.dead_letter_topics import dead_letter_topic
+from penstock.engine.plans.framework_topics import FrameworkTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,8 @@ class TopicPlan:
             interceptors, which go by the topic's.
         holds_dead_letters: Whether it is the dead letter topic of another topic. Then policies
             whose mode is `quarantine` do not judge it.
+        framework: Whether a framework may keep its state there, so that a gateway refuses a batch
+            of which it would lose records.
     """
 
     topic: str
@@ -69,6 +72,7 @@ class TopicPlan:
     mode: str = ENFORCE
     policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
     holds_dead_letters: bool = False
+    framework: str = FrameworkTopic.NO
 
     def mode_of(self, policy: str) -> str:
         """Return the mode of a policy other than an interceptor."""
@@ -95,6 +99,12 @@ class TopicPlan:
         """Whether records may go to the dead letter topic."""
         return QUARANTINE in self.judging_modes and not self.holds_dead_letters
 
+    @property
+    def may_lose_records(self) -> bool:
+        """Whether records may not be stored while their client gets a success."""
+        is_kept = self.framework == FrameworkTopic.BY_NAME
+        return (bool(self.interceptors) or self.quarantines) and not is_kept
+
     @cached_property
     def losses(self) -> TopicPlan | None:
         """The policies that decide which records are dropped while their client gets a success.
@@ -103,7 +113,7 @@ class TopicPlan:
         none are lost.
         """
         judged = self.waited_for
-        if judged is None or not (judged.interceptors or judged.quarantines):
+        if judged is None or not judged.may_lose_records:
             return None
         if not judged.quarantines:
             return TopicPlan(topic=self.topic, interceptors=judged.interceptors)

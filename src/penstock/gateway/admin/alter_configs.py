@@ -87,7 +87,13 @@ class _Resource(NamedTuple):
 
 async def alter_configs(context: HandlerContext) -> bytes:
     """Return the response to a request."""
-    return await _AlterConfigs(context, await context.body()).respond()
+    body = await context.body()
+    try:
+        return await _AlterConfigs(context, body).respond()
+    finally:
+        async for resource in context.steps().over(body.resources):
+            if resource.resource_type == TOPIC:
+                context.gateway.topic_changed(resource.resource_name)
 
 
 class _AlterConfigs:

@@ -97,6 +97,8 @@ async def create_topics(context: HandlerContext) -> bytes:
     body = await context.body()
     topics = context.steps(SLICE).over(body.topics)
     requested = [await _read(context, topic) async for topic in topics]
+    for topic in requested:  # another of its name may have been deleted elsewhere
+        context.gateway.topic_changed(topic.given.name)
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)

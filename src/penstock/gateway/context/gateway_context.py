@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.bad_shares import BadShares
     from penstock.gateway.produce.dead_letters.write_rights import WriteRights
     from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
+    from penstock.gateway.produce.framework_losses import FrameworkLosses
     from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -76,6 +77,10 @@ class GatewayContext(Protocol):
         """A cache of `max.message.bytes`."""
 
     @property
+    def framework_losses(self) -> FrameworkLosses:
+        """Refuses batches of which frameworks' own topics would lose records."""
+
+    @property
     def topic_configs(self) -> TopicConfigs:
         """The topic configs that were set through admin tools."""
 
@@ -113,6 +118,9 @@ class GatewayContext(Protocol):
 
     def refused(self, refused: Refused) -> None:
         """Report that records or a topic were refused."""
+
+    def topic_changed(self, name: str) -> None:
+        """Report that a topic is created, or that its configs may have changed."""
 
     def topic_deleted(self, name: str) -> None:
         """Report that a topic has been deleted."""

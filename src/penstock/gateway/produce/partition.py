@@ -93,6 +93,7 @@ class ProducePartition:
             it has none.
         verdict: The verdict that accepts the batch, if it is counted or reported; None otherwise.
         is_retry: Whether an earlier attempt of the batch is known.
+        lost_before: Whether that attempt lost records.
         store_letters: Stores dead letters of the batch; None if it has none.
         refused_letters: Why their topic does not take its dead letters; None if it does.
         arrival: Its producer as in the request, if sequence numbers may have to be changed.
@@ -109,8 +110,8 @@ class ProducePartition:
     """
 
     __slots__ = ("_part", "_producer", "arrival", "decided", "index", "is_registered", "is_retry",
-                 "is_unchanged", "is_unknown", "judging", "keeps_numbers", "key", "number",
-                 "numbers", "outgoing", "refused_letters", "replacement", "response",
+                 "is_unchanged", "is_unknown", "judging", "keeps_numbers", "key", "lost_before",
+                 "number", "numbers", "outgoing", "refused_letters", "replacement", "response",
                  "store_letters", "topic", "verdict")  # fmt: skip
 
     key: ProducerKey
@@ -125,6 +126,7 @@ class ProducePartition:
         self.response: PartitionResponse | None = None
         self.verdict: PolicyVerdict | None = None
         self.is_retry = False
+        self.lost_before = False
         self.store_letters: StoreLetters | None = None
         self.refused_letters: LettersRefused | None = None
         self.arrival: Arrival | None = None

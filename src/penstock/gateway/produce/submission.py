@@ -254,6 +254,7 @@ class Submission:
         earlier = self._intercepted.expect(partition, has_policies=bool(plan.policies))
         if earlier is not None:
             partition.is_retry = True
+            partition.lost_before = bool(earlier.dropped_again)
         if plan.quarantines or (earlier is not None and earlier.quarantined):
             to = DeadLetterTopic(
                 plan.dead_letter_topic, plan.topic, partition.number, plan.dead_letter_replicas

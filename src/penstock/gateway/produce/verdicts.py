@@ -1,9 +1,10 @@
 """The third step of a Produce request: its verdicts, and what else may refuse a batch.
 
-A batch that is accepted is refused nevertheless if too many of its topic's records are bad
-(`penstock.quarantine.max.ratio`), if its client may not write to the topic whose dead letters it
-has, or if policies made it larger than the topic's `max.message.bytes`. Batches that have grown
-wait for a later request if this request would exceed `socket.request.max.bytes`.
+A batch that is accepted is refused nevertheless if a framework's own topic would lose records of it
+(`framework_losses`), if too many of its topic's records are bad (`penstock.quarantine.max.ratio`),
+if its client may not write to the topic whose dead letters it has, or if policies made it larger
+than the topic's `max.message.bytes`. Batches that have grown wait for a later request if this
+request would exceed `socket.request.max.bytes`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import Outcome, bounded, refused
 from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.gateway.produce.framework_losses import loses_records
 from penstock.records.header import record_count
 from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
 from penstock.wire.requests import topics
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
 
+_NOT_KNOWN: Final = (
+    "It is not known yet whether topic {} is compacted, so that it may lose no records"
+)
 _LENGTH_BYTES: Final = 5
 """The longest length of records: an unsigned varint."""
 
@@ -36,7 +41,8 @@ _LENGTH_BYTES: Final = 5
 class Verdicts:
     """Applies the verdicts about the batches of one request to their partitions."""
 
-    __slots__ = ("_accepted", "_intercepted", "_on_done", "_request", "_with_letters")
+    __slots__ = ("_accepted", "_intercepted", "_of_frameworks", "_on_done", "_request",
+                 "_with_letters")  # fmt: skip
 
     def __init__(
         self,
@@ -49,11 +55,14 @@ class Verdicts:
         self._on_done = on_done
         self._accepted: list[ProducePartition] = []
         self._with_letters: list[tuple[str, ProducePartition]] = []
+        self._of_frameworks: list[tuple[TopicPlan, ProducePartition, PolicyVerdict]] = []
 
     def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch."""
         plan = partition.topic.plan
         assert plan is not None
+        if loses_records(plan, verdict) and not partition.lost_before:
+            verdict = self._without_losses(partition, plan, verdict)
         if plan.quarantines and not partition.is_retry:
             verdict = self._within_ratio(partition, plan, verdict)
         verdict = self._intercepted.judged(partition, verdict)
@@ -65,6 +74,16 @@ class Verdicts:
         if plan.policies and (self._request.gateway.counts is not None or verdict.diverted):
             partition.verdict = verdict
             self._accepted.append(partition)
+
+    def _without_losses(
+        self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
+    ) -> PolicyVerdict:
+        """Refuse a batch of which a framework's own topic would lose records."""
+        losses = self._request.gateway.framework_losses
+        are_refused = losses.are_refused(plan)
+        if are_refused is None:
+            self._of_frameworks.append((plan, partition, verdict))
+        return losses.refusal(plan, verdict) if are_refused else verdict
 
     def _within_ratio(
         self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
@@ -90,10 +109,33 @@ class Verdicts:
 
     def check(self) -> None:
         """Check batches that policies accepted; call `on_done` once no more can be refused."""
+        if self._of_frameworks:
+            self._request.run(self._look_up_frameworks())
+            return
+        self._with_letters = [kept for kept in self._with_letters if kept[1].response is None]
         if self._with_letters:
             self._check_rights()
         else:
             self._check_sizes()
+
+    async def _look_up_frameworks(self) -> None:
+        """Find out which topics may be those of frameworks, and check their batches."""
+        losses, request = self._request.gateway.framework_losses, self._request
+        waiting, self._of_frameworks = self._of_frameworks, []
+        try:
+            await losses.look_up({plan.topic for plan, _, _ in waiting})
+            for plan, partition, verdict in waiting:
+                are_refused = losses.are_refused(plan)
+                if partition.response is not None:
+                    continue
+                if are_refused is None:
+                    text = _NOT_KNOWN.format(plan.topic)
+                    request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
+                elif are_refused:
+                    request.refuse(partition, plan.topic, losses.refusal(plan, verdict))
+            self.check()
+        except Exception as error:
+            request.fail(error)
 
     def _check_rights(self) -> None:
         """Check that the client may write to the topics whose dead letters are to be stored."""
