@@ -147,6 +147,7 @@ def test_record_errors_have_the_positions_of_the_clients_batch(version):
     assert response.is_changed is (version >= 8)
     response.replace_error(topic.key, 1, 59, 12)
     assert response.is_changed
+    response.replace_base_offset(topic.key, 3, -2)
     merged = produced(
         parse_response(b"".join(finish(write_response(request, {}, response))), 0, version)
     )
@@ -154,6 +155,7 @@ def test_record_errors_have_the_positions_of_the_clients_batch(version):
         ((name, 1), 59),
         ((name, 3), 87),
     ]
+    assert merged[name, 3].base_offset == -2
     if version >= 5:
         assert [partition.log_start_offset for partition in merged.values()] == [12, 40]
     if version >= 8:

@@ -46,9 +46,13 @@ class Intercepted(Talk):
         return TopicPlan(topic=topic, interceptors=("i",)) if topic in self.judged else None
 
 
-def batch(*given, first=0, epoch=0, **options):
+def batch(*given, first=0, epoch=0, producer_id=5, **options):
     return encode_batch(
-        values(*given), producer_id=5, producer_epoch=epoch, base_sequence=first, **options
+        values(*given),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=first,
+        **options,
     )
 
 
@@ -69,17 +73,24 @@ def code(talk, number=1):
     return answer.error_code
 
 
-def codes(talk):
-    """The error codes of all responses that the client got since the last call."""
+def answers(talk):
+    """The responses of partitions that the client got since the last call."""
     frames, found = talk.client.take(), []
     while frames:
         end = 4 + int.from_bytes(frames[:4], "big")
-        found += [
-            partition.error_code
-            for partition in produced(parse_response(frames[:end], 0, 9)).values()
-        ]
+        found += produced(parse_response(frames[:end], 0, 9)).values()
         frames = frames[end:]
     return found
+
+
+def codes(talk):
+    """The error codes of all responses that the client got since the last call."""
+    return [answer.error_code for answer in answers(talk)]
+
+
+def offsets(talk):
+    """The error codes and base offsets of all responses that the client got since the last call."""
+    return [(answer.error_code, answer.base_offset) for answer in answers(talk)]
 
 
 def refused_response(number, error_code):
@@ -166,8 +177,8 @@ def test_a_whole_request_fails_permanently_only_if_a_batch_was_refused(verdict, 
     talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
     talk.decide(verdict)
     talk.decide()
-    answers = produced(parse_response(talk.client.take(), 0, 9))
-    assert {index: answer.error_code for (_, index), answer in answers.items()} == expected
+    found = produced(parse_response(talk.client.take(), 0, 9))
+    assert {index: answer.error_code for (_, index), answer in found.items()} == expected
     assert talk.broker.take() == b""
 
 
@@ -203,11 +214,68 @@ def test_a_retry_is_sent_as_before_and_not_judged_again():
     assert again.verdicts == []
     assert again.broker.data == talk.broker.data
     again.session.upstream_data(produce_response(1, "judged"))
+    assert offsets(again) == [(0, 4)]
     last = Intercepted(talk.producers)
     last.session.client_data(request(1, batch(b"a", b"b")))
     assert last.broker.data == b"", "the broker has the batch"
-    [answer] = produced(parse_response(last.client.take(), 0, 9)).values()
-    assert (answer.error_code, answer.base_offset) == (0, 5)
+    assert offsets(last) == [(0, 4)]
+
+
+class TestOffsets:
+    """The base offset of the broker is 5."""
+
+    @pytest.mark.parametrize("producer_id", [-1, 5])
+    @pytest.mark.parametrize(
+        ("left", "dropped", "base_offset"),
+        [
+            ([b"a", b"b", b"c", b"d"], [], 5),
+            ([b"b", b"c", b"d"], [0], 4),
+            ([b"a", b"c", b"d"], [1], 4),
+            ([b"a", b"b", b"c"], [3], 4),
+            ([b"d"], [0, 1, 2], 2),
+            ([b"a"], [1, 2, 3], 2),
+        ],
+    )
+    def test_no_record_gets_a_higher_offset_than_its_own(
+        self, producer_id, left, dropped, base_offset
+    ):
+        numbers = {"producer_id": producer_id, "first": 0, "epoch": 0}
+        if producer_id < 0:
+            numbers = {"producer_id": -1, "first": -1, "epoch": -1}
+        sent_by_client = [b"a", b"b", b"c", b"d"]
+        talk = Intercepted()
+        talk.session.client_data(request(1, batch(*sent_by_client, **numbers)))
+        talk.decide(replaced(batch(*left, **numbers), dropped))
+        talk.session.upstream_data(produce_response(1, "judged"))
+        assert offsets(talk) == [(0, base_offset)]
+        for position in range(len(sent_by_client)):
+            before = sum(value in left for value in sent_by_client[:position])
+            own_or_of_the_next_stored = 5 + min(before, len(left) - 1)
+            assert base_offset + position <= own_or_of_the_next_stored
+        assert base_offset + len(sent_by_client) == 5 + len(left), "the last one is exact"
+
+    def test_a_batch_that_the_broker_has_already_gets_the_same_offsets(self, retried):
+        again = Forgetful(retried.producers)
+        again.session.client_data(request(1, batch(b"a", b"b")))
+        again.decide(replaced(batch(b"a"), [1]))
+        again.session.upstream_data(produce_response(1, "judged"))
+        assert offsets(again) == [(0, 4)]
+
+    def test_a_batch_of_which_nothing_is_stored_has_no_offset(self):
+        talk = pipelined(DROPPED)
+        assert offsets(talk) == [(0, -1)]
+        talk.session.client_data(request(2, batch(b"v")))
+        assert offsets(talk) == [(0, -1)]
+
+    def test_an_error_has_no_offset(self):
+        talk = Intercepted()
+        talk.session.client_data(request(1, batch(b"a", b"b")))
+        talk.decide(replaced(batch(b"a"), [1]))
+        answer = bytearray(refused_response(1, 6))
+        at = answer.index(b"judged") + len(b"judged") + 7
+        answer[at : at + 8] = b"\xff" * 8
+        talk.session.upstream_data(bytes(answer))
+        assert offsets(talk) == [(6, -1)]
 
 
 def test_a_retry_that_is_forgotten_before_its_turn_is_not_sent_unjudged():

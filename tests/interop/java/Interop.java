@@ -64,6 +64,27 @@ public final class Interop {
         }
     }
 
+    /** Batches, each behind a "/", and the offsets that the producer concludes. */
+    private static void offsets(String bootstrap, String topic, List<String> values)
+        throws InterruptedException, ExecutionException {
+        Properties properties = common(bootstrap);
+        properties.put("linger.ms", "60000"); // until it is flushed
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
+            List<Future<RecordMetadata>> results = new ArrayList<>();
+            for (String value : values) {
+                if (value.equals("/")) {
+                    producer.flush();
+                } else {
+                    results.add(producer.send(new ProducerRecord<>(topic, 0, "k", value)));
+                }
+            }
+            producer.flush();
+            for (Future<RecordMetadata> result : results) {
+                System.out.println(result.get().offset());
+            }
+        }
+    }
+
     /** A hundred batches of ten with five in flight, one of them with a bad record. */
     private static void poisoned(String bootstrap, String topic) throws InterruptedException {
         Properties properties = common(bootstrap);
@@ -220,13 +241,17 @@ public final class Interop {
         }
     }
 
-    public static void main(String[] arguments) throws InterruptedException {
+    public static void main(String[] arguments)
+        throws InterruptedException, ExecutionException {
         String bootstrap = arguments[1];
         String topic = arguments[2];
         List<String> rest = Arrays.asList(arguments).subList(3, arguments.length);
         switch (arguments[0]) {
             case "produce":
                 produce(bootstrap, topic, rest);
+                break;
+            case "offsets":
+                offsets(bootstrap, topic, rest);
                 break;
             case "poisoned":
                 poisoned(bootstrap, topic);

@@ -40,7 +40,7 @@ _PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log app
 _RESULT = Struct(">hqq")  # the same without the index
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
-_CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
+_CODE_AT, _BASE_AT, _START_AT = 4, 6, _PARTITION_RESPONSE.size
 _PLAIN_PARTITION_BYTES, _PLAIN_PARTITION_END = 33, b"\x01\0\0"  # no errors, text nor tags
 
 
@@ -107,6 +107,13 @@ class ProduceResponse:
         _ERROR_CODE.pack_into(data, _CODE_AT, code)
         if self._version >= _LOG_START_FROM:
             _OFFSET.pack_into(data, _START_AT, log_start_offset)
+        self._partitions[topic, index] = bytes(data)
+
+    def replace_base_offset(self, topic: bytes, index: int, base_offset: int) -> None:
+        """Replace the base offset of a partition."""
+        self.is_changed = True
+        data = bytearray(self._partitions[topic, index])
+        _OFFSET.pack_into(data, _BASE_AT, base_offset)
         self._partitions[topic, index] = bytes(data)
 
     def move_record_errors(self, topic: bytes, index: int, positions: Sequence[int]) -> None:

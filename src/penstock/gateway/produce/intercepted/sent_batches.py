@@ -1,4 +1,22 @@
-"""Sends the decided batches of a request, and applies the broker's response to them."""
+"""Sends the decided batches of a request, and applies the broker's response to them.
+
+Clients compute the offset of a record from the base offset in the response. Where records were
+removed, the offsets of those behind them would be too high, and who continues there skips records,
+such as consumers whose positions MirrorMaker translates. So the base offset is lowered by the
+number of removed records: the last stored record gets its own offset, and no record a higher one
+than its own. A repeated batch gets the same base offset.
+
+The base offset is not -1 (unknown), except where nothing is stored:
+
+- librdkafka and Sarama compute -1, 0, 1, and so on from it, which is too high near the beginning of
+  a log.
+- MirrorMaker would translate no offset of such a batch, and log an error for each record.
+- Java and franz-go recognize by the last acknowledged offset that records were deleted and with
+  them the state of their producer; so it has to be right.
+
+Near the beginning of a log the base offset may be negative. Kafka Streams and MirrorMaker ignore
+negative offsets.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.wire.requests.produce_response import ProduceResponse
 
@@ -97,6 +116,10 @@ class SentBatches:
             if code != found.code:
                 start = max(0, found.log_start_offset)
                 response.replace_error(topic, partition.number, code, start)
+        removed = _removed_count(partition)
+        if removed:
+            base_offset = _lowered(found.base_offset, removed)
+            response.replace_base_offset(topic, partition.number, base_offset)
         if dropped and partition.producer is not None:
             left_out = set(dropped)
             count = partition.producer.record_count
@@ -110,12 +133,25 @@ class SentBatches:
             if batch is None or partition.response is not None:
                 continue
             code = self._producers.acknowledge(partition.key, partition.epoch, batch)
-            self._request.answer(
-                partition,
-                PartitionResponse(NONE, None, (), *batch.stored)
-                if not code
-                else error_response(code),
-            )
+            self._request.answer(partition, error_response(code) if code else _stored(batch))
+
+
+def _stored(batch: Batch) -> PartitionResponse:
+    """Return the response to a batch that is stored, or of which nothing is left."""
+    base_offset, log_append_time, log_start_offset = batch.stored
+    base_offset = _lowered(base_offset, batch.dropped_count)
+    return PartitionResponse(NONE, None, (), base_offset, log_append_time, log_start_offset)
+
+
+def _lowered(base_offset: int, removed: int) -> int:
+    """Return the base offset for the client of a batch without some of its records."""
+    return base_offset - removed if base_offset >= 0 else base_offset
+
+
+def _removed_count(partition: ProducePartition) -> int:
+    """Return how many records of the client's batch the broker did not get."""
+    decided = partition.decided
+    return len(partition.dropped) if decided is None else decided.dropped_count
 
 
 def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
