@@ -1,8 +1,10 @@
 """TLS on both sides, SASL and ACLs through the gateway, against a Kafka that requires them."""
 
+import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from penstock.cluster.errors import NotDescribedError
@@ -314,3 +316,50 @@ def test_a_warning_names_topics_that_a_glob_matches_and_that_may_not_be_describe
     there.warn_of_hidden("[co]*", {"closed"}, topics, (), warnings.append)
     sources("open")
     assert warnings == []
+
+
+def sent(address, files, topic, values, **settings):
+    """Produce values in one batch as alice; return the code and the text of each record's error."""
+    seen = []
+    producer = Producer({**as_alice(address, files), "linger.ms": 60_000, **settings})
+    for value in values:
+        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: seen.append(error))
+    assert producer.flush(60) == 0
+    return {(error.name(), error.str()) if error else None for error in seen}
+
+
+def test_a_client_without_write_permission_neither_reads_refusals_nor_changes_shares(
+    secured, files, secured_admin, tmp_path
+):
+    """Other producers' bad records become dead letters, however many this client has sent."""
+    trail = tmp_path / "trail.jsonl"
+    more = {
+        "topics.shared.penstock.mode": "quarantine",
+        "topics.shared.penstock.quarantine.max.ratio": "0.05",
+        "errors.deadletterqueue.topic.replication.factor": 1,
+        "audit.file": trail,
+    }
+    for topic in ("shared", "refusing"):
+        create_topic(secured_admin, topic)
+        create_acls(secured_admin, acl(topic, AclOperation.DESCRIBE))
+    running = gateway_of_admin(secured, files, tmp_path, **more)
+    try:
+        for topic in ("shared", "refusing"):
+            [(name, text)] = sent(running.address, files, topic, [b"bad"] * 500)
+            assert (name, "bad" in text) == ("TOPIC_AUTHORIZATION_FAILED", False)
+            found = sent(running.address, files, topic, [b"good"] * 500)
+            assert {name for name, _ in found} == {"TOPIC_AUTHORIZATION_FAILED"}
+        through = as_admin(running.address, files)
+        assert produce(through, "shared", b"bad") == ""
+        assert produce(through, "refusing", b"bad") == "INVALID_RECORD"
+        running.wait_for("records refused")
+    finally:
+        assert running.stop() == 0
+    blamed = [json.loads(line) for line in trail.read_text().splitlines()]
+    assert {(line["topic"], line["principal"]) for line in blamed} == {
+        ("shared", "User:admin"), ("refusing", "User:admin"),
+    }  # fmt: skip
+    assert "User:alice" not in str(running.events("records refused"))
+    settings = as_admin(secured.bootstrap_servers, files)
+    letters = read_topic(secured.bootstrap_servers, "shared.dead", settings=settings)
+    assert values_of(letters) == [b"bad"]

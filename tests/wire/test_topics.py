@@ -19,7 +19,7 @@ from kio.static.primitive import i32, i32Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
-from penstock.wire.own_requests import CLIENT_ID, read_response
+from penstock.wire.own_requests import read_response
 from penstock.wire.requests import topics
 from penstock.wire.requests.entities import write_entity
 from penstock.wire.slices import finish
@@ -191,7 +191,7 @@ def test_a_request_equals_that_of_the_protocol_library():
 
 @pytest.mark.parametrize(
     ("code", "operations", "expected"),
-    [(0, 1 << 4 | 1 << 8, 0), (0, 1 << 3 | 1 << 8, 29), (0, 0, 29), (0, -(2**31), 29),
+    [(0, 1 << 4 | 1 << 8, 0), (0, 1 << 3 | 1 << 8, 29), (0, 0, 29), (0, -(2**31), 7),
      (3, -(2**31), 3)],
 )  # fmt: skip
 def test_write_rights_are_read_from_the_authorized_operations(code, operations, expected):
@@ -205,12 +205,12 @@ def test_write_rights_are_read_from_the_authorized_operations(code, operations, 
     )  # fmt: skip
     buffer = io.BytesIO()
     entity_writer(v12.MetadataResponse)(buffer, response)
-    assert topics.write_rights_response(bytes(8) + b"\x00" + buffer.getvalue()) == {"t": expected}
+    frame = bytes(8) + b"\x00" + buffer.getvalue()
+    assert finish(topics.write_codes_in(frame)) == {"t": expected}
 
 
 def test_the_authorized_operations_are_requested():
-    request = topics.write_rights_request(7, names=["t"])
-    body = finish(topics.metadata_body(["t"]))
-    plain = topics.framed_metadata(7, body=body, client_id=CLIENT_ID)
-    assert request[:-2] == plain[:-2]
-    assert (request[-2], plain[-2]) == (1, 0)
+    asking = finish(topics.metadata_body(["t"], operations=True))
+    plain = finish(topics.metadata_body(["t"]))
+    assert asking[:-2] == plain[:-2]
+    assert (asking[-2], plain[-2]) == (1, 0)

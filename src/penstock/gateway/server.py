@@ -46,7 +46,6 @@ from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
-from penstock.gateway.produce.dead_letters.write_rights import WriteRights
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
@@ -63,6 +62,7 @@ from penstock.gateway.produce.producer_state.opening import (
     open_producers,
 )
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import Budget, default_budget

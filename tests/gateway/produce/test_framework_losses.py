@@ -11,7 +11,7 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import RecordError, refused, refused_records, replaced
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.framework_losses import FrameworkLosses, loses_records
-from tests.gateway.produce.test_quarantine import Quarantine, batch, diverted, with_rights
+from tests.gateway.produce.test_quarantine import DESCRIBE, Quarantine, batch, diverted, with_rights
 from tests.gateway.sessions.test_session import produce_response
 
 KEY = "penstock.quarantine.internal.topics"
@@ -87,13 +87,22 @@ def test_a_batch_that_is_refused_completely_names_the_rule():
 
 
 def test_records_that_an_interceptor_drops_are_refused():
-    talk = Framework(FrameworkTopic.BY_NAME, interceptors=("a.Drop",))
+    talk = with_rights(Framework(FrameworkTopic.BY_NAME, interceptors=("a.Drop",)))
     talk.produce(1, batch(b"a", b"b"))
     talk.decide(replaced(batch(b"a"), [1]))
     code, ((index, message),) = errors(talk)
     assert (code, index) == (87, 1)
     assert message.endswith("an interceptor drops the record")
     assert talk.broker.take() == b""
+
+
+def test_a_client_without_write_does_not_learn_the_rule():
+    talk = Framework(FrameworkTopic.BY_NAME, interceptors=("a.Drop",))
+    talk.produce(1, batch(b"a", b"b"))
+    talk.decide(replaced(batch(b"a"), [1]))
+    talk.respond_with_rights(DESCRIBE)
+    assert talk.responses() == {"judged": (29, None)}
+    assert talk.refusals == []
 
 
 def test_a_batch_that_is_only_changed_is_stored():

@@ -13,9 +13,9 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
 from penstock.gateway.produce.bad_shares import BAD_MIN, BadShares
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.gateway.produce.dead_letters.write_rights import WriteRights
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.write_rights import WriteRights
 from penstock.records.batch import read_batch
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.test_session import Talk, produce_response
@@ -237,7 +237,7 @@ def test_a_batch_of_bad_records_only_succeeds_without_the_broker():
     [
         (WRITE | DESCRIBE, 0, 0),
         (DESCRIBE, 0, 29),
-        (-(2**31), 0, 29),
+        (-(2**31), 0, 7),
         (WRITE, 5, 5),
         (0, 3, 3),
     ],

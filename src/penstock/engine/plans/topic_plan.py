@@ -141,6 +141,11 @@ class TopicPlan:
         return float(value_of(QUARANTINE_MAX_RATIO, self.settings) or 0)
 
     @cached_property
+    def limits_bad_share(self) -> bool:
+        """Whether batches in quarantine are refused where too many records are bad."""
+        return self.quarantines and self.quarantine_max_ratio < 1
+
+    @cached_property
     def waited_for(self) -> TopicPlan | None:
         """The policies whose verdicts clients wait for; None where all only observe."""
         left_out = {OBSERVE, QUARANTINE} if self.holds_dead_letters else {OBSERVE}

@@ -1,4 +1,9 @@
-"""How many of a topic's records were bad in the last minute (`penstock.quarantine.max.ratio`)."""
+"""How many of a topic's records were bad in the last minute (`penstock.quarantine.max.ratio`).
+
+No client may change the share of a topic that it may not write to, since batches of others are
+refused for it. Bad records count when the client's right is known, and good records when the
+broker has stored them.
+"""
 
 from __future__ import annotations
 
@@ -44,21 +49,30 @@ class BadShares:
         self._clock = clock
         self._topics: OrderedDict[str, _Share] = OrderedDict()
 
-    def add(self, topic: str, bad: int, count: int) -> float:
-        """Count the records of a batch that comes for the first time; return the share by now.
+    def add(self, topic: str, bad: int, good: int) -> float:
+        """Count the bad records of a batch that comes for the first time; return the share by now.
 
-        Records that are refused for their share are counted, too, or every other batch would pass.
+        Bad records that are refused for their share are counted, too, or every other batch would
+        pass. The good records are part of the returned share, and count when they are stored.
 
         Args:
             topic: The topic.
-            bad: How many of the batch are bad.
-            count: How many it has.
+            bad: How many records of the batch are bad.
+            good: How many are not.
         """
+        share = self._of(topic)
+        share.add(int(self._clock()), bad, bad)
+        return share.bad / (share.count + good) if share.bad >= BAD_MIN else 0.0
+
+    def add_stored(self, topic: str, good: int) -> None:
+        """Count good records of a topic, which the broker has stored."""
+        self._of(topic).add(int(self._clock()), 0, good)
+
+    def _of(self, topic: str) -> _Share:
         share = self._topics.get(topic)
         if share is None:
             share = self._topics[topic] = _Share()
             if len(self._topics) > _TOPICS_MAX:
                 self._topics.popitem(last=False)
         self._topics.move_to_end(topic)
-        share.add(int(self._clock()), bad, count)
-        return share.bad / share.count if share.bad >= BAD_MIN else 0.0
+        return share

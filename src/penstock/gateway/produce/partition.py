@@ -186,6 +186,11 @@ class ProducePartition:
         return self.replacement.dropped if self.replacement is not None else ()
 
     @property
+    def removed_count(self) -> int:
+        """How many records of the client's batch the broker does not get."""
+        return len(self.dropped) if self.decided is None else self.decided.dropped_count
+
+    @property
     def letters(self) -> bytes:
         """Its dead letters."""
         return self.replacement.letters if self.replacement is not None else b""

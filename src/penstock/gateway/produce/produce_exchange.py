@@ -10,7 +10,8 @@ if interceptors had dropped them, and dead letters are stored before the rest is
 connection, so the cluster's ACLs apply. A topic that the broker does not know gets the broker's
 error code.
 
-Authorization and quotas are left to the broker, but for dead letters, which the gateway writes.
+Authorization and quotas are left to the broker, but for batches that it does not get
+(`rights_lookup`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from penstock.gateway.produce.intercepted.intercepted_batches import Intercepted
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
 from penstock.gateway.produce.send_order import SendOrder, producer_ids
+from penstock.gateway.produce.stored_records import count_stored
 from penstock.gateway.produce.submission import Submission
 from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
@@ -386,7 +388,8 @@ class ProduceExchange(Held):
         request = self._request
         if not self._intercepted:
             if not request.answered:
-                return [request.data.frame]
+                frame = [request.data.frame]
+                return self._merge_response_of(frame) if self._counts_stored else frame
             return self._merge_response_of(self._rewritten) or None
         replaced = self._intercepted.send()
         if request.answered and self.policies.whole_request:
@@ -396,9 +399,15 @@ class ProduceExchange(Held):
         outgoing: Sequence[bytes | memoryview] = [request.data.frame]
         if left_out or replaced:
             outgoing = request.data.rewrite(left_out, replaced)
-        if left_out or self._intercepted.needs_response:
+        if left_out or self._intercepted.needs_response or self._counts_stored:
             self._merge_response_of(outgoing)
         return outgoing or None
+
+    @property
+    def _counts_stored(self) -> bool:
+        """Whether records count if the broker has stored them (`bad_shares`)."""
+        topics = self._request.topics
+        return any(topic.plan is not None and topic.plan.limits_bad_share for topic in topics)
 
     def _merge_response_of(
         self, outgoing: Sequence[bytes | memoryview]
@@ -442,6 +451,8 @@ class ProduceExchange(Held):
                 readdressed = yield from readdressed
             frame = b"".join(readdressed)
         response = yield from read_response(frame, self.version)
+        if self._counts_stored:
+            yield from count_stored(self._request, response)
         yield from self._intercepted.on_response(response)
         self._intercepted.acknowledge()
         if not self._request.answered and not response.is_changed:

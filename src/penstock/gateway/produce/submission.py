@@ -135,7 +135,7 @@ class Submission:
             if self._identify(topic):
                 topic.plan = plan = self._plan(topic, topic.known_name)
                 if plan is not None and plan.unusable:
-                    self._cannot_be_judged(topic, plan)
+                    yield from self._cannot_be_judged(topic, plan)
                 elif plan is not None:
                     yield from self._submit(topic, plan)
             yield
@@ -159,7 +159,10 @@ class Submission:
 
     def _plan(self, topic: ProduceTopic, name: str) -> TopicPlan | None:
         """Return the plan of a topic; None if it has no policy, or its response is an error."""
-        own = self._topic_configs(topic, name)
+        try:
+            own = self._topic_configs(topic, name)
+        except UnreadableTopicConfigsError as error:
+            return TopicPlan(topic=name, unusable=str(error))
         if own is None:
             return None
         plans = self._request.policies.plan
@@ -184,10 +187,7 @@ class Submission:
         elif topic.topic_id in self._lookup.unread:
             self._request.answer_topic(topic, PartitionResponse(NOT_LEADER_OR_FOLLOWER))
         else:
-            try:
-                return self._request.gateway.topic_configs.of(name, topic.known_id)
-            except UnreadableTopicConfigsError as error:
-                self._cannot_be_judged(topic, TopicPlan(topic=name, unusable=str(error)))
+            return self._request.gateway.topic_configs.of(name, topic.known_id)
         return None
 
     def _waited_for(self, topic: ProduceTopic, plan: TopicPlan) -> TopicPlan | None:
@@ -202,11 +202,14 @@ class Submission:
         """Return whether sequence numbers may have to change because of dropped records."""
         return self._intercepted.received.follows_drops(name, self._request.partitions_of(topic))
 
-    def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> None:
+    def _cannot_be_judged(self, topic: ProduceTopic, plan: TopicPlan) -> Iterator[None]:
         names = ", ".join(plan.policies) or "of this topic"
         verdict = failed(names, f"cannot run: {plan.unusable}")
         for partition in self._request.partitions_of(topic):
-            self._request.refuse(partition, plan.topic, verdict)
+            if partition.response is None:
+                self._missing += 1
+                self._on_verdict(partition, verdict)
+                yield
 
     # Its partitions
 

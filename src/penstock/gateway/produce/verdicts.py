@@ -2,9 +2,12 @@
 
 A batch that is accepted is refused nevertheless if a framework's own topic would lose records of it
 (`framework_losses`), if too many of its topic's records are bad (`penstock.quarantine.max.ratio`),
-if its client may not write to the topic whose dead letters it has, or if policies made it larger
-than the topic's `max.message.bytes`. Batches that have grown wait for a later request if this
-request would exceed `socket.request.max.bytes`.
+or if policies made it larger than the topic's `max.message.bytes`. Batches that have grown wait for
+a later request if this request would exceed `socket.request.max.bytes`.
+
+Before a refusal, and before dead letters, it is looked up whether the client may write to the topic
+(`rights_lookup`). If it may not, it gets the broker's error instead: a policy's message, and the
+share of bad records, are for those who may write. Nothing is counted or reported then.
 """
 
 from __future__ import annotations
@@ -14,26 +17,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
-from penstock.engine.verdict import Outcome, bounded, refused
+from penstock.engine.verdict import FailureCause, Outcome, bounded, refused
 from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.gateway.produce import rights_lookup
 from penstock.gateway.produce.framework_losses import loses_records
-from penstock.records.header import record_count
-from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.gateway.produce.request import SLICE
+from penstock.gateway.produce.stored_records import good_records
+from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests import topics
 from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
+    from penstock.gateway.produce.rights_lookup import Codes
+    from penstock.wire.slices import Slices
 
 _NOT_KNOWN: Final = (
     "It is not known yet whether topic {} is compacted, so that it may lose no records"
 )
+_RIGHT_NOT_KNOWN: Final = "It is not known whether the client may write to this topic"
 _LENGTH_BYTES: Final = 5
 """The longest length of records: an unsigned varint."""
 
@@ -41,8 +49,8 @@ _LENGTH_BYTES: Final = 5
 class Verdicts:
     """Applies the verdicts about the batches of one request to their partitions."""
 
-    __slots__ = ("_accepted", "_intercepted", "_of_frameworks", "_on_done", "_request",
-                 "_with_letters")  # fmt: skip
+    __slots__ = ("_accepted", "_held", "_intercepted", "_of_frameworks", "_on_done",
+                 "_request")  # fmt: skip
 
     def __init__(
         self,
@@ -54,56 +62,68 @@ class Verdicts:
         self._intercepted = intercepted
         self._on_done = on_done
         self._accepted: list[ProducePartition] = []
-        self._with_letters: list[tuple[str, ProducePartition]] = []
-        self._of_frameworks: list[tuple[TopicPlan, ProducePartition, PolicyVerdict]] = []
+        self._of_frameworks: list[tuple[ProducePartition, PolicyVerdict]] = []
+        self._held: list[tuple[ProducePartition, PolicyVerdict]] = []
 
     def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
-        """Apply the verdict about a batch."""
+        """Apply the verdict about a batch, or hold it until more is known."""
         plan = partition.topic.plan
         assert plan is not None
         if loses_records(plan, verdict) and not partition.lost_before:
-            verdict = self._without_losses(partition, plan, verdict)
-        if plan.quarantines and not partition.is_retry:
-            verdict = self._within_ratio(partition, plan, verdict)
+            losses = self._request.gateway.framework_losses
+            are_refused = losses.are_refused(plan)
+            if are_refused is None:
+                self._of_frameworks.append((partition, verdict))
+                return
+            if are_refused:
+                verdict = losses.refusal(plan, verdict)
+        self._judged(partition, verdict)
+
+    def _judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
+        """Apply the verdict about a batch, or hold it until the client's right is known."""
         verdict = self._intercepted.judged(partition, verdict)
+        if self._needs_right(partition, verdict):
+            self._held.append((partition, verdict))
+        else:
+            self._apply(partition, verdict)
+
+    def _needs_right(self, partition: ProducePartition, verdict: PolicyVerdict) -> bool:
+        """Return whether the broker does not check the client's right to write to the topic.
+
+        That is so if a batch is refused, and if nothing of it is sent. Dead letters are written by
+        the gateway. With acks=0 the broker does not say whether it has stored a batch that counts.
+        """
+        if verdict.outcome is not Outcome.ACCEPTED:
+            return verdict.cause is not FailureCause.ABANDONED
+        made, plan = verdict.replacement, partition.topic.plan
+        if made is not None and (made.quarantined or made.letters or not made.data):
+            return True
+        return not self._request.data.acks and plan is not None and plan.limits_bad_share
+
+    def _apply(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
+        plan = partition.topic.plan
+        assert plan is not None
+        if plan.limits_bad_share and verdict.outcome is Outcome.ACCEPTED:
+            verdict = self._within_ratio(partition, plan, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._request.refuse(partition, plan.topic, verdict)
-            return
-        if verdict.replacement is not None and verdict.replacement.letters:
-            self._with_letters.append((plan.topic, partition))
-        if plan.policies and (self._request.gateway.counts is not None or verdict.diverted):
+        elif plan.policies and (self._request.gateway.counts is not None or verdict.diverted):
             partition.verdict = verdict
             self._accepted.append(partition)
-
-    def _without_losses(
-        self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
-    ) -> PolicyVerdict:
-        """Refuse a batch of which a framework's own topic would lose records."""
-        losses = self._request.gateway.framework_losses
-        are_refused = losses.are_refused(plan)
-        if are_refused is None:
-            self._of_frameworks.append((plan, partition, verdict))
-        return losses.refusal(plan, verdict) if are_refused else verdict
 
     def _within_ratio(
         self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
     ) -> PolicyVerdict:
         """Refuse a batch with bad records where too many of the topic's are bad."""
-        if verdict.outcome is not Outcome.ACCEPTED or plan.quarantine_max_ratio >= 1:
-            return verdict
+        shares, good = self._request.gateway.bad_shares, good_records(partition)
         bad = verdict.quarantined
-        share = self._request.gateway.bad_shares.add(
-            plan.topic, sum(diverted.count for diverted in bad), record_count(partition.data)
-        )
-        if not bad or share <= plan.quarantine_max_ratio:
-            return verdict
-        refusal = bad[0].verdict
-        text = (
-            f"{share:.1%} of the records of topic {plan.topic} were bad in the last minute, more "
-            f"than {QUARANTINE_MAX_RATIO} ({plan.quarantine_max_ratio:g}) lets into quarantine: "
-            f"{refusal.message}"
-        )
-        return replace(refusal, outcome=Outcome.REFUSED, message=bounded(text))
+        if bad and not partition.is_retry:
+            share = shares.add(plan.topic, sum(diverted.count for diverted in bad), good)
+            if share > plan.quarantine_max_ratio:
+                return _above_ratio(plan, share, bad[0].verdict)
+        if not self._request.data.acks:
+            shares.add_stored(plan.topic, good)
+        return verdict
 
     # When all verdicts are known
 
@@ -111,67 +131,55 @@ class Verdicts:
         """Check batches that policies accepted; call `on_done` once no more can be refused."""
         if self._of_frameworks:
             self._request.run(self._look_up_frameworks())
-            return
-        self._with_letters = [kept for kept in self._with_letters if kept[1].response is None]
-        if self._with_letters:
-            self._check_rights()
         else:
-            self._check_sizes()
+            self._apply_held(self._check_sizes)
 
     async def _look_up_frameworks(self) -> None:
         """Find out which topics may be those of frameworks, and check their batches."""
         losses, request = self._request.gateway.framework_losses, self._request
         waiting, self._of_frameworks = self._of_frameworks, []
         try:
-            await losses.look_up({plan.topic for plan, _, _ in waiting})
-            for plan, partition, verdict in waiting:
+            await losses.look_up({partition.topic.known_name for partition, _ in waiting})
+            for partition, verdict in waiting:
+                plan = partition.topic.plan
+                assert plan is not None
                 are_refused = losses.are_refused(plan)
-                if partition.response is not None:
-                    continue
                 if are_refused is None:
                     text = _NOT_KNOWN.format(plan.topic)
                     request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
-                elif are_refused:
-                    request.refuse(partition, plan.topic, losses.refusal(plan, verdict))
+                else:
+                    self._judged(
+                        partition, losses.refusal(plan, verdict) if are_refused else verdict
+                    )
             self.check()
         except Exception as error:
             request.fail(error)
 
-    def _check_rights(self) -> None:
-        """Check that the client may write to the topics whose dead letters are to be stored."""
-        rights, client = self._request.gateway.write_rights, self._client
-        codes = {topic: rights.code(client, topic) for topic, _ in self._with_letters}
-        unknown = {topic for topic, code in codes.items() if code is None}
-        if unknown:
-            self._request.connection.send_request(
-                partial(topics.write_rights_request, names=unknown),
-                partial(self._on_rights, codes),
-            )
+    def _apply_held(self, on_applied: Callable[[], None]) -> None:
+        """Apply the verdicts that depend on the client's right to write to their topic."""
+        held, self._held = self._held, []
+        if not held:
+            on_applied()
             return
-        self._forbid(codes)
 
-    @property
-    def _client(self) -> tuple[int, str | None]:
-        connection = self._request.connection
-        return connection.number, connection.authentication.principal
+        def on_known(codes: Codes) -> None:
+            self._request.do(self._apply_all(held, codes), lambda _: on_applied())
 
-    def _on_rights(self, codes: dict[str, int | None], frame: bytes) -> None:
-        """Handle the Metadata response, which is about the topics whose code is not known."""
-        if self._request.is_cancelled:
-            return
-        found = topics.write_rights_response(frame)
-        for name in [name for name, code in codes.items() if code is None]:
-            codes[name] = code = found.get(name, UNKNOWN_TOPIC_OR_PARTITION)
-            if code not in RETRIABLE:
-                self._request.gateway.write_rights.put(self._client, name, code)
-        self._forbid(codes)
+        names = {partition.topic.known_name for partition, _ in held}
+        rights_lookup.look_up(self._request, names, on_known)
 
-    def _forbid(self, codes: Mapping[str, int | None]) -> None:
-        for topic, partition in self._with_letters:
-            code = codes[topic]
+    def _apply_all(
+        self, held: Sequence[tuple[ProducePartition, PolicyVerdict]], codes: Codes
+    ) -> Slices[None]:
+        for number, (partition, verdict) in enumerate(held, 1):
+            code = codes[partition.topic.known_name]
             if code:
-                self._request.answer(partition, PartitionResponse(code))
-        self._check_sizes()
+                text = _RIGHT_NOT_KNOWN if code == REQUEST_TIMED_OUT else None
+                self._request.answer(partition, PartitionResponse(code, text))
+            else:
+                self._apply(partition, verdict)
+            if number % SLICE == 0:
+                yield
 
     def _check_sizes(self) -> None:
         """Check batches that policies enlarged against `max.message.bytes` of their topics."""
@@ -189,6 +197,9 @@ class Verdicts:
             self._check_size(partition)
         if grown:
             self._check_request_size()
+        self._apply_held(self._finish)
+
+    def _finish(self) -> None:
         self._count_accepted()
         self._on_done()
 
@@ -210,7 +221,7 @@ class Verdicts:
                 f"The batch has {size} bytes after its interceptors, or with marks, more than "
                 f"the {max_bytes} of max.message.bytes of topic {name}"
             )
-            self._request.refuse(partition, name, refused(MESSAGE_TOO_LARGE, text, ""))
+            self._held.append((partition, refused(MESSAGE_TOO_LARGE, text, "")))
 
     def _check_request_size(self) -> None:
         """Keep the request within `socket.request.max.bytes`: a broker closes the connection.
@@ -219,10 +230,13 @@ class Verdicts:
         that the retry is smaller. Java divides the batches that get MESSAGE_TOO_LARGE.
         """
         request = self._request
+        refused_now = {partition.position for partition, _ in self._held}
         batches = [
             partition
             for partition in request.partitions
-            if partition.response is None and not self._intercepted.is_stored(partition)
+            if partition.response is None
+            and partition.position not in refused_now
+            and not self._intercepted.is_stored(partition)
         ]
         max_bytes = request.gateway.request_max_bytes
         room = max_bytes - request.data.bytes_without_records
@@ -241,8 +255,7 @@ class Verdicts:
             elif is_any:
                 request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
             else:
-                name = partition.topic.known_name
-                request.refuse(partition, name, refused(MESSAGE_TOO_LARGE, text, ""))
+                self._held.append((partition, refused(MESSAGE_TOO_LARGE, text, "")))
 
     def _count_accepted(self) -> None:
         """Count the batches that policies accepted, and that were not refused since.
@@ -266,6 +279,16 @@ class Verdicts:
                     plan.dead_letter_topic if is_dead else None,
                 )
         self._accepted.clear()
+
+
+def _above_ratio(plan: TopicPlan, share: float, refusal: PolicyVerdict) -> PolicyVerdict:
+    """Return the refusal of a batch because too many records of its topic are bad."""
+    text = (
+        f"{share:.1%} of the records of topic {plan.topic} were bad in the last minute, more than "
+        f"{QUARANTINE_MAX_RATIO} ({plan.quarantine_max_ratio:g}) lets into quarantine: "
+        f"{refusal.message}"
+    )
+    return replace(refusal, outcome=Outcome.REFUSED, message=bounded(text))
 
 
 def _sent_bytes(partition: ProducePartition) -> int:

@@ -13,17 +13,17 @@ from uuid import UUID
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest
-from kio.schema.metadata.v12.response import MetadataResponse
 from kio.static.primitive import i8
 
 from penstock.wire.errors import (
+    REQUEST_TIMED_OUT,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
     WireError,
 )
 from penstock.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.wire.names import NO_ID
-from penstock.wire.own_requests import CLIENT_ID, framed_request, read_response, write_request
+from penstock.wire.own_requests import framed_request, read_response, write_request
 from penstock.wire.primitives import (
     INT16,
     INT32,
@@ -34,7 +34,6 @@ from penstock.wire.primitives import (
     skip_tags,
     string,
 )
-from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -133,7 +132,22 @@ def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_MetadataResponse(frame, _VERSION, _found, counts_partitions=True)))
+    return (yield from _read(_MetadataResponse(frame, _VERSION, _found, reads_all=True)))
+
+
+def write_codes_in(frame: bytes) -> Slices[dict[str, int]]:
+    """Return the error code for writing to each topic of a Metadata response with operations.
+
+    It is 0 for the right to write (KIP-430), and retriable if the cluster does not say.
+
+    Yields:
+        After each slice.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    response = _MetadataResponse(frame, _VERSION, _write_code, reads_all=True)
+    return dict((yield from _read(response)))
 
 
 def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
@@ -156,6 +170,7 @@ class _MetadataTopic(NamedTuple):
     topic_id: UUID
     partitions: int
     replicas: int
+    operations: int
 
 
 def _named(topic: _MetadataTopic) -> NamedTopic:
@@ -163,8 +178,18 @@ def _named(topic: _MetadataTopic) -> NamedTopic:
 
 
 def _found(topic: _MetadataTopic) -> FoundTopic:
-    code, _, name, topic_id, partitions, replicas = topic
+    code, _, name, topic_id, partitions, replicas, _ = topic
     return FoundTopic(code, name, topic_id, partitions, replicas)
+
+
+def _write_code(topic: _MetadataTopic) -> tuple[str, int] | None:
+    if topic.name is None:
+        return None
+    if topic.code:
+        return topic.name, topic.code
+    if topic.operations == _UNKNOWN_OPERATIONS:
+        return topic.name, REQUEST_TIMED_OUT
+    return topic.name, 0 if topic.operations & 1 << _WRITE else TOPIC_AUTHORIZATION_FAILED
 
 
 def _unknown(topic: _MetadataTopic) -> UnknownTopic | None:
@@ -189,7 +214,7 @@ class _MetadataResponse(Generic[T]):
         version: int,
         of: Callable[[_MetadataTopic], T | None],
         *,
-        counts_partitions: bool = False,
+        reads_all: bool = False,
     ) -> None:
         self._frame = frame
         self._of = of
@@ -198,7 +223,7 @@ class _MetadataResponse(Generic[T]):
         self._has_operations = version >= _OPERATIONS_FROM
         self._partition_bytes = _PARTITION_BYTES + INT32.size * (version >= _EPOCHS_FROM)
         self._node_arrays = _NODE_ARRAYS + (version >= _OFFLINE_FROM)
-        self._counts_partitions = counts_partitions
+        self._reads_all = reads_all
         self._steps = 0
 
     def topics(self) -> Slices[list[T]]:
@@ -222,10 +247,16 @@ class _MetadataResponse(Generic[T]):
                 topic_id = UUID(bytes=frame[position : position + _UUID_BYTES])
                 position += _UUID_BYTES
             partitions = replicas = 0
-            if left > 1 or self._counts_partitions:
+            operations = _UNKNOWN_OPERATIONS
+            if left > 1 or self._reads_all:
                 partitions, replicas, position = yield from self._partitions(position + 1)
-                position = self._after_tags(position + INT32.size * self._has_operations)
-            wanted = self._of(_MetadataTopic(code, code_at, name, topic_id, partitions, replicas))
+                if self._has_operations:
+                    (operations,) = INT32.unpack_from(frame, position)
+                    position += INT32.size
+                position = self._after_tags(position)
+            wanted = self._of(
+                _MetadataTopic(code, code_at, name, topic_id, partitions, replicas, operations)
+            )
             if wanted is not None:
                 found.append(wanted)
         return found
@@ -262,32 +293,6 @@ class _MetadataResponse(Generic[T]):
 
     def _after_tags(self, position: int) -> int:
         return skip_tags(self._frame, position) if self._flexible else position
-
-
-def write_rights_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
-    """Return a Metadata request for a client's authorized operations on topics (KIP-430)."""
-    body = finish(metadata_body(names, operations=True))
-    return framed_metadata(correlation_id, body=body, client_id=CLIENT_ID)
-
-
-def write_rights_response(frame: bytes) -> dict[str, int]:
-    """Return the error code for writing to each topic of such a Metadata response; 0 for none.
-
-    If the cluster does not say, the answer is no.
-
-    Raises:
-        WireError: It cannot be read.
-    """
-    return {
-        topic.name: int(topic.error_code)
-        or (0 if _may_write(topic.topic_authorized_operations) else TOPIC_AUTHORIZATION_FAILED)
-        for topic in read_response(frame, MetadataResponse).topics
-        if topic.name is not None
-    }
-
-
-def _may_write(operations: int) -> bool:
-    return operations != _UNKNOWN_OPERATIONS and bool(operations & 1 << _WRITE)
 
 
 def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:

@@ -116,9 +116,8 @@ class SentBatches:
             if code != found.code:
                 start = max(0, found.log_start_offset)
                 response.replace_error(topic, partition.number, code, start)
-        removed = _removed_count(partition)
-        if removed:
-            base_offset = _lowered(found.base_offset, removed)
+        if partition.removed_count:
+            base_offset = _lowered(found.base_offset, partition.removed_count)
             response.replace_base_offset(topic, partition.number, base_offset)
         if dropped and partition.producer is not None:
             left_out = set(dropped)
@@ -146,12 +145,6 @@ def _stored(batch: Batch) -> PartitionResponse:
 def _lowered(base_offset: int, removed: int) -> int:
     """Return the base offset for the client of a batch without some of its records."""
     return base_offset - removed if base_offset >= 0 else base_offset
-
-
-def _removed_count(partition: ProducePartition) -> int:
-    """Return how many records of the client's batch the broker did not get."""
-    decided = partition.decided
-    return len(partition.dropped) if decided is None else decided.dropped_count
 
 
 def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:

@@ -1,8 +1,4 @@
-"""Whether clients may write to topics whose bad records the gateway itself stores elsewhere.
-
-Brokers check it for all batches that they receive. Dead letters are written with the gateway's
-principal, so the gateway first sends a request on the client's connection.
-"""
+"""The cached rights of clients to write to topics, as brokers have returned them."""
 
 from __future__ import annotations
 
