@@ -167,6 +167,15 @@ def rows(spark) -> Callable[..., Any]:
     return make
 
 
+@pytest.fixture
+def elsewhere(spark, tmp_path) -> Callable[[Path], str]:
+    """Returns the URL of a file of the test in a file system that is not this machine's."""
+    host = uuid.uuid4().hex
+    keys = spark.sparkContext._jsc.hadoopConfiguration()
+    keys.set(f"fs.viewfs.mounttable.{host}.link./files", f"file://{tmp_path}")
+    return lambda path: f"viewfs://{host}/files/{path.relative_to(tmp_path)}"
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Starts a master and two workers; returns the master's address and the workers' processes."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.job import warn
+from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
@@ -131,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
         coverage = None
         if topics:
             counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
-        elif options.local:
+        elif isinstance(running, LocalJob):
             counts = _read_files(options, running, (plan, other))
         else:
             counts = _read_frame(options, on_spark(running, "--input"), (plan, other))
@@ -170,10 +171,10 @@ def _read_raw(
     return result
 
 
-def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans) -> AuditCounts:
+def _read_files(options: argparse.Namespace, running: LocalJob, plans: _Plans) -> AuditCounts:
     from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
     from penstock.stored.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
-    from penstock.stored.files.files import read_files  # noqa: PLC0415
+    from penstock.stored.files.files import read_listed  # noqa: PLC0415
 
     read = running.runner.counter()
     with (
@@ -181,10 +182,10 @@ def _read_files(options: argparse.Namespace, running: CommandJob, plans: _Plans)
         running.progress.phase(f"judging {options.input}", lambda: read.value, None),
     ):
         evaluators = [evaluator_of(plan) for plan in filter(None, plans)]
-        counts = audit_files(read_files(options.input), evaluators, read.add)
+        counts = audit_files(read_listed(running.input_files), evaluators, read.add)
     if options.show_payloads:
         with running.progress.phase("reading samples"):
-            add_file_payloads(read_files(options.input), counts)
+            add_file_payloads(read_listed(running.input_files), counts)
     return counts
 
 
@@ -192,8 +193,10 @@ def _read_frame(options: argparse.Namespace, running: SparkJob, plans: _Plans) -
     from penstock.spark.jobs.audit import audit, with_payloads  # noqa: PLC0415
 
     plan, other = plans
-    with running.reading("judging") as df:
+    with running.reading("judging") as (df, proof):
         counts = audit(df, plan, other=other)
+    if proof is not None:
+        proof.check(counts.judged)
     if options.show_payloads:
         with running.counting("reading samples"):
             with_payloads(df, counts)

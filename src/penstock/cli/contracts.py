@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import on_spark
 from penstock.stored.contracts import measured_contracts
 from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
-from penstock.stored.files.files import read_files
+from penstock.stored.files.files import read_listed
 from penstock.stored.tasks.tasks import plan_tasks
 
 if TYPE_CHECKING:
@@ -46,20 +47,19 @@ def measure_contracts(
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
         with running.progress.phase(f"measuring {options.topic or options.input}"):
             of_some = [offset_range for offset_range in ranges if offset_range.topic in some]
-            return _totals(options, running, plan, topics, of_some)
+            return _totals(running, plan, topics, of_some)
 
     names = [topic.name for topic in topics]
     return measured_contracts(plan, names, measure, are_known=bool(topics))
 
 
 def _totals(
-    options: argparse.Namespace,
     running: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
 ) -> dict[RuleKey, Totals]:
-    if options.local:
+    if isinstance(running, LocalJob):
         with DataSetSums() as sums:
             if topics:
                 work = MeasuringTask(running.there.access, plan)
@@ -67,7 +67,7 @@ def _totals(
                     for part in work(task):
                         sums.add(part)
             else:
-                measure_files(read_files(options.input), plan, sums)
+                measure_files(read_listed(running.input_files), plan, sums)
             return sums.totals()
     from penstock.spark.jobs.data_sets import measure_frame, measure_topics  # noqa: PLC0415
 
@@ -75,4 +75,4 @@ def _totals(
     if topics:
         tasks = plan_tasks(ranges, cores=running.runner.cores)
         return measure_topics(spark_job.spark, running.there.access, tasks, plan)
-    return measure_frame(spark_job.read_files(), plan, None)
+    return measure_frame(spark_job.read_input().frame, plan, None)

@@ -8,9 +8,10 @@ import re
 import pyarrow as pa
 import pytest
 
-from penstock.spark.frames.files import read_files
+from penstock.spark.frames.files import check_files, list_files, read_files
 from penstock.spark.frames.json_files import records
 from penstock.spark.frames.kafka_columns import COLUMNS
+from penstock.spark.frames.record_order import PLACE, without_place
 from penstock.stored.files.json_lines import WrongLineError
 from tests.gateways import without_waiting
 from tests.spark.conftest import BOTH, NO_BAD, POLICIES
@@ -90,7 +91,13 @@ def batch(*texts, file="s3a://bucket/more%20records.jsonl", start=0):
 
 
 def rows(*batches, is_base64=False):
-    return [row for read in records(batches, is_base64=is_base64) for row in read.to_pylist()]
+    found = [row for read in records(batches, is_base64=is_base64) for row in read.to_pylist()]
+    return [{name: row[name] for name in row if name != PLACE} for row in found]
+
+
+def places(*batches):
+    found = [row for read in records(batches, is_base64=False) for row in read.to_pylist()]
+    return [tuple(row[PLACE].values()) for row in found]
 
 
 @pytest.mark.unit
@@ -107,6 +114,14 @@ def test_a_wrong_line_in_a_later_part_of_a_file():
     parts = batch(line(), file="file:/b", start=0), batch(line(), "{", file="file:/b", start=512)
     with pytest.raises(WrongLineError, match=r"^file:/b, line 2 after byte 512: is not JSON"):
         rows(*parts)
+
+
+@pytest.mark.unit
+def test_the_place_of_a_line_is_that_in_its_file():
+    parts = batch(line(), "", line(), file="f", start=0), batch(line(), file="f", start=512)
+    assert places(*parts, batch(line(), file="f", start=512)) == [
+        ("f", 0, 1), ("f", 0, 3), ("f", 512, 1), ("f", 512, 2)
+    ]  # fmt: skip
 
 
 @pytest.mark.unit
@@ -137,7 +152,9 @@ def test_spark_reads_lines_of_other_file_systems_as_other_commands_do(spark, tmp
     ]
     text = "\n".join(line(n, value="é", timestamp=time) for n, time in enumerate(times))
     (path / "part-0.json.gz").write_bytes(gzip.compress(text.encode()))
-    found = read_files(spark, f"file://{path}").orderBy("offset")
+    files = list_files(spark, f"file://{path}")
+    assert check_files(spark, files) == len(times)
+    found = without_place(read_files(spark, files)).orderBy("offset")
     assert found.dtypes == list(COLUMNS.items())
     read = found.selectExpr("unix_millis(timestamp) ms", "value").collect()
     assert [row.ms for row in read] == [1_769_860_800_000] * 4 + [None, None]
@@ -145,12 +162,15 @@ def test_spark_reads_lines_of_other_file_systems_as_other_commands_do(spark, tmp
 
 
 @pytest.mark.slow
-def test_a_command_names_a_wrong_line_of_another_file_system(spark, command, file, tmp_path):
+def test_a_command_names_a_wrong_line_of_another_file_system(
+    spark, command, file, tmp_path, elsewhere
+):
     path = tmp_path / "records.jsonl"
-    path.write_text("".join(f"{line(n)}\n" for n in range(BEFORE)) + f"[{line()}]\n")
+    text = line(value="no base64!")
+    path.write_text(f"{text}\n" * BEFORE + f"[{text}]\n")
     spark.conf.set("spark.sql.files.maxPartitionBytes", 50_000)
     try:
-        done = command("audit", file, "--input", f"file://{path}")
+        done = command("audit", file, "--input", elsewhere(path))
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert done.code == 2, done

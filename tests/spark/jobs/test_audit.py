@@ -169,7 +169,7 @@ def test_files(command, configured, rows, tmp_path):
 
 
 def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
-    from penstock.spark.frames.files import read_files
+    from penstock.spark.frames.files import list_files, read_files
 
     path = tmp_path / "records.jsonl"
     lines = [
@@ -178,7 +178,8 @@ def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
         {"value": "good", "key": "k", "topic": "t", "partition": 0, "offset": 1},
     ]  # fmt: skip
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    first, second = read_files(spark, str(path)).orderBy("offset").collect()
+    files = list_files(spark, str(path))
+    first, second = read_files(spark, files).orderBy("offset").collect()
     assert (first.key, bytes(first.value)) == (None, "bad \u00e4".encode())
     assert [(h.key, bytes(h.value)) for h in first.headers] == [("a", b"{}")]
     assert (bytes(second.key), second.headers) == (b"k", None)

@@ -14,8 +14,14 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import own_headers
 from penstock.errors import UnavailableError
 from penstock.policy import Header
-from penstock.stored.files.files import check_lines, has_base64, is_json, read_files
+from penstock.stored.files.files import (
+    are_in_order,
+    are_listed_base64,
+    check_listed,
+    read_files,
+)
 from penstock.stored.files.json_lines import SEEN
+from penstock.stored.files.listing import ListedFiles, find_files
 from penstock.stored.rows.record_rows import RecordRow
 
 TYPES = pa.schema([
@@ -118,28 +124,34 @@ def test_invalid_base_64_behind_many_valid_values(tmp_path):
     assert "secret" not in str(e.value)
 
 
-def test_only_lines_of_this_machine_are_checked(tmp_path):
+def listed(path):
+    return ListedFiles.of(str(path), find_files(str(path)))
+
+
+def test_lines_of_a_file_and_of_a_folder_are_checked(tmp_path):
     path = lines(tmp_path / "records.jsonl", {"value": "x"}, {"value": {}})
-    for given in (path, str(tmp_path)):
+    for given in (path, tmp_path):
         with pytest.raises(ConfigurationError, match="line 2: value must be a string"):
-            check_lines(given)
-    check_lines("s3a://bucket/records.jsonl")
-    check_lines(str(tmp_path / "elsewhere.jsonl"))
+            check_listed(listed(given))
+    assert check_listed(listed(lines(tmp_path / "good.jsonl", {"value": "x"}, {}))) == 2
 
 
 def test_whether_contents_are_read_as_base_64(tmp_path):
     """So that the user can be warned of text that looks like it."""
-    assert has_base64(lines(tmp_path / "words.jsonl", {"value": "good"}, {"key": "YQ=="}))
-    assert not has_base64(lines(tmp_path / "text.jsonl", {"value": "good"}, {"key": "a"}))
-    assert not has_base64(lines(tmp_path / "none.jsonl", {"value": None}))
-    assert not has_base64("s3a://bucket/records.jsonl")
-    assert not has_base64(str(tmp_path))
+
+    def looks(path):
+        return are_listed_base64(listed(path))
+
+    assert looks(lines(tmp_path / "words.jsonl", {"value": "good"}, {"key": "YQ=="}))
+    assert not looks(lines(tmp_path / "text.jsonl", {"value": "good"}, {"key": "a"}))
+    assert not looks(lines(tmp_path / "none.jsonl", {"value": None}))
+    assert not looks(tmp_path)
 
 
 def test_of_a_long_file_all_lines_are_checked(tmp_path):
     path = lines(tmp_path / "records.jsonl", *[{"value": "x"}] * SEEN, {"value": {}})
     with pytest.raises(ConfigurationError, match=f"line {SEEN + 1}: value must be a string"):
-        check_lines(path)
+        check_listed(listed(path))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +170,11 @@ def test_times_that_spark_writes_of_far_years(tmp_path, time, ms):
     assert [record.timestamp for record in read_files(path)] == [ms]
 
 
-def test_files_that_spark_compresses_or_leaves_out_are_not_checked(tmp_path):
+def test_hidden_files_are_left_out_and_compressed_files_are_an_error(tmp_path):
     folder = tmp_path / "_records.json"
     for name in ("_temporary/0/part-1.json", ".ipynb_checkpoints/part-0.json", "part-2.json.gz"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"{")
-    check_lines(str(folder))
     with pytest.raises(ConfigurationError, match=r"part-2\.json\.gz: is compressed: decompress it"):
         list(read_files(str(folder)))
     (folder / "part-2.json.gz").unlink()
@@ -179,21 +190,10 @@ def test_a_folder_of_json_lines_needs_no_suffix(tmp_path):
     (folder / "_SUCCESS").touch()
     for part in range(2):
         lines(folder / f"part-{part}.json", {"value": f"x{part}"})
-    assert is_json(str(folder))
     assert [record.value for record in read_files(str(folder))] == [b"x0", b"x1"]
     (folder / "part-2.parquet").touch()
-    assert not is_json(str(folder))
     with pytest.raises(ConfigurationError, match=r"files that are not: .*part-2\.parquet"):
         list(read_files(str(folder)))
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("a.json", True), ("a.JSONL", True), ("a.ndjson.gz", True), ("a", False), ("a.gz", False),
-     ("json", False), ("s3a://x/a.json", True), ("s3a://x/a", False)],
-)  # fmt: skip
-def test_names_of_json_lines(name, expected):
-    assert is_json(name) == expected
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
@@ -279,7 +279,6 @@ def test_the_name_of_a_folder_says_nothing(tmp_path):
     folder = tmp_path / "dead.jsonl"
     folder.mkdir()
     pq.write_table(pa.Table.from_pylist([{"value": b"x"}], TYPES), folder / "a.parquet")
-    assert not is_json(str(folder))
     assert [record.value for record in read_files(str(folder))] == [b"x"]
 
 
@@ -288,3 +287,31 @@ def test_a_compressed_file_is_found_before_the_first_record(tmp_path):
     (tmp_path / "b.jsonl.gz").write_bytes(b"")
     with pytest.raises(ConfigurationError, match=r"b\.jsonl\.gz: is compressed"):
         read_files(str(tmp_path))
+
+
+def places(path, *places):
+    rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
+    pq.write_table(pa.Table.from_pylist(rows, TYPES), path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([("t", 0, 1), ("t", 1, 5), ("t", 0, 2)], [("t", 1, 5), ("u", 0, 0)], True),
+        ([("t", 0, 1)], [("t", 0, 0)], False),
+        ([("t", 0, 1), ("t", 1, 0), ("t", 0, 0)], [], False),
+        ([("t", 0, 1), (None, None, None), ("t", 0, None)], [("t", 0, 1)], True),
+        ([("t", 0, 2), ("t", 0, None)], [("t", 0, 1)], False),
+    ],
+)
+def test_whether_files_are_in_the_order_of_offsets(tmp_path, first, second, expected):
+    places(tmp_path / "a.parquet", *first)
+    places(tmp_path / "b.parquet", *second)
+    assert are_in_order(listed(tmp_path)) is expected
+    for name, some in {"a": first, "b": second}.items():
+        (tmp_path / f"{name}.parquet").unlink()
+        lines(tmp_path / f"{name}.jsonl", *(
+            {"topic": topic, "partition": partition, "offset": offset}
+            for topic, partition, offset in some
+        ))  # fmt: skip
+    assert are_in_order(listed(tmp_path)) is expected

@@ -10,8 +10,9 @@ import pytest
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 from penstock.policy import Header
-from penstock.stored.files.files import read_files, read_listed
+from penstock.stored.files.files import check_listed, read_files, read_listed
 from penstock.stored.rows import parquet_folders
+from penstock.stored.rows.count_proof import CountProof
 from penstock.stored.rows.letter_folder import LetterFolder
 from penstock.stored.rows.parquet_folders import ParquetFolder
 from penstock.stored.rows.record_rows import RecordRow
@@ -88,12 +89,9 @@ def redrive(dead, back):
         files = letters.files()
         places = [*["back", "again"] * 3, "back", "parked"]
         opened.write(
-            [
-                (places[int(letter.value)], letter)
-                for letter in read_listed(files, str(dead))
-            ],
-            files,
-        )  # fmt: skip
+            [(places[int(letter.value)], letter) for letter in read_listed(files)],
+            CountProof(str(dead), check_listed(files)),
+        )
 
 
 def test_a_kill_at_any_step_of_a_redrive_loses_and_doubles_nothing(tmp_path, monkeypatch):
@@ -142,12 +140,82 @@ def test_files_that_arrive_during_a_redrive_stay(tmp_path):
     (dead / ".hidden").write_text("mine")
     with sinks("redrive", again=dead, back=tmp_path / "back", replaced=letters) as opened:
         files = letters.files()
-        rows = list(read_listed(files, str(dead)))
+        rows = list(read_listed(files))
         shutil.copytree(dead, dead / "batch=2", ignore=shutil.ignore_patterns(".*", "_*"))
-        opened.write([("back", found) for found in rows], files)
+        opened.write([("back", found) for found in rows], CountProof("", 1))
     assert values(tmp_path / "back") == [b"old"]
     assert values(dead) == [b"old"]
     assert names(dead) == [".hidden", "_SUCCESS", "batch=2"]
+
+
+@pytest.mark.parametrize("left_out", [0, 2])
+def test_nothing_is_removed_that_was_not_written(tmp_path, left_out):
+    """Whatever the reason: a policy's, a reader's, or another run's."""
+    dead = tmp_path / "dead"
+    write(dead, [row(b"1"), row(b"2")])
+    letters = LetterFolder(str(dead))
+    with (
+        pytest.raises(UnavailableError) as error,
+        sinks("redrive", again=dead, back=tmp_path / "back", replaced=letters) as opened,
+    ):
+        proof = CountProof("dead", check_listed(letters.files()), lambda: left_out)
+        opened.write([("back", row(b"1"))], proof)
+    assert str(error.value) == (
+        f"dead: the files have 2 records, and {1 + left_out} were read: no file is removed, and no "
+        "folder is changed; run the command again"
+    )
+    assert (values(dead), values(tmp_path / "back")) == ([b"1", b"2"], [])
+    assert names(dead) == ["_SUCCESS"]
+
+
+def test_a_file_that_is_replaced_during_a_redrive_stays(tmp_path):
+    dead = tmp_path / "dead"
+    write(dead, [row(b"old")])
+    letters = LetterFolder(str(dead))
+    with (
+        pytest.raises(UnavailableError, match="was changed while it was read: no file is removed"),
+        sinks("redrive", again=dead, back=tmp_path / "back", replaced=letters) as opened,
+    ):
+        [file] = letters.files().files
+        rows = list(read_listed(letters.files()))
+        write(tmp_path / "new", [row(b"new")])
+        next((tmp_path / "new").glob("*.parquet")).rename(file)
+        opened.write([("back", found) for found in rows], CountProof("", 1))
+    assert (values(dead), values(tmp_path / "back")) == ([b"new"], [])
+
+
+def test_a_file_that_arrives_after_a_kill_stays(tmp_path, monkeypatch):
+    """Under the name of a file that the next run is to remove."""
+    dead = tmp_path / "dead"
+    write(dead, [row(b"2"), row(b"4")])
+    [file] = dead.glob("*.parquet")
+
+    def killed(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(pathlib.Path, "unlink", killed)
+        redrive(dead, tmp_path / "back")
+    file.unlink()
+    write(tmp_path / "new", [row(b"1")])
+    next((tmp_path / "new").glob("*.parquet")).rename(file)
+    redrive(dead, tmp_path / "back")
+    assert values(tmp_path / "back") == [b"2", b"4"]
+    assert values(dead) == [b"1"]
+
+
+def test_a_file_with_several_names_is_read_once_and_removed(tmp_path):
+    dead = tmp_path / "dead"
+    write(dead, [row(b"2")])
+    write(tmp_path / "elsewhere", [row(b"4")])
+    [file] = dead.glob("*.parquet")
+    (dead / "again.parquet").symlink_to(file)
+    os.link(file, dead / "hard.parquet")
+    (dead / "linked").symlink_to(tmp_path / "elsewhere")
+    redrive(dead, tmp_path / "back")
+    redrive(dead, tmp_path / "back")
+    assert (values(dead), values(tmp_path / "back")) == ([], [b"2", b"4"])
+    assert values(tmp_path / "elsewhere") == []
 
 
 def test_a_folder_that_is_a_link(tmp_path):

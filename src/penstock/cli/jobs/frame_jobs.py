@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.batch_jobs.redrive import AGAIN, PARKED
+from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.jobs.row_jobs import only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +18,25 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.row_jobs import Letters, RowSource
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.frames.record_order import RecordOrder
     from penstock.spark.sink.sinks import Sinks
+    from penstock.stored.files.listing import ListedFiles
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.count_proof import CountProof
+
+
+class FrameSource(NamedTuple):
+    """Records to judge.
+
+    Attributes:
+        frame: Kafka's columns.
+        proof: Compares what is written with the files that the records are from; None for topics
+            and tables.
+    """
+
+    frame: DataFrame
+    proof: CountProof | None = None
 
 
 class FrameReader(Protocol):
@@ -39,9 +56,19 @@ class FrameReader(Protocol):
         """Prepare the places to write to."""
 
     def reading(
-        self, verb: str, topics: Sequence[Topic] = (), ranges: Sequence[OffsetRange] = ()
-    ) -> AbstractContextManager[DataFrame]:
+        self,
+        verb: str,
+        topics: Sequence[Topic] = (),
+        ranges: Sequence[OffsetRange] = (),
+        *,
+        order: RecordOrder | None = None,
+    ) -> AbstractContextManager[FrameSource]:
         """Return a frame of topics, or of `--input`."""
+
+    def read_files(
+        self, files: ListedFiles, order: RecordOrder | None = None
+    ) -> tuple[DataFrame, CountProof]:
+        """Check files, and read them."""
 
     def counting(self, what: str) -> AbstractContextManager[None]:
         """Show how many records of files are read."""
@@ -62,8 +89,8 @@ class FrameJobs:
 
         sinks = self._running.sinks(locations, letters=(REJECTED,))
         sinks.check_new(source.ranges)
-        with self._running.reading("splitting", source.topics, source.ranges) as df:
-            return split_into(df, plan, sinks, topic=only(source.topics))
+        with self._reading("splitting", source, sinks) as (frame, proof):
+            return split_into(frame, plan, sinks, topic=only(source.topics), proof=proof)
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
@@ -73,29 +100,65 @@ class FrameJobs:
 
         sinks = self._running.sinks({REWRITTEN: target})
         sinks.check_new()
-        with self._running.reading("rewriting", source.topics, source.ranges) as df:
-            return redact(df, plan, sinks, topic=only(source.topics))
+        with self._reading("rewriting", source, sinks) as (frame, proof):
+            return redact(frame, plan, sinks, topic=only(source.topics), proof=proof)
 
     def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
-        from penstock.spark.jobs.redrive import redrive  # noqa: PLC0415
-
         sinks = self._running.sinks(
             letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
         )
         if letters.source.folder is not None:
-            sinks.recover()
-        with self._letters(letters.source) as df:
-            written = None if letters.dry_run else sinks
-            return redrive(df, plan, written, target=letters.target, attempts=letters.attempts)
+            return self._redrive_folder(letters, letters.source.folder, plan, sinks)
 
-    @contextlib.contextmanager
-    def _letters(self, source: RowSource) -> Iterator[DataFrame]:
-        if source.folder is None:
-            with self._running.reading("judging", source.topics, source.ranges) as df:
-                yield df
-            return
-        from penstock.spark.frames.files import read_files  # noqa: PLC0415
+        def write(frame: DataFrame, _: Callable[[], int]) -> None:
+            sinks.write(frame)
 
-        with self._running.counting(f"judging path:{source.folder}"):
-            yield read_files(self._running.spark, source.folder)
+        with self._reading("judging", letters.source, sinks) as (frame, _):
+            return _judged(letters, plan, frame, write)
+
+    def _redrive_folder(
+        self, letters: Letters, name: str, plan: RecordPlan, sinks: Sinks
+    ) -> Mapping[str, int]:
+        """Judge the dead letters of a folder, whose files are replaced by those that remain."""
+        from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
+        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
+
+        places = letter_folders(self._running.spark, name, letters.locations)
+        folder = LetterFolder(places.source)
+        folders = places.targets(folder)
+        with contextlib.nullcontext() if letters.dry_run else folders:
+            warn_of_base64(files := folder.files())
+            frame, proof = self._running.read_files(files, sinks.order)
+
+            def write(judged: DataFrame, dropped: Callable[[], int]) -> None:
+                sinks.replace(judged, folders, proof._replace(left_out=dropped))
+
+            with self._running.counting(f"judging path:{name}"):
+                counts = _judged(letters, plan, frame, write)
+            if letters.dry_run:
+                proof.check(sum(counts.values()))
+            return counts
+
+    def _reading(
+        self, verb: str, source: RowSource, sinks: Sinks
+    ) -> AbstractContextManager[FrameSource]:
+        """Return the records, in the order that the targets need."""
+        return self._running.reading(verb, source.topics, source.ranges, order=sinks.order)
+
+
+def _judged(
+    letters: Letters,
+    plan: RecordPlan,
+    frame: DataFrame,
+    write: Callable[[DataFrame, Callable[[], int]], None],
+) -> Mapping[str, int]:
+    from penstock.spark.jobs.redrive import redrive  # noqa: PLC0415
+
+    return redrive(
+        frame,
+        plan,
+        None if letters.dry_run else write,
+        target=letters.target,
+        attempts=letters.attempts,
+    )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.row_jobs import RowJobs
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
+    from penstock.stored.files.listing import ListedFiles
     from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
@@ -148,7 +149,6 @@ class CommandJob(ABC):
         start, end = self._options.start, self._options.end
         if not given:
             check_no_range(start, end)
-            _warn_of_base64(self._options.input)
             return ()
         from penstock.cluster.offsets import check_place  # noqa: PLC0415
 
@@ -195,12 +195,19 @@ def warn(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr)
 
 
-def _warn_of_base64(given: str) -> None:
-    """Report that contents are decoded: short texts can look like base 64."""
-    from penstock.stored.files.files import has_base64  # noqa: PLC0415
+def warn_of_base64(files: ListedFiles) -> None:
+    """Report that contents are decoded: short texts can look like base 64.
 
-    if has_base64(given):
+    Args:
+        files: The files that are read.
+
+    Raises:
+        ConfigurationError: One of the first lines is not a record.
+    """
+    from penstock.stored.files.files import are_listed_base64  # noqa: PLC0415
+
+    if are_listed_base64(files):
         warn(
-            f"--input {given}: keys, values and headers are decoded from base64, because the first "
-            "1,000 all look like it; write texts that are not base64 to Parquet files"
+            f"{files.key}{files.given}: keys, values and headers are decoded from base64, because "
+            "the first 1,000 all look like it; write texts that are not base64 to Parquet files"
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import CommandJob
+from penstock.cli.jobs.job import CommandJob, warn_of_base64
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.cli.jobs.local_rows import LocalRows
+    from penstock.stored.files.listing import ListedFiles
     from penstock.stored.jobs.runner import Merge, OffsetCounter, Runner, Work
     from penstock.stored.tasks.tasks import Task
 
@@ -61,17 +63,26 @@ class LocalJob(CommandJob):
         """The commands over rows, in this process."""
         from penstock.cli.jobs.local_rows import LocalRows  # noqa: PLC0415
 
-        return LocalRows(self)
+        return LocalRows(self, lambda: self.input_files)
 
     def check_input(self) -> None:
-        """Check that `--input` is no table of Spark.
+        """Check that `--input` is no table of Spark, and that there are such files.
 
         Raises:
-            ConfigurationError: It is.
+            ConfigurationError: It is not so.
         """
         given = self._options.input or ""
         if given.startswith(TABLE):
             raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
+        if given:
+            warn_of_base64(self.input_files)
+
+    @cached_property
+    def input_files(self) -> ListedFiles:
+        """The files of `--input`."""
+        from penstock.stored.files.listing import ListedFiles, find_files  # noqa: PLC0415
+
+        return ListedFiles.of(self._options.input, find_files(self._options.input))
 
 
 @contextlib.contextmanager

@@ -7,26 +7,26 @@ import gc
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.jobs.job import warn
+from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.row_jobs import Letters, RowSource
+    from penstock.stored.files.listing import ListedFiles
     from penstock.stored.locations import RecordLocation
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.count_proof import CountProof
     from penstock.stored.rows.letter_folder import LetterFolder
     from penstock.stored.rows.record_rows import RecordRow
     from penstock.stored.rows.row_sinks import RowSinks
 
 
-_FROM: Final = "--from path:"
-"""What errors about a folder of dead letters name before the path."""
 _ALLOCATED: Final = 200_000
 """How many objects are allocated between two collections."""
 
@@ -34,9 +34,15 @@ _ALLOCATED: Final = 200_000
 class LocalRows:
     """The commands in this process; see `penstock.cli.jobs.row_jobs.RowJobs`."""
 
-    def __init__(self, running: CommandJob) -> None:
-        """Take the job."""
+    def __init__(self, running: CommandJob, files: Callable[[], ListedFiles]) -> None:
+        """Take the job.
+
+        Args:
+            running: The job.
+            files: Returns the files of `--input`.
+        """
         self._running = running
+        self._files = files
 
     def split(
         self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
@@ -47,8 +53,12 @@ class LocalRows:
         from penstock.stored.tasks.writing_task import REJECTED  # noqa: PLC0415
 
         sinks, counts = self._sinks(locations, letters=(REJECTED,)), Counter[str]()
-        with sinks, self._reading("splitting", source, plan) as rows:
-            sinks.write(split_rows(rows, evaluator_of(plan), counts))
+
+        def left_out() -> int:
+            return counts[Outcome.DROPPED.value]
+
+        with sinks, self._reading("splitting", source, plan, left_out) as (rows, proof):
+            sinks.write(split_rows(rows, evaluator_of(plan), counts), proof)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def redact(
@@ -60,8 +70,12 @@ class LocalRows:
         from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
-        with sinks, self._reading("rewriting", source, plan) as rows:
-            sinks.write(redact_rows(rows, evaluator_of(plan), counts))
+
+        def left_out() -> int:
+            return counts.total() - counts[Outcome.ACCEPTED.value]
+
+        with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
+            sinks.write(redact_rows(rows, evaluator_of(plan), counts), proof)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
@@ -82,9 +96,15 @@ class LocalRows:
             replaced=folder,
         )
         counts = Counter[str]()
+
+        def left_out() -> int:
+            return counts[DROPPED]
+
         with contextlib.nullcontext() if letters.dry_run else sinks:
-            files = folder.files() if folder is not None else ()
-            with self._reading("judging", source, plan, files) as found:
+            files = None
+            if folder is not None:
+                warn_of_base64(files := folder.files())
+            with self._reading("judging", source, plan, left_out, files) as (found, proof):
                 rows = redrive_rows(
                     found,
                     evaluator_of(plan),
@@ -95,7 +115,7 @@ class LocalRows:
                 if letters.dry_run:
                     deque(rows, maxlen=0)
                 else:
-                    sinks.write(rows, files)
+                    sinks.write(rows, proof)
         return {sink: counts[sink] for sink in (RETURNED, AGAIN, PARKED, DROPPED)}
 
     def _sinks(
@@ -137,9 +157,18 @@ class LocalRows:
 
     @contextlib.contextmanager
     def _reading(
-        self, verb: str, source: RowSource, plan: RecordPlan, files: Sequence[Path] = ()
-    ) -> Iterator[Iterator[RecordRow]]:
-        """Return the records, and show how many were read; policies run in the `with` block."""
+        self,
+        verb: str,
+        source: RowSource,
+        plan: RecordPlan,
+        left_out: Callable[[], int],
+        files: ListedFiles | None = None,
+    ) -> Iterator[tuple[Iterator[RecordRow], CountProof | None]]:
+        """Return the records, and show how many were read; policies run in the `with` block.
+
+        Records of files are in the order of topic, partition and offset, and have a proof of how
+        many there are.
+        """
         read = self._running.runner.counter()
 
         def counted(rows: Iterator[RecordRow]) -> Iterator[RecordRow]:
@@ -147,49 +176,49 @@ class LocalRows:
                 read.add(1)
                 yield row
 
-        what, rows = self._source(source, plan, files)
+        from penstock.stored.rows.count_proof import CountProof  # noqa: PLC0415
+
+        proof = None
+        if source.topics:
+            what = source.topics[0].name if len(source.topics) == 1 else "topics"
+            rows = self._of_topics(source, plan)
+        else:
+            files = files or self._files()
+            what = files.given
+            rows, records = self._of_files(files)
+            proof = CountProof(f"{files.key}{what}", records, left_out)
         total = sum(offset_range.offsets for offset_range in source.ranges) or None
         with (
             self._running.progress.phase(f"{verb} {what}", lambda: read.value, total),
             policies_run(),
             _few_collections(),
         ):
-            yield counted(rows)
+            yield counted(rows), proof
 
-    def _source(
-        self, source: RowSource, plan: RecordPlan, files: Sequence[Path]
-    ) -> tuple[str, Iterator[RecordRow]]:
-        if source.topics:
-            from penstock.stored.rows.topic_rows import read_topics  # noqa: PLC0415
+    def _of_topics(self, source: RowSource, plan: RecordPlan) -> Iterator[RecordRow]:
+        from penstock.stored.rows.topic_rows import read_topics  # noqa: PLC0415
 
-            rows = read_topics(
-                self._running.there.access.connect(),
-                source.ranges,
-                {topic.name: topic.topic_id for topic in source.topics},
-                max_decompressed_bytes=plan.max_decompressed_bytes,
-            )
-            return source.topics[0].name if len(source.topics) == 1 else "topics", rows
-        from penstock.stored.files.files import (  # noqa: PLC0415
-            are_listed_base64,
-            check_lines,
-            is_json,
-            read_files,
-            read_listed,
+        return read_topics(
+            self._running.there.access.connect(),
+            source.ranges,
+            {topic.name: topic.topic_id for topic in source.topics},
+            max_decompressed_bytes=plan.max_decompressed_bytes,
         )
 
-        if source.folder is None:
-            with self._running.progress.phase(f"checking {source.files}"):
-                check_lines(source.files)
-            return source.files, read_files(source.files)
-        if is_json(source.folder):
-            with self._running.progress.phase(f"checking {source.folder}"):
-                deque(read_listed(files, source.folder, key=_FROM), maxlen=0)
-            if are_listed_base64(files, key=_FROM):
-                warn(
-                    f"{_FROM}{source.folder}: keys, values and headers are decoded from base64, "
-                    "because the first 1,000 all look like it"
-                )
-        return source.folder, read_listed(files, source.folder, key=_FROM)
+    def _of_files(self, files: ListedFiles) -> tuple[Iterator[RecordRow], int]:
+        """Return the records of files, and how many there are."""
+        from penstock.stored.files.files import (  # noqa: PLC0415
+            are_in_order,
+            check_listed,
+            read_listed,
+        )
+        from penstock.stored.rows.ordered_rows import in_order  # noqa: PLC0415
+
+        with self._running.progress.phase(f"checking {files.given}"):
+            records = check_listed(files)
+            is_ordered = are_in_order(files)
+        rows = read_listed(files)
+        return rows if is_ordered else in_order(rows), records
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.job import CommandJob, warn
+from penstock.cli.jobs.frame_jobs import FrameJobs, FrameSource
+from penstock.cli.jobs.job import CommandJob, warn, warn_of_base64
 from penstock.configuration import ConfigurationError
 from penstock.configuration.arguments import bootstrap_servers
 from penstock.errors import UnavailableError
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cli.jobs.frame_jobs import FrameJobs
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.frames.record_order import RecordOrder
     from penstock.spark.sink.sinks import Sinks
+    from penstock.stored.files.listing import ListedFiles
     from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.locations import RecordLocation
+    from penstock.stored.rows.count_proof import CountProof
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
@@ -156,6 +159,7 @@ class SparkJob(CommandJob):
 
             check_remote(self._remote, options.master)
         self._session: SparkSession | None = None
+        self._checked: dict[ListedFiles, int] = {}
 
     @property
     def runner(self) -> Runner:
@@ -167,26 +171,38 @@ class SparkJob(CommandJob):
     @property
     def rows(self) -> FrameJobs:
         """The commands over rows, on Spark."""
-        from penstock.cli.jobs.frame_jobs import FrameJobs  # noqa: PLC0415
-
         return FrameJobs(self)
 
     def check_input(self) -> None:
-        """Check `--input table:`, `--column`, and the lines of JSON files on this machine.
+        """Check `--input`, `--column`, and the lines of JSON files on this machine.
 
-        Spark would read objects and numbers as their text, and arrays as several records, and it
-        names no line. What a file means does not depend on `--local`.
+        Other files are checked when the session has started, which knows other file systems.
 
         Raises:
             ConfigurationError: An option is wrong, or a line is not a record.
         """
-        self._table()
-        given = getattr(self._options, "input", None)
-        if given and self._remote is None:
-            from penstock.stored.files.files import check_lines  # noqa: PLC0415
+        given: str = self._options.input or ""
+        table, _ = self._table()
+        if not given or table is not None:
+            return
+        if self._remote is not None:
+            raise ConfigurationError(
+                f"--input {given}: with --remote, name topics or a table; files need a session "
+                "that this command starts (--master)"
+            )
+        from penstock.stored.files.files import check_listed  # noqa: PLC0415
+        from penstock.stored.files.listing import (  # noqa: PLC0415
+            ListedFiles,
+            find_files,
+            is_compressed,
+        )
 
+        if not (found := find_files(given)):
+            return
+        files = ListedFiles.of(given, found)
+        if files.are_json and not any(map(is_compressed, found)):
             with self.progress.phase(f"checking {given}"):
-                check_lines(given)
+                self._checked[files] = check_listed(files)
 
     @property
     def spark(self) -> SparkSession:
@@ -231,22 +247,29 @@ class SparkJob(CommandJob):
 
     @contextlib.contextmanager
     def reading(
-        self, verb: str, topics: Sequence[Topic] = (), ranges: Sequence[OffsetRange] = ()
-    ) -> Iterator[DataFrame]:
-        """Return a frame of topics, or of the files, and show how many records are read of it.
+        self,
+        verb: str,
+        topics: Sequence[Topic] = (),
+        ranges: Sequence[OffsetRange] = (),
+        *,
+        order: RecordOrder | None = None,
+    ) -> Iterator[FrameSource]:
+        """Return a frame of topics, or of `--input`, and show how many records are read of it.
 
         Args:
             verb: The work, such as `splitting`.
-            topics: The topics; none for the files of `--input`.
+            topics: The topics, each of whose partitions is in order; none for `--input`.
             ranges: What of them is read.
+            order: The order of records of `--input`; None for any.
         """
         if topics:
             names = getattr(self._options, "topic", None) or topics[0].name
             with self.counting_tasks(f"{verb} {names}", ranges) as done:
-                yield self._topics(topics, ranges, done)
+                yield FrameSource(self._topics(topics, ranges, done))
             return
+        source = self.read_input(order)
         with self.counting(f"{verb} {self._options.input}"):
-            yield self.read_files()
+            yield source
 
     @contextlib.contextmanager
     def counting(self, what: str) -> Iterator[None]:
@@ -282,16 +305,57 @@ class SparkJob(CommandJob):
             max_decompressed_bytes=readable_bytes(self.decompressed_batch_max_bytes),
         )
 
-    def read_files(self) -> DataFrame:
-        """Read the files or the table of `--input`."""
-        from penstock.spark.frames.files import read_files  # noqa: PLC0415
+    def read_input(self, order: RecordOrder | None = None) -> FrameSource:
+        """Read the files or the table of `--input`.
 
+        Args:
+            order: The order of records; None for any.
+
+        Raises:
+            ConfigurationError: There are no such files, or one cannot be read.
+        """
         table, columns = self._table()
-        if table is not None:
-            from penstock.spark.frames.tables import read_table  # noqa: PLC0415
+        if table is None:
+            return FrameSource(*self.read_files(self._input_files, order))
+        from penstock.spark.frames.record_order import in_order  # noqa: PLC0415
+        from penstock.spark.frames.tables import has_places, read_table  # noqa: PLC0415
 
-            return read_table(self.spark, table, columns)
-        return read_files(self.spark, self._options.input)
+        frame = read_table(self.spark, table, columns)
+        if order is not None and has_places(self.spark, table, columns):
+            frame = in_order(frame, order)
+        return FrameSource(frame)
+
+    def read_files(
+        self, files: ListedFiles, order: RecordOrder | None = None
+    ) -> tuple[DataFrame, CountProof]:
+        """Check files, and read them; return the records, and the proof of how many there are.
+
+        Args:
+            files: The files.
+            order: The order of records; None for any.
+
+        Raises:
+            ConfigurationError: One cannot be read.
+        """
+        from penstock.spark.frames.files import check_files, read_files  # noqa: PLC0415
+        from penstock.spark.frames.record_order import in_order, without_place  # noqa: PLC0415
+        from penstock.stored.rows.count_proof import CountProof  # noqa: PLC0415
+
+        if files not in self._checked:
+            with self.progress.phase(f"checking {files.given}"):
+                self._checked[files] = check_files(self.spark, files)
+        proof = CountProof(f"{files.key}{files.given}", self._checked[files])
+        frame = read_files(self.spark, files)
+        frame = without_place(frame) if order is None else in_order(frame, order)
+        return frame, proof
+
+    @cached_property
+    def _input_files(self) -> ListedFiles:
+        from penstock.spark.frames.files import list_files  # noqa: PLC0415
+
+        files = list_files(self.spark, self._options.input)
+        warn_of_base64(files)
+        return files
 
     def _table(self) -> tuple[str | None, Mapping[str, str]]:
         """Return the table that is read, or None, and the meaning of its columns."""

@@ -1,42 +1,138 @@
-"""Files with Kafka's columns, as frames."""
+"""Files with Kafka's columns, as frames.
+
+`penstock.stored.files.listing` says which files count, and each footer or line is checked before
+Spark reads them: Spark's own listing leaves files out, and its own schema is that of one file.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.frames.json_files import read_json
-from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.stored.files.files import is_json
+from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path
+from penstock.spark.frames.json_files import count_lines, read_json
+from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
+from penstock.spark.frames.record_order import PLACE
+from penstock.stored.files.files import are_listed_base64, check_listed
+from penstock.stored.files.listing import INPUT, ListedFiles, find_files, is_compressed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.parquet as pq
     from pyspark.sql import DataFrame, SparkSession
 
-_NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
+    from penstock.stored.files.listing import StoredFile
+
+_OF_GLOBS: Final = str.maketrans({letter: f"\\{letter}" for letter in "{}[]*?\\"})
+_NANOSECONDS: Final = "ns"
 
 
-def read_files(spark: SparkSession, path: str) -> DataFrame:
-    """Read Parquet or JSON lines with Kafka's columns.
+def list_files(spark: SparkSession, given: str, key: str = INPUT) -> ListedFiles:
+    """Return the files that a path means, of any file system that Spark reads.
+
+    Args:
+        spark: A classic session.
+        given: A file, a folder, or a glob.
+        key: What errors name before the path.
+
+    Raises:
+        ConfigurationError: There are none, or they are not of one kind, or a folder cannot be read.
+    """
+    here = local_path(spark, given)
+    files: Sequence[StoredFile]
+    files = find_hadoop_files(spark, given, key) if here is None else find_files(str(here), key)
+    return ListedFiles.of(given, files, key)
+
+
+def check_files(spark: SparkSession, files: ListedFiles) -> int:
+    """Check the lines, or the footers, of all files; return the number of their records.
+
+    Args:
+        spark: A classic session.
+        files: The files.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or has other columns.
+        WrongLineError: A line is not a record.
+    """
+    paths = [_spark_path(file, files.key) for file in files.files]
+    if files.are_json and not all(map(_is_read_here, files.files)):
+        return count_lines(spark, paths)
+    return check_listed(files, _check_units)
+
+
+def read_files(spark: SparkSession, files: ListedFiles) -> DataFrame:
+    """Read the records of files; their order is that of `record_order.in_order`.
 
     JSON has no bytes: keys, values and header values are taken for base 64, which is what
     Spark writes, if those of the first lines all are; otherwise for text, stored as UTF-8.
     Timestamps are those of `penstock.stored.files.record_times`.
 
-    Raises:
-        ConfigurationError: Columns are missing, or have other types.
+    Args:
+        spark: The session.
+        files: The files, which `check_files` has checked.
+
+    Returns:
+        Kafka's columns, null where a file has none, and the place of each record in its file.
     """
-    if is_json(path):
-        return read_json(spark, path)
-    files = spark.read.parquet(path)
-    types = dict(files.dtypes)
-    missing = [name for name in _NEEDED if name not in types]
-    if missing:
+    paths = [_spark_path(file, files.key) for file in files.files]
+    if files.are_json:
+        is_known = not any(map(is_compressed, files.files))
+        return read_json(spark, paths, are_listed_base64(files) if is_known else None)
+    reader = spark.read.schema(SCHEMA).option("recursiveFileLookup", "true")
+    reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
+    place = F.struct(F.col("_metadata.file_path"), F.col("_metadata.row_index")).alias(PLACE)
+    return reader.parquet(*paths).select(*COLUMNS, place)
+
+
+def _is_read_here(file: StoredFile) -> bool:
+    """Return whether this process reads the lines of a file, which are on this machine."""
+    return isinstance(file, Path) and not is_compressed(file)
+
+
+def _spark_path(file: StoredFile, key: str) -> str:
+    """Return a file as Spark's readers take it: a URL in which nothing is a glob.
+
+    Raises:
+        ConfigurationError: Spark cannot read a file of this name.
+    """
+    absolute = file.absolute() if isinstance(file, Path) else None
+    path = str(file if absolute is None else f"file:{absolute}")
+    escaped = path.translate(_OF_GLOBS)
+    if ":" in file.name or (":" in str(absolute) and escaped != path):
         raise ConfigurationError(
-            f"--input {path}: the files have no column {', '.join(missing)}; it needs Kafka's "
-            f"columns {', '.join(COLUMNS)}"
+            f"{key}{file}: Spark does not read a file with a colon in its path: rename it, or use "
+            "--local"
         )
-    for name, kind in COLUMNS.items():
-        found = types.get(name)
-        if found is not None and found != kind:
-            raise ConfigurationError(f"--input {path}: column {name} is {found}, not {kind}")
-    return files
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{key}{str(file)!a}: Spark does not read a file whose name is not UTF-8: rename it, "
+            "or use --local"
+        ) from None
+    return escaped
+
+
+def _check_units(file: StoredFile, opened: pq.ParquetFile, key: str) -> None:
+    """Check that Spark reads the timestamps of a file.
+
+    Raises:
+        ConfigurationError: They are in nanoseconds.
+    """
+    kind: Any = opened.schema_arrow.field("timestamp").type
+    stored = {column.path: column.physical_type for column in _columns(opened)}
+    if kind.unit == _NANOSECONDS and stored["timestamp"] == "INT64":
+        raise ConfigurationError(
+            f"{key}{file}: column timestamp is {kind}, which Spark does not read: use --local, or "
+            "write microseconds"
+        )
+
+
+def _columns(opened: pq.ParquetFile) -> Sequence[Any]:
+    schema = opened.schema
+    return [schema.column(number) for number in range(len(schema.names))]

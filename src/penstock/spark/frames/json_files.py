@@ -15,15 +15,20 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
+from penstock.spark.frames.record_order import PLACE
 from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS: Final = SCHEMA.replace("timestamp timestamp", "timestamp bigint")
-"""Kafka's columns, with the timestamp in ms."""
+_PLACE: Final = pa.struct([("file", pa.string()), ("start", pa.int64()), ("line", pa.int64())])
+_COLUMNS: Final = (
+    SCHEMA.replace("timestamp timestamp", "timestamp bigint")
+    + f", {PLACE} struct<file:string,start:bigint,line:bigint>"
+)
+"""Kafka's columns, with the timestamp in ms, and the place of each line."""
 _ROWS: Final = pa.schema(
     [
         ("key", pa.binary()),
@@ -34,34 +39,53 @@ _ROWS: Final = pa.schema(
         ("timestamp", pa.int64()),
         ("timestampType", pa.int32()),
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        (PLACE, _PLACE),
     ]
 )
 _FOUND: Final = pa.schema([("looks_like_base64", pa.bool_())])
 
 
-def read_json(spark: SparkSession, path: str) -> DataFrame:
+def read_json(spark: SparkSession, paths: Sequence[str], is_base64: bool | None) -> DataFrame:
     """Read the records of JSON lines.
 
-    The first lines are read at once, and show whether contents are base 64. A line that is not a
-    record ends the job with a `WrongLineError`.
+    A line that is not a record ends the job with a `WrongLineError`.
 
     Args:
         spark: The session.
-        path: A file, a folder or a glob.
+        paths: The files, without globs.
+        is_base64: Whether contents are base 64. None if that is not known: the first lines are
+            read at once, and show it.
 
     Returns:
-        Kafka's columns.
+        Kafka's columns, and the place of each line.
     """
-    lines = spark.read.option("lineSep", "\n").text(path)
-    lines = lines.select(
+    lines = _lines_of(spark, paths)
+    if is_base64 is None:
+        first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
+        is_base64 = all(row[0] for row in first.collect())
+    found = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
+    return found.withColumn("timestamp", from_ms(F.col("timestamp")))
+
+
+def count_lines(spark: SparkSession, paths: Sequence[str]) -> int:
+    """Return how many records JSON lines have; raises as the job of `read_json`.
+
+    Args:
+        spark: The session.
+        paths: The files, without globs.
+    """
+    counts = _lines_of(spark, paths).mapInArrow(_count, "count bigint")
+    return sum(row[0] for row in counts.collect())
+
+
+def _lines_of(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    reader = spark.read.option("lineSep", "\n").option("recursiveFileLookup", "true")
+    reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
+    return reader.text(list(paths)).select(
         F.col("value").cast("binary").alias("line"),
         F.input_file_name().alias("file"),
         F.expr("input_file_block_start()").alias("block"),
     )
-    first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
-    is_base64 = all(row[0] for row in first.collect())
-    found = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
-    return found.withColumn("timestamp", from_ms(F.col("timestamp")))
 
 
 class _Place(NamedTuple):
@@ -83,8 +107,13 @@ class _Place(NamedTuple):
 
 def _contents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for lines in _lines(batches):
-        found = [looks_like_base64(text) for line in lines for text in line.contents]
+        found = [looks_like_base64(text) for _, line in lines for text in line.contents]
         yield pa.RecordBatch.from_arrays([pa.array(found, pa.bool_())], schema=_FOUND)
+
+
+def _count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    count = sum(len(lines) for lines in _lines(batches))
+    yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], ["count"])
 
 
 def records(batches: Iterable[pa.RecordBatch], *, is_base64: bool) -> Iterator[pa.RecordBatch]:
@@ -98,7 +127,7 @@ def records(batches: Iterable[pa.RecordBatch], *, is_base64: bool) -> Iterator[p
         WrongLineError: A line is not a record.
     """
     for lines in _lines(batches):
-        rows = [_row(line, is_base64=is_base64) for line in lines]
+        rows = [(*_row(line, is_base64=is_base64), place) for place, line in lines]
         columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
         arrays = [
             pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)
@@ -121,8 +150,10 @@ def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
     )
 
 
-def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[list[JsonLine]]:
-    """Read the lines of a task, which come in the order of the file."""
+def _lines(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[list[tuple[tuple[str, int, int], JsonLine]]]:
+    """Read the lines of a task, which come in the order of the file, and their places."""
     numbers: Counter[_Place] = Counter()
     for batch in batches:
         found = []
@@ -132,5 +163,6 @@ def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[list[JsonLine]]:
             place = _Place(file, start)
             numbers[place] += 1
             if text.strip():
-                found.append(JsonLine(place.line(numbers[place]), text))
+                line = JsonLine(place.line(numbers[place]), text)
+                found.append(((file, start, numbers[place]), line))
         yield found

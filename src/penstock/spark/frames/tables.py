@@ -100,6 +100,18 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     return table.select(*(_column(table, where, column, known.get(column)) for column in COLUMNS))
 
 
+def has_places(spark: SparkSession, name: str, columns: Mapping[str, str]) -> bool:
+    """Return whether a table says which partition and offset its records are of.
+
+    Args:
+        spark: The session.
+        name: The table, which `read_table` reads.
+        columns: As there.
+    """
+    own = {column.lower() for column in spark.table(name).columns}
+    return own.union(columns) >= {"partition", "offset"}
+
+
 def _column(table: DataFrame, where: str, name: str, expression: str | None) -> Column:
     wanted = COLUMNS[name]
     if expression is None:

@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 
     from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.count_proof import CountProof
 
 REWRITTEN = "rewritten"
 
 
 def redact(
-    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, topic: str | None = None
+    df: DataFrame,
+    plan: RecordPlan,
+    sinks: Sinks,
+    *,
+    topic: str | None = None,
+    proof: CountProof | None = None,
 ) -> Mapping[str, int]:
     """Run the interceptors over records and write the results.
 
@@ -37,6 +43,7 @@ def redact(
         plan: From `RecordPlan.interceptors_only`.
         sinks: With the sink `REWRITTEN`.
         topic: The one topic of all records, where it is known; see `judge`.
+        proof: Compares what is written with the files that the records are from.
 
     Returns:
         How many records had each outcome.
@@ -44,5 +51,9 @@ def redact(
     df = with_all_columns(df)
     frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
     accepted = F.col("verdict.outcome") == Outcome.ACCEPTED.value
-    sinks.write(frame.where(accepted).withColumn(SINK, F.lit(REWRITTEN)).drop("verdict"))
+    if proof is not None:
+        others = [outcome for outcome in OUTCOMES if outcome != Outcome.ACCEPTED.value]
+        proof = proof._replace(left_out=lambda: sum(counts.get[outcome] for outcome in others))
+    frame = frame.where(accepted).withColumn(SINK, F.lit(REWRITTEN)).drop("verdict")
+    sinks.write(frame, proof=proof)
     return counts.get

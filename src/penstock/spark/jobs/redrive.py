@@ -34,11 +34,10 @@ from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.sink.sinks import Sinks
     from penstock.stored.plan import RecordPlan
 
 _ORIGINALS = ("original_key", "original_value")
@@ -47,7 +46,7 @@ _ORIGINALS = ("original_key", "original_value")
 def redrive(
     df: DataFrame,
     plan: RecordPlan,
-    sinks: Sinks | None,
+    write: Callable[[DataFrame, Callable[[], int]], None] | None,
     *,
     target: str | None,
     attempts: dead_letters.Attempts,
@@ -57,7 +56,8 @@ def redrive(
     Args:
         df: Dead letters, with Kafka's columns.
         plan: The policies; with the repairing interceptor, if there is any.
-        sinks: With the sinks `RETURNED`, `AGAIN` and `PARKED`; None to count only.
+        write: Writes records to the sinks `RETURNED`, `AGAIN` and `PARKED`; it is called with them
+            and with what returns how many others were dropped. None to count only.
         target: The topic to which accepted letters return, whose policies judge; None if each
             record is judged by the policies of its original topic.
         attempts: How often a record is judged again before it is parked.
@@ -72,6 +72,7 @@ def redrive(
         F.coalesce(from_ms(first_time), F.col("timestamp")).alias("timestamp"),
         (F.lit(target) if target else came_from).alias("topic"),
         came_from.alias("from_topic"),
+        F.col("topic").alias("letter_topic"),
         F.col("partition").alias("letter_partition"),
         F.coalesce(partition_or_null(), F.col("partition")).alias("partition"),
         F.coalesce(number(dead_letters.OFFSET, "bigint"), F.col("offset"))
@@ -96,7 +97,7 @@ def redrive(
     judged, counts = counted(
         judged.withColumn(SINK, sink), F.col(SINK), (RETURNED, AGAIN, PARKED, DROPPED)
     )
-    if sinks is None:
+    if write is None:
         judged.write.format("noop").mode("overwrite").save()
         return counts.get
     returned = F.col(SINK) == RETURNED
@@ -113,16 +114,18 @@ def redrive(
         dead_letters.TIMESTAMP,
         F.col("from_timestamp"),
     )
-    sinks.write(
+    write(
         judged.where(F.col(SINK) != DROPPED).withColumns(
             {
                 "headers": F.when(returned, back).otherwise(letter),
                 "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
                 "value": F.when(returned, F.col("value")).otherwise(F.col(_ORIGINALS[1])),
+                "topic": F.when(returned, F.col("topic")).otherwise(F.col("letter_topic")),
                 "partition": F.when(returned, F.col("partition")).otherwise(
                     F.col("letter_partition")
                 ),
             }
-        )
+        ),
+        lambda: int(counts.get[DROPPED]),
     )
     return counts.get

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.spark.sink.sinks import Sinks
     from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.plan import RecordPlan
+    from penstock.stored.rows.count_proof import CountProof
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")
@@ -111,7 +112,12 @@ def split(
 
 
 def split_into(
-    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, topic: str | None = None
+    df: DataFrame,
+    plan: RecordPlan,
+    sinks: Sinks,
+    *,
+    topic: str | None = None,
+    proof: CountProof | None = None,
 ) -> Mapping[str, int]:
     """Judge records and write each to its sink, in one pass.
 
@@ -123,15 +129,21 @@ def split_into(
         plan: The policies.
         sinks: With the sinks `ACCEPTED` and `REJECTED`.
         topic: The one topic of all records, where it is known; see `judge`.
+        proof: Compares what is written with the files that the records are from.
 
     Returns:
         How many records had each outcome.
     """
     judged = _judged(df, plan, topic, sinks.value_column)
     if sinks.has_tables:
-        return _write(judged.localCheckpoint(), sinks, None)
+        judged = judged.localCheckpoint()
+        if proof is not None:
+            proof.check(judged.count())
+        return _write(judged, sinks, None)
     frame, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
-    sinks.write(_with_sink(frame))
+    if proof is not None:
+        proof = proof._replace(left_out=lambda: int(counts.get[Outcome.DROPPED.value]))
+    sinks.write(_with_sink(frame), proof=proof)
     return counts.get
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.frames.hadoop_files import hadoop_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

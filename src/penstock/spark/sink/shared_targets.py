@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.frames.hadoop_files import hadoop_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,18 +6,23 @@ column `sink` with the name of a sink.
 
 from __future__ import annotations
 
+import os
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.errors import UnavailableError
+from penstock.spark.frames.hadoop_files import files_below, hadoop_path, local_path
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
-from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.frames.record_order import RecordOrder
 from penstock.spark.sink.judged_batches import JudgedBatch, MicroBatch
 from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
 from penstock.spark.sink.tables.written_tables import WrittenTables
 from penstock.spark.sink.topic_rows import SINK, TopicRows
+from penstock.stored.files.files import count_records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from penstock.cluster.ranges import OffsetRange
     from penstock.spark.values.value_column import ValueColumn
     from penstock.stored.locations import RecordLocation
+    from penstock.stored.rows.count_proof import CountProof
+    from penstock.stored.rows.parquet_folders import TargetFolder
+    from penstock.stored.rows.target_folders import TargetFolders
     from penstock.stored.topics.access import ClusterAccess
 
 _BATCH: Final = "batch="
@@ -35,7 +43,12 @@ _BATCH: Final = "batch="
 _METADATA: Final = ".metadata.json"
 """The end of the names of files in the folder `metadata` of an Iceberg table."""
 _BEFORE: Final = ".replaced"
-"""The suffix of a folder while it is being replaced."""
+"""The suffix of the folder of an interrupted attempt while it is being replaced."""
+_OPEN_FILES: Final = "spark.sql.maxConcurrentOutputFileWriters"
+_SINKS_MAX: Final = 8
+"""More than a command has."""
+_ROW_GROUP_BYTES: Final = 32 * 2**20
+"""So much of each file is in the JVM's memory, and each task has a file for each sink."""
 
 
 class Sinks:
@@ -70,7 +83,9 @@ class Sinks:
         self._rows = TopicRows(access, targets, frozenset(letters))
         self._appended = appended
         self._folders = {
-            d: location.name for d, location in locations.items() if location.is_folder
+            d: _without_links(spark, location.name)
+            for d, location in locations.items()
+            if location.is_folder
         }
         self._topics = tuple(targets)
         for folder in self._folders.values():
@@ -98,6 +113,11 @@ class Sinks:
             ConfigurationError: No value can have the type.
         """
         return self._tables.read_value_column()
+
+    @property
+    def order(self) -> RecordOrder:
+        """The order that records of files need."""
+        return RecordOrder.FOR_TOPICS if self._topics else RecordOrder.FOR_FOLDERS
 
     @property
     def has_tables(self) -> bool:
@@ -169,7 +189,12 @@ class Sinks:
                     "latest checkpoint; without it, use a new --checkpoint, new folders, and --from"
                 )
 
-    def write(self, frame: DataFrame, batch: MicroBatch | JudgedBatch | None = None) -> None:
+    def write(
+        self,
+        frame: DataFrame,
+        batch: MicroBatch | JudgedBatch | None = None,
+        proof: CountProof | None = None,
+    ) -> None:
         """Write each record to its sink, once; folders appear when they are complete.
 
         Args:
@@ -178,10 +203,13 @@ class Sinks:
                 folder it gets a separate folder, which replaces that of an interrupted attempt. A
                 table that has it leaves it out. Tables are written first, since they find out
                 whether the checkpoint is old.
+            proof: Compares what was written to topics and folders with the files that the records
+                are from, before a folder appears. Not with tables.
 
         Raises:
             OldCheckpointError: A table has another micro-batch with this number.
             SharedTargetError: Another job writes to a folder, or the same records to a table.
+            UnavailableError: Records are missing.
         """
         below = ""
         judged = batch if isinstance(batch, JudgedBatch) else None
@@ -194,23 +222,81 @@ class Sinks:
         if self._folders and self._topics:
             frame = frame.persist()
         try:
-            if self._topics:
-                some = self._of(self._topics, frame)
-                self._rows.write(some.select(*COLUMNS, SINK))
+            elsewhere = self._write_topics(frame)
             if self._folders:
-                self._write_folders(frame, below)
+                self._write_folders(frame, below, elsewhere, proof)
+            elif proof is not None:
+                proof.check(elsewhere)
             if judged is None:
                 self._tables.write(frame, None)
         finally:
             frame.unpersist()
 
-    def _write_folders(self, frame: DataFrame, below: str) -> None:
+    def replace(
+        self, frame: DataFrame, folders: TargetFolders[TargetFolder], proof: CountProof
+    ) -> None:
+        """Write each record to its sink, and remove the files of the records.
+
+        Args:
+            frame: The records.
+            folders: The same folders, of this machine, and the folder whose files are removed.
+            proof: Compares what was written with what was read, before a file is removed.
+
+        Raises:
+            UnavailableError: Records are missing, or the file system fails.
+        """
+        if self._folders and self._topics:
+            frame = frame.persist()
+        try:
+            elsewhere = self._write_topics(frame)
+            staging = next(iter(folders.by_sink.values())).staged / uuid.uuid4().hex
+            self._stage(frame, f"file:{staging}")
+        finally:
+            frame.unpersist()
+        files = []
+        for sink, folder in folders.by_sink.items():
+            written = sorted((staging / f"{SINK}={sink}").glob("[!._]*"))
+            files += [folder.take(file) for file in written]
+            if not written:
+                files.append(folder.take_empty())
+        folders.appear(files, elsewhere, proof)
+
+    def _write_topics(self, frame: DataFrame) -> int:
+        """Write records to topics; return how many."""
+        if not self._topics:
+            return 0
+        some = self._of(self._topics, frame)
+        return self._rows.write(some.select(*COLUMNS, SINK))
+
+    def _stage(self, frame: DataFrame, staging: str) -> None:
+        """Write the records of folders to a temporary folder, each sink to a folder in it.
+
+        Each task keeps the order of its records. To open one file after the other, Spark would sort
+        them by sink, and sorting changes places where it uses the disk.
+        """
+        some = self._of(self._folders, frame).select(*COLUMNS, SINK)
+        settings = some.sparkSession.conf  # in a stream, not those of the command's session
+        before = settings.get(_OPEN_FILES, None)
+        settings.set(_OPEN_FILES, str(_SINKS_MAX))
+        try:
+            writer = some.write.partitionBy(SINK).option("parquet.block.size", _ROW_GROUP_BYTES)
+            writer.mode("overwrite").parquet(staging)
+        finally:
+            if before is None:
+                settings.unset(_OPEN_FILES)
+            else:
+                settings.set(_OPEN_FILES, before)
+
+    def _write_folders(
+        self, frame: DataFrame, below: str, elsewhere: int, proof: CountProof | None
+    ) -> None:
         """Write to a temporary folder first, then rename the part of each sink."""
-        some = self._of(self._folders, frame)
         staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)
         try:
-            some.select(*COLUMNS, SINK).write.partitionBy(SINK).mode("overwrite").parquet(staging)
+            self._stage(frame, staging)
+            if proof is not None:
+                proof.check(elsewhere + count_records(files_below(self._spark, staging)))
             # Those that are replaced lose records, which then have to be in the others.
             for sink, folder in sorted(
                 self._folders.items(), key=lambda item: item[0] not in self._appended
@@ -218,8 +304,10 @@ class Sinks:
                 written = self._complete(files, f"{staging}/{SINK}={sink}")
                 if sink in self._appended:
                     self._append(files, written, folder)
-                else:
+                elif below:
                     self._replace(files, written, folder + below)
+                else:
+                    self._appear(files, written, folder)
         finally:
             files.delete(staged, True)
 
@@ -227,17 +315,6 @@ class Sinks:
         """Return the records of some sinks."""
         everything = len(sinks) == len(self._topics) + len(self._folders) + len(self._tables)
         return frame if everything else frame.where(F.col(SINK).isin(*sinks))
-
-    def recover(self) -> None:
-        """Restore the names of folders that a crash left renamed."""
-        for folder in self._folders.values():
-            path, files = self._hadoop(folder)
-            before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
-            if files.exists(before):
-                if files.exists(path):
-                    files.delete(before, True)
-                else:
-                    files.rename(before, path)
 
     def _complete(self, files: Any, written: str) -> Any:
         """Return the folder written for a sink; an empty folder if it got no records."""
@@ -248,8 +325,20 @@ class Sinks:
         files.create(self._hadoop(f"{written}/_SUCCESS")[0]).close()
         return path
 
+    def _appear(self, files: Any, written: Any, folder: str) -> None:
+        """Let a folder appear, which was empty or missing; files that arrived in it stay."""
+        target, _ = self._hadoop(folder)
+        files.mkdirs(target.getParent())
+        if files.exists(target) and files.listStatus(target):
+            raise UnavailableError(
+                f"{folder}: files have arrived in it during the run, so nothing is written to it: "
+                "name a new folder, and run the command again"
+            )
+        files.delete(target, False)
+        self._rename(files, written, target)
+
     def _replace(self, files: Any, written: Any, folder: str) -> None:
-        """Replace a folder by another; after a crash there is either the old or the new folder."""
+        """Replace the folder of an interrupted attempt; there is always one of them, or none."""
         target, _ = self._hadoop(folder)
         before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
         files.mkdirs(target.getParent())
@@ -277,3 +366,9 @@ class Sinks:
     def _hadoop(self, path: str) -> tuple[Any, Any]:
         """Return Hadoop's path and file system of a path."""
         return hadoop_path(self._spark, path)
+
+
+def _without_links(spark: SparkSession, folder: str) -> str:
+    """Return the path of a folder itself: a link to it is not renamed instead of it."""
+    here = local_path(spark, folder)
+    return folder if here is None else os.path.realpath(here)

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.sink.hadoop_files import hadoop_path
+from penstock.spark.frames.hadoop_files import hadoop_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

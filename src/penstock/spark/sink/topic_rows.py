@@ -38,14 +38,14 @@ class TopicRows:
     targets: Mapping[str, Target]
     letters: frozenset[str]
 
-    def write(self, frame: DataFrame) -> None:
-        """Write all rows.
+    def write(self, frame: DataFrame) -> int:
+        """Write all rows; return how many there are.
 
         Args:
             frame: Kafka's columns and `sink`. A row keeps the number of its partition, modulo the
-                target's.
+                target's. Each of Spark's partitions is written in its order.
         """
-        frame.mapInArrow(self._run, _WRITTEN).collect()
+        return sum(row[0] for row in frame.mapInArrow(self._run, _WRITTEN).collect())
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pipeline = idempotent_pipeline(self.access.connect(), WriterLimits())

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import glob
-import os
+import contextlib
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 from penstock.policy import Header
 from penstock.stored.files.json_lines import SEEN, JsonLine, are_base64
+from penstock.stored.files.listing import INPUT, ListedFiles, find_files, is_compressed, unreadable
 from penstock.stored.rows.record_rows import COLUMNS, RecordRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from penstock.stored.files.listing import StoredFile
+
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
-_JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
-_COMPRESSED: Final = frozenset({".bz2", ".deflate", ".gz", ".lz4", ".snappy", ".zst"})
-"""The suffixes of files that Spark writes compressed."""
 _ROWS: Final = 256
 """How many rows of a file are decoded at a time: they may be large, and files do not say it."""
+_PLACES: Final = ("topic", "partition", "offset")
+_PLACES_HELD: Final = 10_000
 _NO_HEADER: Final = "a record has a header that is null"
-INPUT: Final = "--input "
-"""What errors name before the path, by default."""
 
 
 def read_files(given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
-    """Read the records of files, in sequence.
+    """Read the records of files of this machine, in sequence.
 
     Args:
         given: A file, a folder, or a glob.
@@ -42,156 +41,126 @@ def read_files(given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
         ConfigurationError: There are no such files, one cannot be read, columns are missing or of
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
-    return read_listed(_files(given, key), given, key=key)
+    return read_listed(ListedFiles.of(given, find_files(given, key), key))
 
 
-def read_listed(files: Sequence[Path], given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
-    """Read the records of some files, in sequence.
+def read_listed(files: ListedFiles) -> Iterator[RecordRow]:
+    """Read the records of files, in sequence.
 
     Args:
-        files: From `list_folder`.
-        given: What the user has named.
-        key: As for `read_files`.
+        files: The files.
 
     Raises:
         ConfigurationError: As for `read_files`.
     """
-    if _are_json(given, files):
-        for file in files:
-            if file.suffix.lower() in _COMPRESSED:
-                raise ConfigurationError(f"{key}{file}: is compressed: decompress it, or use Spark")
-        return _read_json(files, key)
-    others = [file for file in files if not _is_json(file)]
-    if files and len(others) < len(files):
-        raise ConfigurationError(
-            f"{key}{given}: has JSON lines, and files that are not: {others[0]}; name one kind"
-        )
-    return _read_parquet(given, files, key)
+    if not files.are_json:
+        return _read_parquet(files)
+    _check_decompressed(files)
+    return _read_json(files.files, files.key)
 
 
-def list_folder(folder: Path) -> list[Path]:
-    """Return the files in a folder and below it that Spark reads too, by their paths.
-
-    Raises:
-        OSError: A folder cannot be read.
-    """
-    found = []
-    for path, _, names in os.walk(folder, onerror=_raise):
-        below = Path(path).relative_to(folder)
-        found += [Path(path, name) for name in names if not _is_hidden(below / name)]
-    return sorted(file for file in found if file.is_file())
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def is_json(given: str) -> bool:
-    """Return whether files are JSON lines, by their names; otherwise they are Parquet.
+def check_listed(
+    files: ListedFiles, check: Callable[[StoredFile, pq.ParquetFile, str], None] | None = None
+) -> int:
+    """Check the lines, or the footers, of all files; return the number of their records.
 
     Args:
-        given: As for `read_files`; perhaps a URL, whose own name counts.
-    """
-    return _are_json(given, _found(given))
-
-
-def _are_json(given: str, files: Sequence[Path]) -> bool:
-    is_named = _is_json(PurePath(given)) and not Path(given).is_dir()
-    return is_named or (bool(files) and all(map(_is_json, files)))
-
-
-def _is_json(file: PurePath) -> bool:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in _JSON
-
-
-def check_lines(given: str) -> None:
-    """Check the lines of JSON files of this machine, if there are any.
-
-    Args:
-        given: As for `read_files`; perhaps a URL.
+        files: The files; those with JSON lines are not compressed.
+        check: Called with each Parquet file, what was read of it, and the key of errors.
 
     Raises:
-        ConfigurationError: A line is not a record. The message names it.
+        ConfigurationError: As for `read_files`.
     """
-    for _ in _read_json(_json_files(given), INPUT):
-        pass
+    if files.are_json:
+        _check_decompressed(files)
+        return sum(1 for _ in _read_json(files.files, files.key))
+    _check_pyarrow(files)
+    records = 0
+    for file in files.files:
+        with _opened(file, files.key) as opened:
+            _check_types(file, opened.schema_arrow, files.key)
+            if check is not None:
+                check(file, opened, files.key)
+            records += opened.metadata.num_rows
+    return records
 
 
-def has_base64(given: str) -> bool:
-    """Return whether the contents of JSON files of this machine are read as base 64.
-
-    Args:
-        given: As for `read_files`; perhaps a URL.
-
-    Raises:
-        ConfigurationError: One of the first lines is not a record. The message names it.
-    """
-    return are_listed_base64(_json_files(given))
-
-
-def are_listed_base64(files: Sequence[Path], *, key: str = INPUT) -> bool:
-    """Return whether the contents of JSON files are read as base 64.
+def count_records(files: Iterable[StoredFile]) -> int:
+    """Return how many records Parquet files have, by their footers.
 
     Args:
         files: The files.
-        key: As for `read_files`.
+
+    Raises:
+        ConfigurationError: A file is not Parquet.
+    """
+    records = 0
+    for file in files:
+        with _opened(file, "") as opened:
+            records += opened.metadata.num_rows
+    return records
+
+
+def are_in_order(files: ListedFiles) -> bool:
+    """Return whether no record comes after one of its partition with a higher offset.
+
+    Args:
+        files: The files; they were checked.
+    """
+    highest: dict[tuple[str | None, int | None], int] = {}
+    for topic, partition, offset in _places(files):
+        if offset is not None:
+            of = topic, partition
+            if highest.get(of, offset) > offset:
+                return False
+            highest[of] = offset
+    return True
+
+
+def _places(files: ListedFiles) -> Iterator[tuple[str | None, int | None, int | None]]:
+    """Yield topic, partition and offset of each record."""
+    if files.are_json:
+        yield from ((row.topic, row.partition, row.offset) for row in read_listed(files))
+        return
+    for file in files.files:
+        with _opened(file, files.key) as opened:
+            for batch in _batches(opened, file, files.key, _PLACES, _PLACES_HELD):
+                columns = (batch.column(name).to_pylist() for name in _PLACES)
+                yield from zip(*columns, strict=True)
+
+
+def are_listed_base64(files: ListedFiles) -> bool:
+    """Return whether the contents of files are read as base 64; not if there are none.
+
+    Args:
+        files: The files; those that are compressed are left out.
 
     Raises:
         ConfigurationError: One of the first lines is not a record. The message names it.
     """
-    first, _ = _first_lines(_json_lines(files, key))
+    if not files.are_json:
+        return False
+    some = [file for file in files.files if not is_compressed(file)]
+    first, _ = _first_lines(_json_lines(some, files.key))
     return are_base64(first) and any(line.contents for line in first)
 
 
-def _files(given: str, key: str) -> list[Path]:
-    files = _found(given)
-    if not files:
-        raise ConfigurationError(f"{key}{given}: there are no files with this name")
-    return files
-
-
-def _found(given: str) -> list[Path]:
-    found = [Path(given)]
-    if glob.has_magic(given):
-        found = sorted(map(Path, glob.glob(given)))  # noqa: PTH207 - a pattern from the root on
-    files = []
-    for path in found:
-        try:
-            if path.is_dir():
-                files += list_folder(path)
-            elif path.is_file() and not _is_hidden(Path(path.name)):
-                files.append(path)
-        except OSError as error:
+def _check_decompressed(files: ListedFiles) -> None:
+    for file in files.files:
+        if is_compressed(file):
             raise ConfigurationError(
-                f"--input {given}: {error.filename} cannot be read: {error.strerror}"
-            ) from None
-    return files
+                f"{files.key}{file}: is compressed: decompress it, or use Spark"
+            )
 
 
-def _is_hidden(below: Path) -> bool:
-    """Return whether Spark leaves a file out, such as what an unfinished job has written."""
-    return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in below.parts)
-
-
-def _json_files(given: str) -> list[Path]:
-    """Return the JSON files of this machine that can be read here."""
-    files = _found(given)
-    if not _are_json(given, files):
-        return []
-    return [file for file in files if file.suffix.lower() not in _COMPRESSED]
-
-
-def _read_json(files: Iterable[Path], key: str) -> Iterator[RecordRow]:
+def _read_json(files: Iterable[StoredFile], key: str) -> Iterator[RecordRow]:
     first, rest = _first_lines(_json_lines(files, key))
     is_base64 = are_base64(first)
     for line in chain(first, rest):
         yield line.record(is_base64=is_base64)
 
 
-def _json_lines(files: Iterable[Path], key: str) -> Iterator[JsonLine]:
+def _json_lines(files: Iterable[StoredFile], key: str) -> Iterator[JsonLine]:
     return (
         JsonLine(f"{key}{file}, line {number}", text)
         for file in files
@@ -211,55 +180,80 @@ def _first_lines(lines: Iterator[JsonLine]) -> tuple[list[JsonLine], Iterator[Js
     return first, lines
 
 
-def _lines(file: Path, key: str) -> Iterator[tuple[int, bytes]]:
+def _lines(file: StoredFile, key: str) -> Iterator[tuple[int, bytes]]:
     try:
         with file.open("rb") as opened:
             for number, text in enumerate(opened, 1):
                 if text.strip():
                     yield number, text
     except OSError as error:
-        raise ConfigurationError(f"{key}{file}: cannot be read: {error.strerror}") from None
+        raise unreadable(f"{key}{file}", error) from None
 
 
-def _read_parquet(given: str, files: Sequence[Path], key: str) -> Iterator[RecordRow]:
+def _read_parquet(files: ListedFiles) -> Iterator[RecordRow]:
+    check_listed(files)  # before the first record is read
+    import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
+
+    for file in files.files:
+        with _opened(file, files.key) as opened:
+            names = [name for name in COLUMNS if name in opened.schema_arrow.names]
+            for batch in _batches(opened, file, files.key, names, _ROWS):
+                try:
+                    yield from _rows(batch)
+                except (pa.ArrowException, UnicodeDecodeError):
+                    raise _damaged(file, files.key) from None
+                except ValueError:  # of `_header`
+                    raise UnavailableError(f"{files.key}{file}: {_NO_HEADER}") from None
+
+
+def _batches(
+    opened: pq.ParquetFile, file: StoredFile, key: str, names: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of some columns of a file.
+
+    Raises:
+        UnavailableError: It is damaged.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
+
     try:
-        import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
+        yield from opened.iter_batches(rows, columns=list(names))
+    except (pa.ArrowException, OSError):
+        raise _damaged(file, key) from None
+
+
+def _damaged(file: StoredFile, key: str) -> UnavailableError:
+    return UnavailableError(f"{key}{file}: cannot be read: it is damaged or encrypted")
+
+
+def _check_pyarrow(files: ListedFiles) -> None:
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415 - not installed with Penstock
     except ImportError:
         raise ConfigurationError(
-            f"{key}{given}: Parquet needs pyarrow: pip install pyarrow; JSON lines (FILE.jsonl) "
-            "need no package"
+            f"{files.key}{files.given}: Parquet needs pyarrow: pip install pyarrow; JSON lines "
+            "(FILE.jsonl) need no package"
         ) from None
-    for file in files:  # before the first record is read
-        with _opened(file, key) as opened:
-            _check_types(file, opened.schema_arrow, key)
-    for file in files:
-        with _opened(file, key) as opened:
-            names = [name for name in COLUMNS if name in opened.schema_arrow.names]
-            try:
-                for batch in opened.iter_batches(_ROWS, columns=names):
-                    yield from _rows(batch)
-            except (pa.ArrowException, OSError, UnicodeDecodeError):
-                raise UnavailableError(
-                    f"{key}{file}: cannot be read: it is damaged or encrypted"
-                ) from None
-            except ValueError:  # of `_header`
-                raise UnavailableError(f"{key}{file}: {_NO_HEADER}") from None
 
 
-def _opened(file: Path, key: str) -> pq.ParquetFile:
+@contextlib.contextmanager
+def _opened(file: StoredFile, key: str) -> Iterator[pq.ParquetFile]:
     import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    try:
-        return pq.ParquetFile(file)
-    except pa.ArrowException:
-        raise ConfigurationError(f"{key}{file}: the files are not Parquet") from None
-    except OSError as error:
-        why = error.strerror or "it is damaged or encrypted"
-        raise ConfigurationError(f"{key}{file}: cannot be read: {why}") from None
+    with contextlib.ExitStack() as stack:
+        try:
+            # Arrow itself opens files of this machine, which is faster.
+            given = file if isinstance(file, Path) else stack.enter_context(file.open("rb"))
+            found = stack.enter_context(pq.ParquetFile(given))
+        except pa.ArrowException:
+            raise ConfigurationError(f"{key}{file}: the files are not Parquet") from None
+        except OSError as error:
+            raise unreadable(f"{key}{file}", error) from None
+        yield found
 
 
-def _check_types(file: Path, schema: pa.Schema, key: str) -> None:
+def _check_types(file: StoredFile, schema: pa.Schema, key: str) -> None:
     missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         raise ConfigurationError(

@@ -46,8 +46,13 @@ class WrittenFile(NamedTuple):
     path: Path
 
 
-class ParquetFolder:
-    """A folder that rows are written to; a context manager, which removes what is not complete."""
+class TargetFolder:
+    """A folder in which complete files appear; a context manager, which removes the others.
+
+    Attributes:
+        path: The folder, without links.
+        staged: The hidden folder in it for files that are not complete.
+    """
 
     def __init__(self, name: str, *, job: str, is_new: bool = False) -> None:
         """Take a folder; nothing is written.
@@ -58,28 +63,12 @@ class ParquetFolder:
             is_new: Whether it has to be empty or missing.
 
         Raises:
-            ConfigurationError: It is a URL, a file, or a table, has files, or pyarrow is not
-                installed.
+            ConfigurationError: It is a file or a table, or has files.
         """
-        if _URL.match(name):
-            raise ConfigurationError(
-                f"path:{name} needs Spark: leave out --local; without Spark, name a folder of this "
-                "machine"
-            )
-        try:
-            import pyarrow  # noqa: F401, ICN001, PLC0415 - not installed with Penstock
-        except ImportError:
-            raise ConfigurationError(
-                f"path:{name}: Parquet needs pyarrow: pip install pyarrow"
-            ) from None
         self.path = Path(os.path.realpath(name))
         self._name = name
         self._is_new = is_new
-        self._staged = self.path / f"{HIDDEN}{hashlib.sha256(job.encode()).hexdigest()[:16]}"
-        self._file = self._staged / f"part-00000-{uuid.uuid4()}.snappy.parquet"
-        self._rows: list[RecordRow] = []
-        self._bytes = 0
-        self._writer: pq.ParquetWriter | None = None
+        self.staged = self.path / f"{HIDDEN}{hashlib.sha256(job.encode()).hexdigest()[:16]}"
         self._kept = True
         if self.path.exists() and not self.path.is_dir():
             raise ConfigurationError(f"path:{name} is a file; name a folder")
@@ -123,15 +112,42 @@ class ParquetFolder:
         Raises:
             ConfigurationError: It cannot be written.
         """
-        import pyarrow.parquet as pq  # noqa: PLC0415 - not installed with Penstock
-
         try:
-            shutil.rmtree(self._staged, ignore_errors=True)
-            self._staged.mkdir()
-            self._writer = pq.ParquetWriter(self._file, _schema())
+            shutil.rmtree(self.staged, ignore_errors=True)
+            self.staged.mkdir()
         except OSError as error:
             raise self._not_writable(error) from None
         self._kept = False
+
+    def take(self, file: Path) -> WrittenFile:
+        """Return a complete file that is to appear, after it has moved here, and is on the disk.
+
+        Args:
+            file: The file; perhaps on another disk.
+
+        Raises:
+            UnavailableError: The file system fails.
+        """
+        staged = self.staged / file.name
+        try:
+            if file != staged:
+                shutil.move(file, staged)
+            sync(staged)
+            sync(self.staged)
+        except OSError as error:
+            raise self._failed(error) from None
+        return WrittenFile(staged, self.path / file.name)
+
+    def take_empty(self) -> WrittenFile:
+        """Return a file without records that is to appear; raises as `take`."""
+        import pyarrow.parquet as pq  # noqa: PLC0415 - not installed with Penstock
+
+        file = self.staged / new_name()
+        try:
+            pq.write_table(_schema().empty_table(), file)
+        except OSError as error:
+            raise self._failed(error) from None
+        return self.take(file)
 
     def _not_writable(self, error: OSError) -> ConfigurationError:
         return ConfigurationError(
@@ -165,12 +181,72 @@ class ParquetFolder:
             self.path.rmdir()
 
     def _clean(self) -> None:
+        if not self._kept:
+            shutil.rmtree(self.staged, ignore_errors=True)
+
+    def keep(self) -> None:
+        """Leave files where they are, also after an error: a journal has them."""
+        self._kept = True
+
+    def done(self) -> None:
+        """Remove the hidden folder, after its files have appeared."""
+        self._kept = False
+        (self.path / "_SUCCESS").touch()
+
+    def _failed(self, error: OSError) -> UnavailableError:
+        return UnavailableError(
+            f"path:{self._name}: cannot be written: {error.strerror or 'the file system fails'}"
+        )
+
+
+class ParquetFolder(TargetFolder):
+    """A folder that rows are written to."""
+
+    def __init__(self, name: str, *, job: str, is_new: bool = False) -> None:
+        """Take a folder; nothing is written.
+
+        Args:
+            name: Its path.
+            job: As for `TargetFolder`.
+            is_new: As for `TargetFolder`.
+
+        Raises:
+            ConfigurationError: It is a URL, a file, or a table, has files, or pyarrow is not
+                installed.
+        """
+        if _URL.match(name):
+            raise ConfigurationError(
+                f"path:{name} needs Spark: leave out --local; without Spark, name a folder of this "
+                "machine"
+            )
+        try:
+            import pyarrow  # noqa: F401, ICN001, PLC0415 - not installed with Penstock
+        except ImportError:
+            raise ConfigurationError(
+                f"path:{name}: Parquet needs pyarrow: pip install pyarrow"
+            ) from None
+        super().__init__(name, job=job, is_new=is_new)
+        self._file = self.staged / new_name()
+        self._rows: list[RecordRow] = []
+        self._bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def begin(self) -> None:
+        """Begin to write; raises as in `TargetFolder`."""
+        import pyarrow.parquet as pq  # noqa: PLC0415 - not installed with Penstock
+
+        super().begin()
+        try:
+            self._writer = pq.ParquetWriter(self._file, _schema())
+        except OSError as error:
+            raise self._not_writable(error) from None
+
+    def _clean(self) -> None:
         if self._writer is not None:
             with contextlib.suppress(OSError):
                 self._writer.close()
             self._writer = None
-        if not self._kept:
-            shutil.rmtree(self._staged, ignore_errors=True)
+        super()._clean()
 
     def add(self, row: RecordRow) -> None:
         """Write a row.
@@ -200,25 +276,9 @@ class ParquetFolder:
         try:
             self._writer.close()
             self._writer = None
-            sync(self._file)
-            sync(self._staged)
         except OSError as error:
             raise self._failed(error) from None
-        return WrittenFile(self._file, self.path / self._file.name)
-
-    def keep(self) -> None:
-        """Leave the file where it is, also after an error: a journal has it."""
-        self._kept = True
-
-    def done(self) -> None:
-        """Remove the hidden folder, after its file has appeared."""
-        self._kept = False
-        (self.path / "_SUCCESS").touch()
-
-    def _failed(self, error: OSError) -> UnavailableError:
-        return UnavailableError(
-            f"path:{self._name}: cannot be written: {error.strerror or 'the file system fails'}"
-        )
+        return self.take(self._file)
 
     def _write(self) -> None:
         import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
@@ -279,6 +339,11 @@ def _schema() -> pa.Schema:
             ("headers", pa.list_(pa.field("element", header))),
         ]
     )
+
+
+def new_name() -> str:
+    """Return the name of a file that no other file has."""
+    return f"part-00000-{uuid.uuid4()}.snappy.parquet"
 
 
 def sync(path: Path) -> None:

@@ -151,4 +151,4 @@ class _Letters:
         """Return a letter with the new reason, as its record was before interceptors."""
         more = self._reasons.headers(judged.verdict, origin, replays=origin.replays + 1)
         headers = (*judged.row.headers, *(Header(*own) for own in more))
-        return judged.row._replace(partition=letter.partition, headers=headers)
+        return judged.row._replace(topic=letter.topic, partition=letter.partition, headers=headers)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Self
 
-from penstock.stored.rows.parquet_folders import ParquetFolder, sync
+from penstock.stored.rows.parquet_folders import ParquetFolder
+from penstock.stored.rows.target_folders import TargetFolders
 from penstock.stored.rows.topic_rows import TopicSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from types import TracebackType
 
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
+    from penstock.stored.rows.count_proof import CountProof
     from penstock.stored.rows.letter_folder import LetterFolder
     from penstock.stored.rows.record_rows import RecordRow
 
@@ -39,7 +40,7 @@ class RowSinks:
             connect: Returns a connection to the cluster of the topics.
             targets: Topics by the name of the sink.
             folders: The paths of folders by the name of the sink.
-            job: What writes to folders; see `ParquetFolder`.
+            job: What writes to folders; see `TargetFolder`.
             are_new: Whether folders have to be empty or missing.
             letters: Sinks of dead letters, which get the current time in topics.
             replaced: The folder that the rows are from, if its files are removed.
@@ -49,11 +50,11 @@ class RowSinks:
         """
         self._connect = connect
         self._targets = targets
-        self._folders = {
-            sink: ParquetFolder(name, job=job, is_new=are_new) for sink, name in folders.items()
-        }
+        self._folders = TargetFolders(
+            {sink: ParquetFolder(name, job=job, is_new=are_new) for sink, name in folders.items()},
+            replaced=replaced,
+        )
         self._letters = letters
-        self._replaced = replaced
 
     def __enter__(self) -> Self:
         """Finish an interrupted run, and begin to write.
@@ -62,14 +63,7 @@ class RowSinks:
             ConfigurationError: A folder cannot be written, or has files.
             UnavailableError: Another run writes to a folder, or the file system fails.
         """
-        with contextlib.ExitStack() as stack:
-            for folder in self._folders.values():
-                stack.enter_context(folder)
-            if self._replaced is not None:
-                self._replaced.recover()
-            for folder in self._folders.values():
-                folder.begin()
-            self._stack = stack.pop_all()
+        self._folders.__enter__()
         return self
 
     def __exit__(
@@ -78,39 +72,32 @@ class RowSinks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self._folders.__exit__(kind, error, trace)
 
-    def write(self, rows: Iterable[tuple[str, RecordRow]], read: Sequence[Path] = ()) -> None:
+    def write(self, rows: Iterable[tuple[str, RecordRow]], proof: CountProof | None = None) -> None:
         """Write each row to its sink; files appear in folders when all are complete.
 
         Args:
             rows: The names of sinks, and the records.
-            read: The files that are removed from the folder of the rows.
+            proof: Compares what was written with the files that the rows are from.
 
         Raises:
             ClientError: The cluster cannot be reached in time, or refuses.
-            UnavailableError: The file system fails.
+            UnavailableError: Records are missing, or the file system fails.
         """
+        folders = self._folders.by_sink
         with contextlib.ExitStack() as stack:
-            topics = None
+            topics, elsewhere = None, 0
             if self._targets:
                 topics = TopicSink(self._connect(), self._targets, self._letters)
                 stack.callback(topics.close)
             for sink, row in rows:
-                if sink in self._folders:
-                    self._folders[sink].add(row)
+                if sink in folders:
+                    folders[sink].add(row)
                 elif topics is not None and sink in self._targets:
                     topics.add(sink, row)
-            files = [folder.finish() for folder in self._folders.values()]
+                    elsewhere += 1
+            files = [folder.finish() for folder in folders.values()]
             if topics is not None:
                 topics.flush()
-        if self._replaced is not None:
-            for folder in self._folders.values():
-                folder.keep()
-            self._replaced.replace(read, files)
-        else:
-            for file in files:
-                file.staged.rename(file.path)
-                sync(file.path.parent)
-        for folder in self._folders.values():
-            folder.done()
+        self._folders.appear(files, elsewhere, proof)

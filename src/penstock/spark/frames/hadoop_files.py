@@ -1,0 +1,187 @@
+"""Files in the file systems that Spark's JVM knows, such as those of object stores."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from py4j.protocol import Py4JJavaError
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.execution.failures import first_line
+from penstock.stored.files.listing import INPUT, is_hidden, list_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from penstock.stored.files.listing import StoredFile
+
+_LOCAL: Final = "file"
+_BUFFER: Final = 2**18
+
+
+def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Return Hadoop's path and file system of a path.
+
+    Args:
+        spark: A classic session.
+        path: A path or a URL.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
+    java: Any = spark.sparkContext._jsc  # noqa: SLF001
+    there = jvm.org.apache.hadoop.fs.Path(path)
+    return there, there.getFileSystem(java.hadoopConfiguration())
+
+
+def local_path(spark: SparkSession, given: str) -> Path | None:
+    """Return where a path is on this machine; None if it is in another file system.
+
+    Args:
+        spark: A classic session.
+        given: A path, a glob or a URL.
+    """
+    scheme, separator, rest = given.partition(":")
+    if separator and scheme == _LOCAL:
+        return Path("/" + rest.lstrip("/"))
+    if separator and scheme.isidentifier() and rest.startswith("/"):
+        return None
+    _, files = hadoop_path(spark, "/")
+    return Path(given) if files.getUri().getScheme() == _LOCAL else None
+
+
+@dataclass(frozen=True)
+class HadoopFile:
+    """A file of another file system; its text is its URL.
+
+    Attributes:
+        spark: A classic session.
+        url: Where it is.
+        size: How many bytes it has.
+    """
+
+    spark: SparkSession
+    url: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Its name without its folder."""
+        return PurePosixPath(self.url).name
+
+    def open(self, mode: Literal["rb"]) -> io.BufferedReader:  # noqa: ARG002
+        """Open it.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        path, files = hadoop_path(self.spark, self.url)
+        with _as_os_errors():
+            stream = files.open(path)
+        return io.BufferedReader(_Stream(self.spark, stream, self.size), _BUFFER)
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class _Stream(io.RawIOBase):
+    """The bytes of an input stream of Hadoop, at any position."""
+
+    def __init__(self, spark: SparkSession, stream: Any, size: int) -> None:
+        self._read = cast("Any", spark.sparkContext._jvm).org.apache.commons.io.IOUtils  # noqa: SLF001
+        self._stream = stream
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), max(self._size - self._at, 0))
+        if not count:
+            return 0
+        with _as_os_errors():
+            self._stream.seek(self._at)
+            found = self._read.toByteArray(self._stream, count)
+        buffer[:count] = found
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def find_hadoop_files(spark: SparkSession, given: str, key: str = INPUT) -> list[HadoopFile]:
+    """Return the files that a path means in another file system; see `listing.find_files`.
+
+    Args:
+        spark: A classic session.
+        given: A file, a folder, or a glob as Hadoop has them. A name that exists is no glob.
+        key: What errors name before the path.
+
+    Raises:
+        ConfigurationError: A folder cannot be read.
+    """
+    try:
+        path, files = hadoop_path(spark, given)
+        found = [files.getFileStatus(path)] if files.exists(path) else files.globStatus(path)
+        listed: dict[str, HadoopFile] = {}
+        for status in found or ():
+            for file in _files_below(spark, files, status, is_glob=len(found) > 1):
+                listed.setdefault(file.url, file)
+        return [listed[url] for url in sorted(listed)]
+    except Py4JJavaError as error:
+        why = first_line(str(error.java_exception))
+        raise ConfigurationError(f"{key}{given}: cannot be read: {why}") from None
+
+
+def files_below(spark: SparkSession, folder: str) -> Sequence[StoredFile]:
+    """Return the files in a folder, and below it, that are not hidden.
+
+    Args:
+        spark: A classic session.
+        folder: A folder of any file system.
+    """
+    here = local_path(spark, folder)
+    return find_hadoop_files(spark, folder) if here is None else list_folder(here)
+
+
+def _files_below(
+    spark: SparkSession, files: Any, status: Any, *, is_glob: bool
+) -> Iterator[HadoopFile]:
+    """Yield a file, or those in a folder that are not hidden."""
+    url, name = status.getPath().toString(), status.getPath().getName()
+    if status.isFile():
+        if not is_hidden(name):
+            yield HadoopFile(spark, url, status.getLen())
+        return
+    if is_glob and is_hidden(name):
+        return
+    for below in files.listStatus(status.getPath()):
+        if below.isFile() or not is_hidden(below.getPath().getName()):
+            yield from _files_below(spark, files, below, is_glob=False)
+
+
+@contextlib.contextmanager
+def _as_os_errors() -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OSError(None, first_line(str(error.java_exception))) from None
