@@ -3,9 +3,16 @@
 One idempotent producer, one batch of ten records at a time, directly, through a gateway whose
 interceptor drops nothing of it, and through one that drops one record of each; the state of
 producers is kept in a folder, and in a topic of the cluster. Interleaved; medians and 99th
-percentiles in milliseconds. About a minute.
+percentiles in milliseconds.
+
+Then the CPU for a small request to a topic whose records cannot be lost, in a cluster that has seen
+gateways with `quarantine` for others: after a second start, after a reload, and beside a gateway
+that does either; as a ratio to a gateway without that history. About four minutes; `--history` only
+this part.
 """
 
+import argparse
+import signal
 import statistics
 import sys
 import tempfile
@@ -13,9 +20,11 @@ import time
 import uuid
 from pathlib import Path
 
+from bench import SCHEMA, cpu_s
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.table import Table
+from small_requests import Load, send_elsewhere
 
 from penstock.local import LocalKafka, free_ports
 
@@ -36,6 +45,15 @@ class NoDrop(ProduceRequestInterceptor):
         return ProduceRequestInterceptorResult(key, value)
 """
 BATCHES, RECORDS, ROUNDS = 300, 10, 3
+LOAD, SECONDS = Load(1, 1500, 1), 4.0
+JUDGED = {
+    "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+    "json.schema.folder": SCHEMA.parent,
+    "topics.*.record.validation.policy": SCHEMA.name,
+    "topics.q-*.penstock.mode": "quarantine",
+    "policy.workers": 1,
+}
+"""Only topics that begin with q- may lose records."""
 
 
 class Variant:
@@ -65,42 +83,130 @@ class Variant:
         assert answers[self._topic, 0].error_code == 0
 
 
+class History:
+    """Gateways of one state topic, and what a request to a topic takes that loses no records."""
+
+    def __init__(self, kafka: LocalKafka, folder: Path) -> None:
+        self._kafka = kafka
+        self._folder = folder
+        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        self._state = f"state-{uuid.uuid4().hex[:8]}"
+        self.running: list[RunningGateway] = []
+
+    def start(self, properties: dict[str, object]) -> RunningGateway:
+        """Start another gateway of the cluster."""
+        place = self._folder / f"{self._state}-{len(self.running)}"
+        place.mkdir()
+        state = {"produce.request.interceptors.state.topic": self._state}
+        port = free_ports(3)[0]
+        file = write_configuration(
+            place, self._kafka.bootstrap_servers, port, {**properties, **state}, POLICIES
+        )
+        self.running.append(RunningGateway(file))
+        return self.running[-1]
+
+    def reload(self, running: RunningGateway) -> None:
+        """Load other policies into a gateway."""
+        with running.file.open("a") as file:
+            file.write(f"bench.reload={uuid.uuid4()}\n")
+        reloads = len(running.events("reloaded"))
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("reloaded", reloads + 1)
+
+    def cpu_us(self, running: RunningGateway) -> float:
+        """Return the CPU of a gateway for a request, the median of some rounds."""
+        found = []
+        for _ in range(ROUNDS):
+            topic = f"plain-{uuid.uuid4().hex[:6]}"
+            create_topic(self._admin, topic, 1)
+            before = cpu_s(running)
+            result = send_elsewhere(running.broker_address(), topic, LOAD, SECONDS)
+            found.append((cpu_s(running) - before) / result["requests"] * 1e6)
+            self._admin.delete_topics([topic])[topic].result(30)
+        return statistics.median(found)
+
+    def close(self) -> None:
+        """End the gateways."""
+        for running in self.running:
+            running.stop()
+
+
+def compare_histories(kafka: LocalKafka, folder: Path) -> Table:
+    """Measure a gateway with policies, and one without beside it."""
+    table = Table("gateway", "history", "CPU us a request", "to a new cluster")
+    new = History(kafka, folder)
+    history = History(kafka, folder)
+    try:
+        without = new.cpu_us(new.start({}))
+        table.add_row("no policy", "new cluster", f"{without:.0f}", "")
+        judging = history.start(JUDGED)
+        judged = history.cpu_us(judging)
+        table.add_row("JsonSchema, quarantine for q-*", "new cluster", f"{judged:.0f}", "")
+        beside = history.start({})
+
+        def add(what: str) -> None:
+            for name, gateway, base in (
+                ("JsonSchema, quarantine for q-*", judging, judged),
+                ("no policy, beside it", beside, without),
+            ):
+                used = history.cpu_us(gateway)
+                table.add_row(name, what, f"{used:.0f}", f"{used / base:.2f}")
+
+        judging.restart()
+        add("a second start")
+        history.reload(judging)
+        add("a reload")
+    finally:
+        for each in (new, history):
+            each.close()
+    return table
+
+
 def main() -> None:
-    """Run everything and print a table."""
+    """Run everything and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--history", action="store_true", help="only what history costs")
+    options = parser.parse_args()
+    console = Console(width=100, highlight=False)
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        create_topic(admin, "t", 1)
-        variants = [Variant("direct", kafka.bootstrap_servers, "t", b"keep")]
-        gateways = []
-        try:
-            for state in ("local", "cluster"):
-                place = Path(folder) / state
-                place.mkdir()
-                properties = {
-                    "produce.request.interceptors": "policies.NoDrop",
-                    "produce.request.interceptors.state": state,
-                }
-                port = free_ports(3)[0]
-                file = write_configuration(
-                    place, kafka.bootstrap_servers, port, properties, POLICIES
-                )
-                running = RunningGateway(file)
-                gateways.append(running)
-                for name, first in (("nothing dropped", b"keep"), ("one dropped", b"drop")):
-                    variants.append(Variant(f"{state}, {name}", running.address, "t", first))
-            for _ in range(BATCHES * ROUNDS):
-                for variant in variants:
-                    variant.send()
-        finally:
-            for running in gateways:
-                running.stop()
+        if not options.history:
+            console.print(compare_states(kafka, Path(folder)))
+        console.print(compare_histories(kafka, Path(folder)))
+
+
+def compare_states(kafka: LocalKafka, folder: Path) -> Table:
+    """Measure what one producer's batches take."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    create_topic(admin, "t", 1)
+    variants = [Variant("direct", kafka.bootstrap_servers, "t", b"keep")]
+    gateways = []
+    try:
+        for state in ("local", "cluster"):
+            place = folder / state
+            place.mkdir()
+            properties = {
+                "produce.request.interceptors": "policies.NoDrop",
+                "produce.request.interceptors.state": state,
+            }
+            port = free_ports(3)[0]
+            file = write_configuration(place, kafka.bootstrap_servers, port, properties, POLICIES)
+            running = RunningGateway(file)
+            gateways.append(running)
+            for name, first in (("nothing dropped", b"keep"), ("one dropped", b"drop")):
+                variants.append(Variant(f"{state}, {name}", running.address, "t", first))
+        for _ in range(BATCHES * ROUNDS):
+            for variant in variants:
+                variant.send()
+    finally:
+        for running in gateways:
+            running.stop()
     table = Table("variant", "p50 ms", "p99 ms")
     for variant in variants:
         took = sorted(variant.took_ms[20:])
         table.add_row(
             variant.name, f"{statistics.median(took):.2f}", f"{took[len(took) * 99 // 100]:.2f}"
         )
-    Console(width=100, highlight=False).print(table)
+    return table
 
 
 if __name__ == "__main__":

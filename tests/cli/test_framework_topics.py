@@ -43,7 +43,7 @@ def test_topics_are_described_in_parts():
 @pytest.mark.parametrize(
     "file", [VALIDATED, {**QUARANTINE, "penstock.quarantine.internal.topics": "true"}]
 )
-def test_without_the_rule_nothing_is_said(file):
+def test_without_the_rule_no_line_is_printed(file):
     plan = plan_of(file)
     assert kept_names(plan) is None
     cluster = Cluster()

@@ -433,7 +433,7 @@ def written_topics(stored, state: str) -> set[str]:
 
 @pytest.mark.parametrize("change", ["start", "reload"])
 def test_a_quarantine_of_some_topics_is_no_change_for_others(gateway, topic, stored, change):
-    """At none of the gateways of a cluster, of which one may have no policies."""
+    """At no gateway of the cluster, with policies or without."""
     quarantined, plain, state = topic(), topic(), own_topic()
     [of_state] = state.values()
     running = gateway(

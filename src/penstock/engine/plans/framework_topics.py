@@ -1,9 +1,9 @@
 """Topics in which frameworks keep their own state: no record of them may be lost.
 
 Kafka Streams restores its state from changelogs, Connect its connectors, MirrorMaker its positions.
-If a record of these were set aside or dropped, the framework would go on without it. A pattern with
-a wildcard reaches such topics although nobody means them: then the record is refused. Where the
-file, or a key on the topic itself, names the topic, it is meant.
+If a record of these were set aside or dropped, the framework would continue without it. A pattern
+with a wildcard reaches these topics although nobody means them: then the record is refused. Where
+the file, or a key on the topic itself, names the topic, it is meant.
 
 A client chooses names. So the rule only makes gateways stricter: everything is judged.
 """

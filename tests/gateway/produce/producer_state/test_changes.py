@@ -103,7 +103,7 @@ def test_settings_of_many_topics_are_announced_as_a_change_of_interceptors(own, 
     for number in range(NAMES_MAX + 1):
         own.put_topic(f"t-{number}", loses_records=loses_records)
     now = announced(own)
-    assert now.id != before.id, "so it is about all its topics"
+    assert now.id != before.id, "all its topics are affected"
     assert all(now.affects(topic) for topic in ("t-0", f"t-{NAMES_MAX}", "q-1"))
     assert now.affects("orders") == (EVERY_TOPIC in now.topics) == loses_records
 
