@@ -153,7 +153,7 @@ def test_keys_that_topics_may_not_have_are_left_out():
     )
     name = "errors.deadletterqueue.topic.name"
     assert plan.merged("t", {name: "elsewhere", "penstock.mode": "observe"}) == plan.settings("t")
-    assert plan.merged("t", {name: "${topic}.x"})[name] == "${topic}.x"
+    assert plan.merged("t", {name: "${topic}.dead"})[name] == "${topic}.dead"
 
 
 @pytest.mark.parametrize(

@@ -194,14 +194,7 @@ def read_configuration(
 
 def _check_dead_letter_topics(configuration: Configuration) -> None:
     """Raise ConfigurationError if dead letters would go to an internal topic of the gateway."""
-    own = {
-        configuration.topic_settings_topic: "topic.settings.topic",
-        configuration.produce_request_interceptors_state_topic: (
-            "produce.request.interceptors.state.topic"
-        ),
-        configuration.redrive_places_topic: "redrive.places.topic",
-        configuration.audit_topic: "audit.topic",
-    }
+    own = {topic: key for key, topic in configuration.own_topics.items()}
     for default in configuration.topic_defaults:
         if default.key == DEAD_LETTER_TOPIC and default.value in own:
             bare = default.key in configuration.properties

@@ -54,6 +54,19 @@ class Configuration(Keys):
             if key.startswith(prefix)
         }
 
+    @property
+    def own_topics(self) -> dict[str, str]:
+        """The topics that Penstock writes for itself, by the keys that name them."""
+        found = {
+            "topic.settings.topic": self.topic_settings_topic,
+            "produce.request.interceptors.state.topic": (
+                self.produce_request_interceptors_state_topic
+            ),
+            "redrive.places.topic": self.redrive_places_topic,
+            "audit.topic": self.audit_topic,
+        }
+        return {key: topic for key, topic in found.items() if topic}
+
     def changed_until_restart(self, other: Configuration) -> list[str]:
         """Return the keys that differ in another configuration and take effect at a restart."""
         before, after = self.properties, other.properties

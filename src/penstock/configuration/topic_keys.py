@@ -217,7 +217,9 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
                 "The topic for bad records with `penstock.mode=quarantine`. `${topic}` is the "
-                "name of the record's topic. Default `${topic}.dead`."
+                "name of the record's topic. Default `${topic}.dead`. On a topic only a value of "
+                "the file, or the default; [some topics](modes.md#quarantine) cannot have dead "
+                "letters."
             ),
             documentation=(
                 "The topic for bad records in quarantine. ${topic} is the name of this topic."

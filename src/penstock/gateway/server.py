@@ -46,6 +46,7 @@ from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
+from penstock.gateway.produce.dead_letters.letter_names import LetterNames
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
@@ -142,7 +143,8 @@ class Gateway:
             CleanupPolicies(self.cluster.cleanup_policies, self.run, self.clock)
         )
         self.postponed = PostponedBatches(self.clock)
-        self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run)
+        names = LetterNames(self, configuration.own_topics)
+        self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run, names)
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)
         self._keeps_losses = False

@@ -58,7 +58,7 @@ class Observed:
         context = SimpleNamespace(
             gateway=gateway, principal="User:alice", request=request, address="10.0.0.7"
         )
-        self.checks = PolicyChecks(context)
+        self.checks = PolicyChecks.of(context)
 
     async def _topics(self):
         raise MetadataUnavailableError("no metadata")

@@ -33,6 +33,10 @@ class Letters:
 
     def __init__(self):
         self.stored, self.keys = [], []
+        self.why_not = ""
+
+    def refusal(self, to):
+        return self.why_not
 
     def store(self, to, letters, done, key):
         self.keys.append(key)
@@ -277,6 +281,24 @@ def test_no_response_about_a_topic_is_an_error():
     talk.decide(diverted(batch(b"good"), 1))
     talk.respond(3, topics=[])
     assert talk.responses()["judged"][0] == 3
+
+
+@pytest.mark.parametrize("code", [87, 44])
+def test_batches_whose_dead_letters_may_not_be_stored_are_refused(code):
+    talk = with_rights(Quarantine())
+    talk.dead_letters.why_not = "errors.deadletterqueue.topic.name: no"
+    talk.produce(1, batch(b"good", b"bad"), batch(b"fine"))
+    talk.decide(diverted(batch(b"good"), 1, refusal=replace(BAD, code=code)))
+    talk.decide(ACCEPTED)
+    assert talk.dead_letters.stored == []
+    assert values_sent(talk.broker.take()) == [b"fine"]
+    talk.session.upstream_data(produce_response(1, "other"))
+    assert talk.responses() == {
+        "judged": (87, "errors.deadletterqueue.topic.name: no: not positive"), "other": (0, None)
+    }  # fmt: skip
+    (report,) = talk.refusals
+    assert (report.topic, report.verdict.outcome) == ("judged", Outcome.REFUSED)
+    assert report.dead_letter_topic is None
 
 
 class TestRatio:

@@ -31,8 +31,12 @@ from penstock.configuration.topic_keys import (
     keys_in,
     value_of,
 )
-from penstock.configuration.values import TOPIC_VARIABLE, dotted, items
-from penstock.engine.plans.dead_letter_topics import DeadLetterTopics
+from penstock.configuration.values import dotted, items
+from penstock.engine.plans.dead_letter_topics import (
+    DeadLetterTopics,
+    dead_letter_topic,
+    obstacle_of_name,
+)
 from penstock.engine.plans.framework_topics import FrameworkTopics
 from penstock.engine.plans.loss_patterns import LossPatterns
 from penstock.engine.plans.topic_defaults import TopicDefaults
@@ -131,9 +135,11 @@ class Plan:
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = cached_method(_CACHE_LIMIT, self._from_settings)
         for topic in sorted(self._defaults.topics):
-            why_not = self._dead_letters.obstacle(topic, self.settings(topic))
-            if why_not:
-                raise ConfigurationError(f"{configuration.path}: {why_not}")
+            settings = self.settings(topic)
+            if self._dead_letters.are_for(settings) and not self._dead_letters.holds(topic):
+                why_not = self.dead_letter_obstacle(topic, dead_letter_topic(topic, settings))
+                if why_not:
+                    raise ConfigurationError(f"{configuration.path}: {why_not}")
         self._may_be_intercepted = cached_method(_CACHE_LIMIT, self._intercepts)
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
@@ -268,13 +274,16 @@ class Plan:
             topic: The name.
             own: Those that were set on the topic itself; what may not be set there is left out.
         """
-        allowed = {
+        return {**self.settings(topic), **self._allowed_of(own)}
+
+    def _allowed_of(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return those of the keys that were set on a topic which may be set there."""
+        return {
             key: value
             for key, value in own.items()
             if self.allows_key(key)
             and (key != DEAD_LETTER_TOPIC or self.allows_dead_letters(value))
         }
-        return {**self.settings(topic), **allowed}
 
     def allows_key(self, name: str) -> bool:
         """Return whether a topic level key may be set on a topic; where not, it has no effect."""
@@ -289,10 +298,57 @@ class Plan:
         """Return whether a topic's own setting may name this dead letter topic.
 
         The gateway writes there with its own principal: a user who may alter a topic's configs must
-        not be able to make it write to any topic.
+        not be able to make it write to any topic. `${topic}` would be no limit, because the user
+        may choose the topic's name, too.
         """
-        of_file = map(str.strip, self._defaults.values(DEAD_LETTER_TOPIC))
-        return TOPIC_VARIABLE in name or name.strip() in of_file
+        return self._dead_letters.allows(name)
+
+    def dead_letter_obstacle(
+        self, source: str, name: str, own: Mapping[str, str] = NO_SETTINGS
+    ) -> str:
+        """Return why dead letters of a topic may not go to another; empty if they may.
+
+        Args:
+            source: The topic of the bad records.
+            name: Its dead letter topic.
+            own: The topic level keys that were set on the dead letter topic itself.
+        """
+        why_not = obstacle_of_name(source, name)
+        keys = () if why_not else self._keys_of_own_policies(name, own)
+        if keys:
+            return (
+                f"{DEAD_LETTER_TOPIC}: {name}, the dead letter topic of {source}, has policies of "
+                f"its own ({', '.join(keys)}); name another one"
+            )
+        return why_not
+
+    def _keys_of_own_policies(self, topic: str, own: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the keys of a topic's own that give it policies.
+
+        They were set on it, or stand in the file for this topic alone. Policies do not count that
+        it has by a wildcard, or by `record.validator.classes`.
+        """
+        allowed = self._allowed_of(own)
+        keys = {*allowed, *self._defaults.keys_of(topic)} - ABOUT_BAD_RECORDS
+        if not keys:
+            return ()
+        judged = self.from_settings(topic, {**self.settings(topic), **allowed})
+        if judged is None:
+            return ()
+        has_policy = {
+            RECORDS_POLICY: judged.records_policy is not None,
+            RECORDS_POLICY_ENABLED: judged.records_policy is not None,
+            POLICIES: bool(judged.named or judged.named_interceptors),
+        }
+        # Where its policies cannot be used, nobody knows what they would be.
+        of_validation = judged.validation_policy is not None
+        return tuple(
+            key for key in sorted(keys) if judged.unusable or has_policy.get(key, of_validation)
+        )
+
+    def must_not_exist(self, source: str, name: str) -> list[str]:
+        """Return the topics of which none may exist if a gateway creates a dead letter topic."""
+        return self._dead_letters.must_not_exist(source, name)
 
     def missing_reader(self, key: str) -> str | None:
         """Return the key of the file that must name the reader of a topic level key, and does not.
@@ -326,8 +382,7 @@ class Plan:
         """Return the topic level keys that hold for a topic, by name, with where they were set."""
         found = {
             key: Setting(key, value, KeyOrigin.TOPIC)
-            for key, value in own.items()
-            if self.allows_key(key)
+            for key, value in self._allowed_of(own).items()
         }
         for glob, key, value in self._defaults:
             if key not in found and fnmatchcase(topic, glob):
@@ -376,7 +431,7 @@ class Plan:
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=unusable or self._dead_letters.obstacle(topic, settings),
+            unusable=unusable,
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
             named=tuple(name for name in names if not self._is_interceptor(name)),

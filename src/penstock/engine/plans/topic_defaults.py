@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.configuration.topic_keys import is_glob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.configuration import TopicDefault
 
@@ -21,6 +21,10 @@ class TopicDefaults:
 
     def __init__(self, defaults: Iterable[TopicDefault]) -> None:
         self._defaults = sorted(defaults, key=lambda default: (-len(default.glob), default.glob))
+        self._keys_by_topic: dict[str, list[str]] = {}
+        for line in self._defaults:
+            if not is_glob(line.glob):
+                self._keys_by_topic.setdefault(line.glob, []).append(line.key)
 
     def __iter__(self) -> Iterator[TopicDefault]:
         return iter(self._defaults)
@@ -28,7 +32,11 @@ class TopicDefaults:
     @property
     def topics(self) -> set[str]:
         """The globs that are the name of a single topic."""
-        return {line.glob for line in self._defaults if not is_glob(line.glob)}
+        return set(self._keys_by_topic)
+
+    def keys_of(self, topic: str) -> Sequence[str]:
+        """Return the keys of the lines that are for one topic alone."""
+        return self._keys_by_topic.get(topic, ())
 
     def values(self, key: str) -> list[str]:
         """Return the values that a key has for some topic."""

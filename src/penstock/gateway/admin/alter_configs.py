@@ -275,7 +275,7 @@ class _AlterConfigs:
             return None
         configs = await self._configs(resource, current)
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
-        return await PolicyChecks(self._context).alteration(altered)
+        return await PolicyChecks.of(self._context).alteration(altered)
 
     def _effective(self, topic: str, topic_id: UUID) -> dict[str, str]:
         """Return the values of a topic's keys, as far as they can be read."""

@@ -50,7 +50,7 @@ async def create_partitions(context: HandlerContext) -> bytes:
         topic.name: topic.replication_factor for topic in await context.find_existing(names)
     }
     configs = await _configs(context, names) if names else {}
-    checks = PolicyChecks(context)
+    checks = PolicyChecks.of(context)
     accepted = []
     async for topic in steps.over(valid):
         refusal: PolicyRefusal | None = None

@@ -193,7 +193,7 @@ class _CreateTopics:
     # Policies
 
     async def _judge(self) -> None:
-        checks = PolicyChecks(self._context)
+        checks = PolicyChecks.of(self._context)
         for topic in self._topics:
             await self._steps.step()
             name = topic.given.name

@@ -12,9 +12,10 @@ from penstock.configuration.topic_keys import (
     DEAD_LETTER_TOPIC,
     POLICIES,
     RECORDS_POLICY,
+    TOPIC_KEYS,
     VALIDATION_POLICY,
 )
-from penstock.configuration.values import TOPIC_VARIABLE, items
+from penstock.configuration.values import items
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
@@ -43,9 +44,31 @@ class PolicyRefusal(NamedTuple):
     message: str | None
 
 
+class Requester(NamedTuple):
+    """Who asks for a topic, or for configs; by default the gateway itself.
+
+    Attributes:
+        principal: The principal of the client; None if it is not known.
+        client_id: The id that the client gives itself.
+        address: Its address.
+    """
+
+    principal: str | None = None
+    client_id: str | None = None
+    address: str | None = None
+
+    @classmethod
+    def of(cls, context: HandlerContext) -> Requester:
+        """Return the client that sent a request."""
+        return cls(context.principal, context.request.client_id, context.address)
+
+
 def _cannot_be_judged(error: MetadataUnavailableError) -> PolicyRefusal:
     """Return the refusal of a request that no policy can judge without cluster metadata."""
     return PolicyRefusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be called: {error}")
+
+
+_GATEWAY: Final = Requester()
 
 
 class PolicyChecks:
@@ -54,11 +77,14 @@ class PolicyChecks:
     Where they only observe (`penstock.mode`), they judge in the background, and nothing is refused.
     """
 
-    def __init__(self, context: HandlerContext) -> None:
-        self._gateway = context.gateway
-        self._principal = context.principal
-        self._client_id = context.request.client_id
-        self._address = context.address
+    def __init__(self, gateway: GatewayContext, requester: Requester = _GATEWAY) -> None:
+        self._gateway = gateway
+        self._requester = requester
+
+    @classmethod
+    def of(cls, context: HandlerContext) -> PolicyChecks:
+        """Return the checks of a client's request."""
+        return cls(context.gateway, Requester.of(context))
 
     @property
     def _policies(self) -> TopicPolicies:
@@ -180,7 +206,7 @@ class PolicyChecks:
             topics = await self._gateway.cluster.topics()
         except MetadataUnavailableError as error:
             return _cannot_be_judged(error)
-        return AdminContext(self._principal, self._client_id, topics)
+        return AdminContext(self._requester.principal, self._requester.client_id, topics)
 
     def _refusal(
         self, what: str, verdict: PolicyVerdict, resource: tuple[str, str] | None = None
@@ -202,11 +228,11 @@ class PolicyChecks:
             Refused(
                 what,
                 None,
-                self._client_id,
+                self._requester.client_id,
                 verdict,
                 is_observed=is_observed,
-                principal=self._principal,
-                address=self._address,
+                principal=self._requester.principal,
+                address=self._requester.address,
                 resource=resource,
             )
         )
@@ -238,9 +264,9 @@ async def config_error(gateway: GatewayContext, topic: str, key: str, value: str
         return reason
     why = None
     if key == DEAD_LETTER_TOPIC and not gateway.policies.plan.allows_dead_letters(value):
+        default = TOPIC_KEYS[DEAD_LETTER_TOPIC].default
         why = (
-            f"A topic's own name for its dead letter topic has {TOPIC_VARIABLE} in it, or stands "
-            "in the gateway's configuration file"
+            f"On a topic, it must be one of those in the gateway's configuration file, or {default}"
         )
     if key == RECORDS_POLICY:
         why = await _about_class(gateway, value.strip())

@@ -33,13 +33,6 @@ def check_audit_keys(configuration: Configuration) -> None:
         raise ConfigurationError(f"{where} must be the name of a topic; it is {topic!r}")
     if topic in INTERNAL_TOPICS:
         raise ConfigurationError(f"{where} must not be {topic}, which is Kafka's own")
-    others = {
-        "topic.settings.topic": configuration.topic_settings_topic,
-        "produce.request.interceptors.state.topic": (
-            configuration.produce_request_interceptors_state_topic
-        ),
-        "redrive.places.topic": configuration.redrive_places_topic,
-    }
-    for key, other in others.items():
-        if topic == other:
+    for key, other in configuration.own_topics.items():
+        if topic == other and key != "audit.topic":
             raise ConfigurationError(f"{where} must not be {topic}, which is the topic of {key}")

@@ -259,8 +259,6 @@ class Submission:
             partition.is_retry = True
             partition.lost_before = bool(earlier.dropped_again)
         if plan.quarantines or (earlier is not None and earlier.quarantined):
-            to = DeadLetterTopic(
-                plan.dead_letter_topic, plan.topic, partition.number, plan.dead_letter_replicas
-            )
+            to = DeadLetterTopic.of(plan, partition.number)
             partition.store_letters = partial(self._request.gateway.dead_letters.store, to)
         return earlier

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import FailureCause, Outcome, bounded, refused
-from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.produce import rights_lookup
+from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 from penstock.gateway.produce.framework_losses import loses_records
 from penstock.gateway.produce.request import SLICE
 from penstock.gateway.produce.stored_records import good_records
@@ -81,6 +82,10 @@ class Verdicts:
 
     def _judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch, or hold it until the client's right is known."""
+        plan = partition.topic.plan
+        assert plan is not None
+        if plan.quarantines and not partition.lost_before:
+            verdict = self._unless_forbidden(partition, plan, verdict)
         verdict = self._intercepted.judged(partition, verdict)
         if self._needs_right(partition, verdict):
             self._held.append((partition, verdict))
@@ -110,6 +115,20 @@ class Verdicts:
         elif plan.policies and (self._request.gateway.counts is not None or verdict.diverted):
             partition.verdict = verdict
             self._accepted.append(partition)
+
+    def _unless_forbidden(
+        self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
+    ) -> PolicyVerdict:
+        """Refuse a batch with bad records whose dead letters may not go to their topic."""
+        bad = verdict.quarantined
+        if verdict.outcome is not Outcome.ACCEPTED or not bad:
+            return verdict
+        to = DeadLetterTopic.of(plan, partition.number)
+        why_not = self._request.gateway.dead_letters.refusal(to)
+        if not why_not:
+            return verdict
+        refusal = bad[0].verdict
+        return refused(INVALID_RECORD, bounded(f"{why_not}: {refusal.message}"), refusal.policy)
 
     def _within_ratio(
         self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict

@@ -8,6 +8,7 @@ import pytest
 from penstock.gateway.produce.dead_letters import letter_requests, partition_letters
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from tests.gateway.produce.dead_letters.letter_log import LetterLog
+from tests.gateway.produce.dead_letters.names import any_names
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def writer(monkeypatch):
     monkeypatch.setattr(partition_letters, "_PAUSE_MAX_S", 0.001)
 
     def make(*faults):
-        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future)
+        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future, any_names())
         made._connection = LetterLog(*faults)
         return made, made._connection
 

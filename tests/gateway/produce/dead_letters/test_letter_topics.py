@@ -13,9 +13,12 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.modes.quarantine import LETTERS_BYTES
+from penstock.engine.verdict import refused
 from penstock.gateway.produce.dead_letters import letter_topics
+from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
 from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
 from penstock.wire.names import NO_ID
+from tests.gateway.produce.dead_letters.names import Gateway, any_names
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
 LEADERS = {0: PartitionLeader(1, 0), 1: PartitionLeader(2, 0), 2: PartitionLeader(1, 0)}
@@ -74,11 +77,11 @@ def leaders(monkeypatch):
     """Looks up the leaders of a dead letter topic in a cluster."""
     monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
 
-    async def look_up(cluster, times=1):
+    async def look_up(cluster, times=1, to=TO, names=None):
         monkeypatch.setattr(letter_topics, "admin_client", lambda _: cluster)
         monkeypatch.setattr(letter_topics, "create", cluster.create)
-        topics = LetterTopics({}, Path("file"))
-        found = await asyncio.gather(*[topics.leaders(cluster, TO) for _ in range(times)])
+        topics = LetterTopics({}, Path("file"), names or any_names())
+        found = await asyncio.gather(*[topics.leaders(cluster, to) for _ in range(times)])
         assert all(each == found[0] for each in found)
         return found[0]
 
@@ -97,7 +100,7 @@ async def test_all_letters_share_one_look_up(leaders):
 
 
 async def test_a_later_look_up_requests_leaders_again(monkeypatch):
-    cluster, topics = cluster_with((0, LEADERS)), LetterTopics({}, Path("file"))
+    cluster, topics = cluster_with((0, LEADERS)), LetterTopics({}, Path("file"), any_names())
     for _ in range(2):
         assert await topics.leaders(cluster, TO) == LEADERS
     assert cluster.described == ["orders.dead", "orders.dead"]
@@ -128,6 +131,54 @@ async def test_a_topic_that_another_gateway_creates_meanwhile_is_not_created(lea
     assert cluster.created == []
 
 
+async def test_a_policy_judges_the_topic_as_it_is_created(leaders):
+    cluster, gateway = cluster_with(UNKNOWN), Gateway("a.P")
+    cluster.limits["orders"] = str(LETTERS_BYTES)
+    assert await leaders(cluster, times=2, names=gateway.names) == {
+        number: PartitionLeader(1, 0) for number in range(3)
+    }
+    (judged,) = gateway.judged
+    assert (judged.topic, *judged[1:3], judged.configs) == cluster.created[0]
+
+
+async def test_a_topic_that_a_policy_refuses_is_not_created(leaders):
+    cluster, gateway = cluster_with(UNKNOWN), Gateway("a.P")
+    gateway.verdicts = [refused(44, "not like that", "a.P")]
+    names = gateway.names
+    for _ in range(2):
+        with pytest.raises(LetterRefusedError, match="cannot be created: not like that"):
+            await leaders(cluster, names=names)
+    assert (len(gateway.judged), cluster.created) == (1, [])
+
+
+async def test_a_topic_of_a_forbidden_name_is_not_created(leaders):
+    cluster = Cluster(__orders=UNKNOWN, orders=(0, LEADERS))
+    with pytest.raises(LetterRefusedError, match="names that begin with __"):
+        await leaders(cluster, to=TO._replace(name="__orders"))
+    assert cluster.created == []
+
+
+@pytest.mark.parametrize(
+    ("to", "other"),
+    [
+        (TO, "dlq.orders"),
+        (DeadLetterTopic("dlq.orders.dead", "orders.dead", 0, 3), "orders"),
+    ],
+)
+async def test_dead_letters_have_one_topic(leaders, to, other):
+    """A client that chooses another name of the file, or the dead letter topic as source."""
+    names = {"errors__deadletterqueue__topic__name": "dlq.${topic}"}
+    topics = {to.name: UNKNOWN, to.source: (0, LEADERS), "dlq.orders": UNKNOWN, "orders": UNKNOWN}
+    cluster = Cluster(**{**topics, to.source: (0, LEADERS), other: (0, LEADERS)})
+    with pytest.raises(LetterRefusedError, match=f"topic {other} exists, and dead letters have"):
+        await leaders(cluster, to=to, names=Gateway(**names).names)
+    assert cluster.created == []
+    if other != "orders":
+        cluster.add(other, {}, 3)
+        await leaders(cluster, to=to, names=Gateway(**names).names)
+        assert cluster.created[0][0] == to.name
+
+
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
@@ -154,6 +205,10 @@ async def test_a_created_topic_accepts_letters_that_are_larger_than_records(
          "errors.deadletterqueue.topic.replication.factor is 3: the cluster may have fewer brokers"),
         (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"), ClientError,
          "the dead letter topic orders.dead cannot be created: not allowed"),
+        (KafkaError(KafkaError.TOPIC_EXCEPTION, "Topic 'orders.dead' collides with orders_dead"),
+         LetterRefusedError, "cannot be created: Topic 'orders.dead' collides with orders_dead"),
+        (KafkaError(KafkaError.POLICY_VIOLATION, "of the cluster"), LetterRefusedError,
+         "cannot be created: of the cluster"),
         (KafkaError(KafkaError._TRANSPORT, "no broker", retriable=True), BrokerUnreachableError,
          "the dead letter topic orders.dead cannot be created: no broker"),
     ],
@@ -200,7 +255,7 @@ async def test_an_error_of_the_cluster_is_an_error(leaders, code, text):
 
 
 async def test_an_error_is_freed_without_the_collector(monkeypatch):
-    cluster, topics = cluster_with(UNKNOWN), LetterTopics({}, Path("file"))
+    cluster, topics = cluster_with(UNKNOWN), LetterTopics({}, Path("file"), any_names())
     cluster.error = KafkaError(KafkaError.INVALID_REPLICATION_FACTOR)
     monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
     monkeypatch.setattr(letter_topics, "admin_client", lambda _: cluster)

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
@@ -24,6 +25,7 @@ from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.names import NO_ID
 from penstock.wire.primitives import read_varint
 from tests.gateway.produce.dead_letters.letter_log import INIT_PRODUCER_ID, producer_id_response
+from tests.gateway.produce.dead_letters.names import Gateway, any_names
 from tests.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
@@ -80,8 +82,10 @@ def writer(monkeypatch):
     )
     monkeypatch.setattr(partition_letters, "_PAUSE_S", 0.001)
 
-    def make(*answers, **options):
-        made = DeadLetterWriter({}, Path("f"), asyncio.ensure_future, **options)
+    def make(*answers, names=None, **options):
+        made = DeadLetterWriter(
+            {}, Path("f"), asyncio.ensure_future, names or any_names(), **options
+        )
         made._connection = Connection(*answers)
         return made, made._connection
 
@@ -104,6 +108,32 @@ async def test_each_batch_goes_to_its_partitions_leader(writer):
     assert await store(made) is None
     assert [node for node, _ in connection.sent] == [2, 2]  # partition 5 modulo 2
     assert (made.stored, made.waiting_bytes) == (2, 0)
+
+
+async def test_letters_are_refused_whose_topic_may_not_have_them(writer):
+    made, connection = writer(
+        names=Gateway(**{"topics__orders.dead__penstock__policies": "first"}).names
+    )
+    failure = await store(made)
+    assert isinstance(failure, LettersRefused)
+    assert "orders.dead, the dead letter topic of orders, has policies of its own" in failure
+    assert made.refusal(TO) == failure
+    assert (connection.sent, made.waiting_bytes) == ([], 0)
+
+
+async def test_letters_wait_until_the_keys_of_their_topic_are_known(writer):
+    gateway = Gateway()
+    gateway.topic_configs.set(TO.name, UUID(int=1), **{"penstock.policies": "first"})
+    made, connection = writer(names=gateway.names)
+    storing = asyncio.ensure_future(store(made))
+    await until(lambda: TO.name in connection.lookups)
+    assert connection.sent == []
+    found = TopicLeaders(TO.name, 0, UUID(int=1), connection.leaders)
+    connection.lookups[TO.name][0].set_result({TO.name: found})
+    failure = await storing
+    assert isinstance(failure, LettersRefused)
+    assert "has policies of its own (penstock.policies)" in failure
+    assert connection.sent == []
 
 
 async def test_letters_are_retried_after_retriable_errors(writer):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
+    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.gateway.produce.dead_letters.letter_names import LetterNames
 
 log = structlog.get_logger()
 
@@ -36,6 +38,9 @@ _CREATE_TIMEOUT_S: Final = 10.0
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _HEADERS_BYTES: Final = 64 * 1024
 """More than the headers of a letter take."""
+_REFUSED: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.POLICY_VIOLATION})
+"""The errors for a name that the cluster never accepts, like one that differs from the name of a
+topic only in dots and underscores."""
 
 
 class DeadLetterTopic(NamedTuple):
@@ -54,19 +59,26 @@ class DeadLetterTopic(NamedTuple):
     partition: int
     replicas: int
 
+    @classmethod
+    def of(cls, plan: TopicPlan, partition: int) -> DeadLetterTopic:
+        """Return where the dead letters of a partition go by the policies of its topic."""
+        return cls(plan.dead_letter_topic, plan.topic, partition, plan.dead_letter_replicas)
+
 
 class LetterTopics:
     """Looks topics up, and creates them."""
 
-    def __init__(self, properties: Mapping[str, str], file: Path) -> None:
+    def __init__(self, properties: Mapping[str, str], file: Path, names: LetterNames) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             properties: The keys after `upstream.`, as for a Java client.
             file: The configuration file; relative locations start at its folder.
+            names: Checks which topics are created.
         """
         self._properties = properties
         self._file = file
+        self._names = names
         self._creating = asyncio.Lock()
         self._looking: dict[str, asyncio.Future[Mapping[int, PartitionLeader]]] = {}
 
@@ -105,38 +117,49 @@ class LetterTopics:
     async def _look_up(
         self, connection: Connection, to: DeadLetterTopic
     ) -> Mapping[int, PartitionLeader]:
+        requested_at = self._names.now()
         found = await _described(connection, to.name)
         if found.code == UNKNOWN_TOPIC_OR_PARTITION:
             async with self._creating:
+                requested_at = self._names.now()
                 found = await _described(connection, to.name)
                 if found.code == UNKNOWN_TOPIC_OR_PARTITION:
-                    source = await _described(connection, to.source)
-                    partitions = max(1, len(source.leaders)) if not source.code else 1
-                    await asyncio.to_thread(self._create, to, partitions)
+                    await self._create(connection, to)
                     found = await _described(connection, to.name)
         if found.code or not found.leaders:
             raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
+        await self._names.learn(found, requested_at)
         return found.leaders
 
-    def _create(self, to: DeadLetterTopic, partitions: int) -> None:
-        """Create a dead letter topic. Blocks."""
+    async def _create(self, connection: Connection, to: DeadLetterTopic) -> None:
+        """Create a dead letter topic, if it may be created."""
+        self._names.check(to)
+        for other in self._names.must_not_exist(to):
+            if not (await _described(connection, other)).code:
+                why = f"topic {other} exists, and dead letters have one topic; create it yourself"
+                raise self._names.not_created(to, why, is_final=True)
+        source = await _described(connection, to.source)
+        partitions = max(1, len(source.leaders)) if not source.code else 1
+        admin = admin_client(client_settings(self._properties, self._file.parent))
+        configs = await asyncio.to_thread(_limit, admin, to.source)
+        await self._names.judge_creation(to, partitions, configs)
+        new = NewTopic(to.name, partitions, to.replicas, config=configs)
         try:
-            admin = admin_client(client_settings(self._properties, self._file.parent))
-            new = NewTopic(to.name, partitions, to.replicas, config=_limit(admin, to.source))
-            create(admin, new, _CREATE_TIMEOUT_S)
+            await asyncio.to_thread(create, admin, new, _CREATE_TIMEOUT_S)
         except KafkaException as error:
-            reason = error.args[0]
-            advice = (
-                f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
-                if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR
-                else ""
-            )
-            text = f"the dead letter topic {to.name} cannot be created: {reason.str()}{advice}"
-            if reason.retriable():
-                raise BrokerUnreachableError(text) from None
-            raise ClientError(text) from None
+            raise self._failure(to, error.args[0]) from None
         log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
                  replicas=to.replicas)  # fmt: skip
+
+    def _failure(self, to: DeadLetterTopic, reason: KafkaError) -> ClientError:
+        """Return the error for a response of the cluster to the request to create a topic."""
+        why = reason.str()
+        if reason.retriable():
+            text = f"the dead letter topic {to.name} cannot be created: {why}"
+            return BrokerUnreachableError(text)
+        if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            why += f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
+        return self._names.not_created(to, why, is_final=reason.code() in _REFUSED)
 
 
 def leader_of(

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Mapping
     from pathlib import Path
 
+    from penstock.gateway.produce.dead_letters.letter_names import LetterNames
     from penstock.gateway.produce.dead_letters.letter_queue import Place
     from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
 
@@ -77,6 +78,7 @@ class DeadLetterWriter:
         properties: Mapping[str, str],
         file: Path,
         run: Callable[[Coroutine[object, object, None]], object],
+        names: LetterNames,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is contacted.
@@ -85,6 +87,7 @@ class DeadLetterWriter:
             properties: The keys after `upstream.`, as for a Java client.
             file: The configuration file; relative locations start at its folder.
             run: Runs a coroutine beside everything else.
+            names: Checks where letters may go.
             clock: Returns the time in seconds.
         """
         self._properties = properties
@@ -92,7 +95,8 @@ class DeadLetterWriter:
         self._run = run
         self._clock = clock
         self._connection: Connection | None = None
-        self._topics = LetterTopics(properties, file)
+        self._names = names
+        self._topics = LetterTopics(properties, file, names)
         self._producers = LetterProducers(clock)
         self._partitions: dict[Place, PartitionLetters] = {}
         self._queues: dict[int, LetterQueue] = {}
@@ -105,6 +109,10 @@ class DeadLetterWriter:
     def waiting_bytes(self) -> int:
         """The bytes of letters that are not stored yet."""
         return self._pending.size
+
+    def refusal(self, to: DeadLetterTopic) -> str:
+        """Return why letters are refused, as far as it is known; empty if they are not."""
+        return self._names.refusal(to)
 
     def store(self, to: DeadLetterTopic, letters: bytes, done: Done, key: Hashable = None) -> None:
         """Store letters; `done` is called once, perhaps before this returns.
@@ -130,6 +138,10 @@ class DeadLetterWriter:
             if leads is None:
                 self._run(self._begin_later(letters))
                 return
+            self._names.check(to)
+        except ClientError as error:
+            self._pending.end(letters, _text_of(error))
+            return
         except Exception as error:
             self._pending.end(letters, unexpected_failure(error))
             return
@@ -161,6 +173,8 @@ class DeadLetterWriter:
                     await self._topics.leaders(self._connected(), to)
         except TimeoutError:
             return letters.why, 0.0
+        except LetterRefusedError as error:
+            return LettersRefused(error), 0.0
         except (ClientError, WireError) as error:
             return self._after_error(letters, error)
         except Exception as error:
@@ -265,7 +279,9 @@ class DeadLetterWriter:
         self._send_more(node, queue)
 
     def _leader(self, to: DeadLetterTopic) -> tuple[int, int] | None:
-        """Return what `leader_of` does; None also where the leaders have to be looked up."""
+        """Return what `leader_of` does; None also where the topic has to be looked up."""
+        if self._names.is_outdated(to.name):
+            return None
         leaders = self._connected().known_leaders(to.name)
         return None if leaders is None else leader_of(to, leaders)
 
@@ -414,3 +430,8 @@ class DeadLetterWriter:
         if connection is not None:
             await connection.close_here()
             await asyncio.to_thread(connection.close)
+
+
+def _text_of(error: ClientError) -> str:
+    """Return why letters are not stored."""
+    return LettersRefused(error) if isinstance(error, LetterRefusedError) else str(error)

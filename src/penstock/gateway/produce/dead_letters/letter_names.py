@@ -1,0 +1,190 @@
+"""Whether dead letters may go to a topic, and whether the gateway may create it for them.
+
+Dead letters are written with the gateway's principal, past ACLs and policies, and a client may have
+chosen the name of their source. So the name of the dead letter topic is checked here, where it is
+used: `Plan.dead_letter_obstacle` has the rules for names. The `CreateTopicPolicy` judges a topic
+that the gateway creates; the client's right to create topics is not asked, because the name comes
+from the file.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from cachetools import TTLCache
+
+from penstock.client.errors import BrokerUnreachableError, ClientError
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
+from penstock.engine.admin_policies import TopicCreation
+from penstock.engine.plans.plan import NO_SETTINGS
+from penstock.gateway.admin.policy_checks import PolicyChecks
+from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire.errors import POLICY_VIOLATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from penstock.client.connections.metadata import TopicLeaders
+    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+
+_NOT_CREATED_S: Final = 10.0
+"""So long after a topic was not created, neither policies nor the cluster are asked again."""
+_ID_KNOWN_S: Final = 60.0
+_TOPICS_MAX: Final = 10_000
+
+
+class LetterNames:
+    """Checks the names of dead letter topics."""
+
+    def __init__(
+        self,
+        gateway: GatewayContext,
+        own_topics: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            gateway: Has the policies and the topic level keys.
+            own_topics: `Configuration.own_topics`.
+            clock: Returns the time in seconds, as that of `TopicConfigs.changed_at`.
+        """
+        self._gateway = gateway
+        self._keys = {topic: key for key, topic in own_topics.items()}
+        self._clock = clock
+        self._ids: TTLCache[str, tuple[UUID, float]] = TTLCache(
+            _TOPICS_MAX, _ID_KNOWN_S, timer=clock
+        )
+        self._not_created: TTLCache[DeadLetterTopic, tuple[PolicySet, str, bool]] = TTLCache(
+            _TOPICS_MAX, _NOT_CREATED_S, timer=clock
+        )
+
+    def refusal(self, to: DeadLetterTopic) -> str:
+        """Return why dead letters are refused, as far as it is known; empty if they are not."""
+        try:
+            self.check(to)
+        except LetterRefusedError as error:
+            return str(error)
+        except ClientError:
+            return ""
+        return ""
+
+    def check(self, to: DeadLetterTopic) -> None:
+        """Check a name, for a topic that exists as it is known.
+
+        Raises:
+            LetterRefusedError: The topic may not have these dead letters.
+            ClientError: It is not known whether it may.
+        """
+        key = self._keys.get(to.name)
+        if key is not None:
+            raise LetterRefusedError(
+                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {to.source} would be {to.name}, "
+                f"the topic of {key}; name another one"
+            )
+        plan = self._gateway.policies.plan
+        why_not = plan.dead_letter_obstacle(to.source, to.name, self._own_keys(to.name))
+        if why_not:
+            raise LetterRefusedError(why_not)
+        policies, why_not, is_final = self._not_created.get(_named(to), (None, "", False))
+        if policies is self._gateway.policies:
+            raise (LetterRefusedError if is_final else ClientError)(why_not)
+
+    def _own_keys(self, topic: str) -> Mapping[str, str]:
+        """Return the topic level keys that were set on a topic."""
+        known = self._ids.get(topic)
+        if known is None:
+            return NO_SETTINGS
+        try:
+            return self._gateway.topic_configs.of(topic, known[0])
+        except UnreadableTopicConfigsError as error:
+            raise ClientError(f"the dead letter topic {topic}: {error}") from None
+
+    def is_outdated(self, topic: str) -> bool:
+        """Whether a topic has to be looked up again, because its own keys matter and its id may."""
+        configs = self._gateway.topic_configs
+        if not configs.names(topic):
+            return False
+        known = self._ids.get(topic)
+        return known is None or known[1] < configs.changed_at(topic)
+
+    async def learn(self, topic: TopicLeaders, requested_at: float) -> None:
+        """Learn the id of a topic, and read the keys that have been set on it before.
+
+        Args:
+            topic: The topic, as it was found.
+            requested_at: When it was looked up.
+
+        Raises:
+            ClientError: The keys cannot be read now.
+        """
+        configs = self._gateway.topic_configs
+        if not configs.are_stored:
+            return
+        unknown = configs.unknown((topic.topic_id,))
+        if unknown:
+            try:
+                await configs.store.read_to_end()
+            except CompactedTopicError as error:
+                raise BrokerUnreachableError(str(error)) from None
+            configs.see(unknown)
+        self._ids[topic.name] = topic.topic_id, requested_at
+
+    def must_not_exist(self, to: DeadLetterTopic) -> list[str]:
+        """Return the topics of which none may exist if a dead letter topic is created."""
+        return self._gateway.policies.plan.must_not_exist(to.source, to.name)
+
+    async def judge_creation(
+        self, to: DeadLetterTopic, partitions: int, configs: Mapping[str, str]
+    ) -> None:
+        """Let the `CreateTopicPolicy` judge a topic that is to be created.
+
+        Raises:
+            ClientError: It does not accept the topic, or cannot judge it.
+        """
+        policies = self._gateway.policies
+        creation = TopicCreation(to.name, partitions, to.replicas, None, configs)
+        refusal = await PolicyChecks(self._gateway).creation(creation)
+        if refusal is not None:
+            is_final = refusal.code == POLICY_VIOLATION
+            why = refusal.message or "its policy gave no reason"
+            raise self.not_created(to, why, is_final=is_final, policies=policies)
+
+    def not_created(
+        self,
+        to: DeadLetterTopic,
+        why: str,
+        *,
+        is_final: bool,
+        policies: PolicySet | None = None,
+    ) -> ClientError:
+        """Record that a topic is not created, so that this is not tried for each batch.
+
+        Args:
+            to: The topic.
+            why: The reason.
+            is_final: Whether its dead letters are refused; if not, clients may try again.
+            policies: Those whose verdict it is; those of now by default.
+
+        Returns:
+            The error.
+        """
+        self._gateway.cluster.disallow(to.name)
+        text = f"the dead letter topic {to.name} cannot be created: {why}"
+        self._not_created[_named(to)] = policies or self._gateway.policies, text, is_final
+        return LetterRefusedError(text) if is_final else ClientError(text)
+
+    def now(self) -> float:
+        """Return the time, for `learn`."""
+        return self._clock()
+
+
+def _named(to: DeadLetterTopic) -> DeadLetterTopic:
+    """Return the same topic for all partitions of its source."""
+    return to._replace(partition=0)
