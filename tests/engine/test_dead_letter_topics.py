@@ -122,7 +122,7 @@ def test_dead_letters_do_not_go_to_some_names(name, why):
 def test_dead_letters_do_not_go_to_a_topic_with_policies_of_its_own(file, own, keys):
     """A validator of the file, or a wildcard, is for all topics: those policies do not count."""
     found = plan_of({**QUARANTINE, **NAMED, **file}).dead_letter_obstacle("t", "t.dead", own)
-    expected = f"t.dead, the dead letter topic of t, has policies of its own ({keys})"
+    expected = f"t.dead, the dead letter topic of t, has its own policies ({keys})"
     assert expected in found if keys else found == ""
 
 
@@ -130,7 +130,9 @@ def test_the_file_may_not_name_a_topic_with_policies_of_its_own():
     file = {**NAMED, "topics.t.penstock.policies": "first", "topics.t.penstock.mode": "quarantine"}
     assert plan_of(file).for_topic("t").dead_letter_topic == "t.dead"
     own = {"topics.t.dead.penstock.policies": "second"}
-    with pytest.raises(ConfigurationError, match=r"t\.dead, the dead letter topic of t, has pol"):
+    with pytest.raises(
+        ConfigurationError, match=r"t\.dead, the dead letter topic of t, has its own"
+    ):
         plan_of({**file, **own})
 
 

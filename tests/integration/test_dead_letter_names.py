@@ -79,7 +79,7 @@ class Attack:
         return error_of(self.alice.create_topics([new])[topic])
 
     def produce(self, topic, *values):
-        """Send records, each in a batch of its own; return the errors, or None."""
+        """Send records, one in each batch; return the errors, or None."""
         seen = []
         producer = Producer({**self.settings, "message.timeout.ms": 60_000, "linger.ms": 0})
         for value in values:
@@ -190,7 +190,7 @@ def test_a_topic_with_policies_of_its_own_gets_no_dead_letters(attack, secured_a
     assert attack.stored(dead) == [b"bad 1"]
     assert attack.alter(dead, "penstock.policies", "keys") is None
     assert attack.produce(topic, b"good") == [None]
-    why = f"{dead}, the dead letter topic of {topic}, has policies of its own"
+    why = f"{dead}, the dead letter topic of {topic}, has its own policies"
     attack.refused(topic, b"bad 2", why)
     assert attack.stored(dead) == [b"bad 1"]
     assert attack.stored(topic) == [b"good"]
@@ -204,8 +204,8 @@ def test_a_policy_judges_the_topics_that_the_gateway_creates(attack, secured_adm
     attack.refused(topic, b"bad 1", f"no {topic}.dead with 3, 1, ['max.message.bytes']")
     for value in (b"bad 2", b"bad 3"):
         attack.refused(topic, value, f"{topic}.dead cannot be created: no {topic}.dead")
-    asked = [event for event in attack.running.log if event.get("topic") == f"{topic}.dead"]
-    assert len(asked) == 1, "the policy is not asked for each batch"
+    requests = [event for event in attack.running.log if event.get("topic") == f"{topic}.dead"]
+    assert len(requests) == 1, "the policy does not judge it for each batch"
     assert attack.produce(topic, b"good") == [None]
     assert attack.stored(f"{topic}.dead") is None
     assert attack.stored(topic) == [b"good"]

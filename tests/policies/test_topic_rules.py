@@ -449,8 +449,22 @@ def test_rules_over_configs_need_a_rule_over_configs():
         configured(ConfigRules, {"partitions.max": "3", "name.pattern": "x"})
     assert str(raised.value) == (
         "there is no rule: set one of topic.rules.configs.allowed, "
-        "topic.rules.configs.required, topic.rules.retention.ms.min, topic.rules.retention.ms.max"
+        "topic.rules.configs.required, topic.rules.retention.ms.min, "
+        "topic.rules.retention.ms.max, topic.rules.group.configs.allowed"
     )
+
+
+def test_configs_of_groups_have_a_rule():
+    rules = {"group.configs.allowed": "group.*,share.*"}
+    given = {"share.record.lock.duration.ms": "15000", "errors.deadletterqueue.topic.name": "dlq.x"}
+    assert altered(rules, given, "g", kind="GROUP") == (
+        "Group g asks to change errors.deadletterqueue.topic.name; only these are allowed: "
+        "group.*, share.* (topic.rules.group.configs.allowed)"
+    )
+    assert altered(rules, {"errors.x": None}, "g", kind="GROUP").startswith("Group g asks to chang")
+    assert altered(rules, {"group.any": "1"}, "g", kind="GROUP") is None
+    assert altered(rules, given) is None
+    assert altered({"configs.allowed": "retention.ms"}, given, "g", kind="GROUP") is None
 
 
 def test_rules_that_do_not_contradict_each_other_may_stand_together():

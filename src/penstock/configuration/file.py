@@ -27,6 +27,7 @@ from penstock.configuration.policy_classes import PolicyClass, class_of_own, cla
 from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import (
     DEAD_LETTER_TOPIC,
+    GROUP_DEAD_LETTERS,
     TOPIC_KEYS,
     Scope,
     TopicDefault,
@@ -209,7 +210,7 @@ def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, To
     """Raise ConfigurationError if a pattern matches none of the topic level keys."""
     keys = keys_in(Scope.TOPIC, declared)
     for pattern in allowed:
-        if not fnmatch.filter(keys, pattern):
+        if pattern != GROUP_DEAD_LETTERS and not fnmatch.filter(keys, pattern):
             close = difflib.get_close_matches(pattern, keys, n=1)
             raise ConfigurationError(
                 f"{file}: topic.settings.keys.allowed: {pattern} is not one of the topic level "

@@ -317,6 +317,8 @@ def key_of(declared: TopicConfig, reader: str) -> TopicKey:
     )
 
 
+GROUP_DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
+"""Kafka's own key (KIP-1191): brokers may write the dead letters of share groups to the topic."""
 KEYS_OF_KAFKA: Final = frozenset(
     {
         "cleanup.policy",
@@ -325,6 +327,7 @@ KEYS_OF_KAFKA: Final = frozenset(
         "compression.type",
         "compression.zstd.level",
         "delete.retention.ms",
+        GROUP_DEAD_LETTERS,
         "file.delete.delay.ms",
         "flush.messages",
         "flush.ms",

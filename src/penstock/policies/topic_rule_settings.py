@@ -19,6 +19,7 @@ REPLICAS: Final = "topic.rules.replication.factor"
 ALLOWED: Final = "topic.rules.configs.allowed"
 REQUIRED: Final = "topic.rules.configs.required"
 RETENTION_BOUNDS: Final = "topic.rules.retention.ms"
+GROUP_CONFIGS: Final = "topic.rules.group.configs.allowed"
 INTERNAL_TOPICS: Final = "topic.rules.internal.topics"
 
 _RETENTION: Final = "retention.ms"
@@ -82,6 +83,7 @@ class TopicRuleSettings:
         required: The configs that must be given: the value that each must have, or None
             where any value will do.
         judges_internal_topics: Whether topics whose names start with `__` are judged.
+        allowed_of_groups: As `allowed`, for the configs of groups.
 
     Raises:
         ValueError: The rules contradict each other.
@@ -94,6 +96,7 @@ class TopicRuleSettings:
     allowed: tuple[str, ...]
     required: Mapping[str, str | None]
     judges_internal_topics: bool
+    allowed_of_groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.required:
@@ -128,6 +131,7 @@ class TopicRuleSettings:
             allowed=values.get(ALLOWED, ()),
             required=values.get(REQUIRED, {}),
             judges_internal_topics=values.get(INTERNAL_TOPICS, "skip") == "judge",
+            allowed_of_groups=values.get(GROUP_CONFIGS, ()),
         )
 
     def judges(self, topic: str) -> bool:
@@ -136,7 +140,11 @@ class TopicRuleSettings:
 
     def allows(self, config: str) -> bool:
         """Return whether the config may be given."""
-        return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
+        return _is_allowed(config, self.allowed)
+
+    def allows_of_group(self, config: str) -> bool:
+        """Return whether the config of a group may be given."""
+        return _is_allowed(config, self.allowed_of_groups)
 
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
         """Return which bound the `retention.ms` among the configs breaks, if it breaks any.
@@ -165,6 +173,10 @@ def _value(key: str, text: str) -> Any:
         return _READERS[key](text.strip())
     except ValueError as error:
         raise ValueError(f"{key} must be {error}") from None
+
+
+def _is_allowed(config: str, globs: tuple[str, ...]) -> bool:
+    return not globs or any(fnmatchcase(config, glob) for glob in globs)
 
 
 def _bounds(values: Mapping[str, Any], key: str, *, unit: str = "") -> Bounds:
@@ -235,9 +247,15 @@ _CONFIG_READERS: Final[dict[str, Callable[[str], Any]]] = {
     f"{RETENTION_BOUNDS}.min": _whole_number(0, 2**63 - 1),
     f"{RETENTION_BOUNDS}.max": _whole_number(0, 2**63 - 1),
 }
-_READERS: Final = {**_TOPIC_READERS, **_CONFIG_READERS, INTERNAL_TOPICS: _internal_topics}
+_GROUP_READERS: Final[dict[str, Callable[[str], Any]]] = {GROUP_CONFIGS: _allowed}
+_READERS: Final = {
+    **_TOPIC_READERS,
+    **_CONFIG_READERS,
+    **_GROUP_READERS,
+    INTERNAL_TOPICS: _internal_topics,
+}
 
-CONFIG_RULES: Final = tuple(_CONFIG_READERS)
-"""The keys of the rules over a topic's configs."""
-RULES: Final = (*_TOPIC_READERS, *CONFIG_RULES)
-"""The keys of all rules."""
+CONFIG_RULES: Final = (*_CONFIG_READERS, *_GROUP_READERS)
+"""The keys of the rules over configs."""
+TOPIC_RULES: Final = (*_TOPIC_READERS, *_CONFIG_READERS)
+"""The keys of the rules over new topics."""

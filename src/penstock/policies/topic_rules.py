@@ -20,6 +20,7 @@
 | `configs.required`         | `name`: must be given; `name=value`: with this value           |
 | `retention.ms.min`         | the least `retention.ms`, if it is given                       |
 | `retention.ms.max`         | the largest `retention.ms`; -1 (unlimited) is above it         |
+| `group.configs.allowed`    | names and globs; no other config of a group may be given       |
 | `internal.topics`          | `judge`: also names that start with `__`; default `skip`       |
 
 Set at least one rule. Lists are separated by commas, so a required value cannot contain a comma. In
@@ -34,15 +35,16 @@ from typing import TYPE_CHECKING
 from penstock.policies.topic_rule_settings import (
     ALLOWED,
     CONFIG_RULES,
+    GROUP_CONFIGS,
     NAME,
     REQUIRED,
-    RULES,
+    TOPIC_RULES,
     TopicRuleSettings,
 )
 from penstock.policy import AlterConfigPolicy, CreateTopicPolicy, PolicyViolationException
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.topic_rule_settings import Bounds
 
@@ -60,7 +62,7 @@ class TopicRules(CreateTopicPolicy):
             ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or no rule is set.
         """
-        self._settings = TopicRuleSettings.read(configs, RULES)
+        self._settings = TopicRuleSettings.read(configs, TOPIC_RULES)
 
     def validate(self, request: CreateTopicPolicy.RequestMetadata) -> None:
         """Return if the topic meets all rules.
@@ -69,7 +71,7 @@ class TopicRules(CreateTopicPolicy):
             PolicyViolationException: It breaks rules, which the message names.
         """
         if self._settings.judges(request.topic):
-            _refuse(request.topic, self._objections(request))
+            _refuse(f"Topic {request.topic}", self._objections(request))
 
     def _objections(self, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
         settings = self._settings
@@ -77,17 +79,17 @@ class TopicRules(CreateTopicPolicy):
             yield f"has a name that does not match {settings.name.pattern} ({NAME})"
         yield from _partitions(settings.partitions, request)
         yield from _replicas(settings.replicas, request)
-        yield from _not_allowed(settings, request.configs, "set")
+        yield from _not_allowed_of_topics(settings, request.configs, "set")
         given = {name: request.configs.get(name) for name in settings.required}
         yield from _not_as_required(settings.required, given, absent="does not set")
         yield from settings.retention_objections(request.configs)
 
 
 class ConfigRules(AlterConfigPolicy):
-    """Refuses changes of topics' configs that break a rule over configs.
+    """Refuses changes of the configs of topics and groups that break a rule over configs.
 
     Deleting a config is a change: it must be allowed, and a required config cannot be deleted.
-    Configs that do not change, and resources other than topics, are not judged.
+    Configs that do not change, and other resources, are not judged.
     """
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -110,21 +112,27 @@ class ConfigRules(AlterConfigPolicy):
         """
         resource = request.resource
         if resource.type == "TOPIC" and self._settings.judges(resource.name):
-            _refuse(resource.name, self._objections(request.configs))
+            _refuse(f"Topic {resource.name}", self._objections(request.configs))
+        if resource.type == "GROUP":
+            settings = self._settings
+            refused = sorted(name for name in request.configs if not settings.allows_of_group(name))
+            allowed = ", ".join(settings.allowed_of_groups)
+            objections = _not_allowed(refused, "change", f"{allowed} ({GROUP_CONFIGS})")
+            _refuse(f"Group {resource.name}", objections)
 
     def _objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
         settings = self._settings
-        yield from _not_allowed(settings, configs, "change")
+        yield from _not_allowed_of_topics(settings, configs, "change")
         given = {name: configs[name] for name in settings.required if name in configs}
         yield from _not_as_required(settings.required, given, absent="asks to delete")
         yield from settings.retention_objections(configs)
 
 
-def _refuse(topic: str, objections: Iterable[str]) -> None:
+def _refuse(what: str, objections: Iterable[str]) -> None:
     """Raise PolicyViolationException if there is an objection, with all of them."""
     text = "; it ".join(objections)
     if text:
-        raise PolicyViolationException(f"Topic {topic} {text}")
+        raise PolicyViolationException(f"{what} {text}")
 
 
 def _partitions(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
@@ -154,13 +162,16 @@ def _replicas(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Ite
         yield f"asks for {replicas} of partition {partitions[0]}{others}; {broken}"
 
 
-def _not_allowed(settings: TopicRuleSettings, configs: Iterable[str], verb: str) -> Iterator[str]:
+def _not_allowed_of_topics(
+    settings: TopicRuleSettings, configs: Iterable[str], verb: str
+) -> Iterator[str]:
     refused = sorted(name for name in configs if not settings.allows(name))
+    yield from _not_allowed(refused, verb, f"{', '.join(settings.allowed)} ({ALLOWED})")
+
+
+def _not_allowed(refused: Sequence[str], verb: str, allowed: str) -> Iterator[str]:
     if refused:
-        yield (
-            f"asks to {verb} {', '.join(refused)}; "
-            f"only these are allowed: {', '.join(settings.allowed)} ({ALLOWED})"
-        )
+        yield f"asks to {verb} {', '.join(refused)}; only these are allowed: {allowed}"
 
 
 def _not_as_required(

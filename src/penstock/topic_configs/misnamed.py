@@ -18,7 +18,7 @@ from penstock.configuration.file import (
 )
 from penstock.configuration.named_policies import PREFIX as OF_POLICIES
 from penstock.configuration.policies import NAMES
-from penstock.configuration.topic_keys import POLICIES, Scope, keys_in
+from penstock.configuration.topic_keys import KEYS_OF_KAFKA, POLICIES, Scope, keys_in
 from penstock.configuration.unread_keys import OF_BUILT_IN_POLICIES
 from penstock.topic_configs import definitions
 
@@ -56,7 +56,8 @@ _MESSAGE_MAX_BYTES: Final = 32_767
 
 def may_be_own(name: str) -> bool:
     """Return whether a name looks like one of Penstock's."""
-    return name == NAMES or name.lower().startswith(_BEGINNINGS)
+    is_like_own = name == NAMES or name.lower().startswith(_BEGINNINGS)
+    return is_like_own and name not in KEYS_OF_KAFKA
 
 
 def explained(message: str | None, allowed: Collection[str] | None) -> str | None:

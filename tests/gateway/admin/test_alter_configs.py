@@ -102,6 +102,69 @@ async def test_a_refused_resource_is_left_out(api, version):
     assert [refusal.resource for refusal in talk.refusals] == [("TOPIC", "a")]
 
 
+JUDGED = {"record.validator.classes": "a.V"}
+GROUPS = "errors.deadletterqueue.group.enable"
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_brokers_write_no_dead_letters_of_share_groups_past_policies(api, version):
+    talk = AdminTalk(Policies(create=False, alter=False), JUDGED)
+    judged, other = ("a", [(GROUPS, SET, " TRUE")]), ("b", [RETENTION])
+    await validated(talk, api, version, judged, other)
+    forwarded = await talk.forwarded(api)
+    assert sent_in(forwarded).keys() == {"b"}
+    talk.respond(forwarded, **answers("b"))
+    found = read(await talk.response())
+    assert found["b"] == (0, None)
+    assert found["a"][0] == 40
+    assert f"Invalid value  TRUE for configuration {GROUPS}: policies judge" in found["a"][1]
+
+
+@pytest.mark.parametrize(
+    ("properties", "change"),
+    [
+        ({}, (GROUPS, SET, "true")),
+        (JUDGED, (GROUPS, SET, "false")),
+        (JUDGED, (GROUPS, DELETE, None)),
+        ({**JUDGED, "topic.settings.keys.allowed": f"*,{GROUPS}"}, (GROUPS, SET, "true")),
+    ],
+)
+async def test_other_topics_may_have_dead_letters_of_share_groups(properties, change):
+    talk = AdminTalk(Policies(create=False, alter=False), properties)
+    sent = await talk.request(INCREMENTAL, 1, **altering(("a", [change])))
+    forwarded = await talk.forwarded(INCREMENTAL)
+    if forwarded.body.validate_only:
+        talk.respond(forwarded, **answers("a"))
+        forwarded = await talk.forwarded(INCREMENTAL)
+    assert forwarded.frame == sent
+    talk.respond(forwarded, **answers("a"))
+    assert read(await talk.response()) == {"a": (0, None)}
+
+
+@pytest.mark.parametrize("is_set_before", [True, False])
+async def test_a_topics_own_policies_count_for_share_groups(is_set_before):
+    talk, _ = await storing(**({"a": "on"} if is_set_before else {}))
+    changes = [(GROUPS, SET, "true"), *([] if is_set_before else [(OWN, SET, "on")])]
+    await validated(talk, INCREMENTAL, 1, ("a", changes))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    code, text = read(await talk.response())["a"]
+    assert (code, GROUPS in text) == (40, True)
+
+
+async def test_the_configs_of_a_group_are_judged():
+    talk = AdminTalk(properties=JUDGED)
+    talk.topics.no = {"g"}
+    key = "errors.deadletterqueue.topic.name"
+    configs = [{"name": key, "value": "dlq.orders", "config_operation": SET}]
+    resource = {"resource_type": 32, "resource_name": "g", "configs": configs}
+    await talk.request(INCREMENTAL, 1, resources=[resource], validate_only=False)
+    forwarded = await talk.forwarded(INCREMENTAL)
+    result = {"resource_type": 32, "resource_name": "g", "error_code": 0, "error_message": None}
+    talk.respond(forwarded, responses=[result])
+    assert read(await talk.response()) == {"g": (44, "the policy says no")}
+    assert talk.topics.judged[0] == ("GROUP", "g", {key: "dlq.orders"})
+
+
 @pytest.mark.parametrize(("api", "version"), EACH)
 async def test_a_request_that_only_validates_changes_nothing(api, version):
     talk, log = await storing()

@@ -221,6 +221,27 @@ async def test_a_key_without_a_value_is_left_to_the_cluster():
     assert read(await talk.response())["a"][0] == 40
 
 
+GROUPS = "errors.deadletterqueue.group.enable"
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_brokers_write_no_dead_letters_of_share_groups_past_policies(version):
+    talk = AdminTalk(Policies(create=False, alter=False), {"record.validator.classes": "a.V"})
+    await validated(talk, version, "a", configs=[own("true", GROUPS)])
+    code, message = read(await talk.response())["a"]
+    assert code == 40
+    assert f"Invalid value true for configuration {GROUPS}: policies judge the records" in message
+
+
+async def test_a_new_topics_own_policies_count_for_share_groups():
+    talk, _ = await storing()
+    await validated(talk, 7, "a", configs=[own(), own("true", GROUPS)])
+    assert read(await talk.response())["a"][0] == 40
+    await validated(talk, 7, "b", configs=[own("true", GROUPS)])
+    await created(talk, "b")
+    assert read(await talk.response())["b"] == (0, None)
+
+
 @pytest.mark.parametrize("version", versions(API))
 async def test_without_policies_a_request_without_our_keys_passes(version):
     talk, _ = await storing(Policies(create=False, alter=False))

@@ -11,6 +11,7 @@ from penstock.wire.errors import WireError
 
 PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
 TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
+CONFIG_APIS = {19, 33, 44}
 
 
 class GatewayState:
@@ -60,17 +61,17 @@ def test_an_api_without_a_row_passes_in_all_versions():
     ("gateway", "apis"),
     [
         (GatewayState(), set()),
-        (GatewayState(judged=True), {0}),
+        (GatewayState(judged=True), {0} | CONFIG_APIS),
         (GatewayState(producers=("there were interceptors",)), {0, 26}),
-        (GatewayState(judged=True, intercepted=True), {0, 26}),
+        (GatewayState(judged=True, intercepted=True), {0, 26} | CONFIG_APIS),
         (GatewayState(shared="state that others may write to"), {0}),
         (GatewayState(audit_topic="audit"), {0}),
         (GatewayState(are_stored=True), {0} | TOPIC_APIS),
         (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
         (GatewayState(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
         (GatewayState(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),
-        (GatewayState(alter_config="p.P"), {19, 33, 44}),
-        (GatewayState(judged=True, named=("p.P",)), {0, 20}),
+        (GatewayState(alter_config="p.P"), CONFIG_APIS),
+        (GatewayState(judged=True, named=("p.P",)), {0, 20} | CONFIG_APIS),
     ],
 )
 def test_the_policies_determine_which_requests_are_held(gateway, apis):

@@ -62,8 +62,8 @@ class DeadLetterTopics:
     def must_not_exist(self, source: str, name: str) -> list[str]:
         """Return the topics of which none may exist if a gateway creates a dead letter topic.
 
-        So clients cannot have it create many: a topic that holds dead letters gets none of its own,
-        and a topic with one gets another only if the file has its name for this topic.
+        So clients cannot have it create many: a topic that holds dead letters gets none,
+        and a topic with one gets a second only if the file has its name for this topic.
 
         Args:
             source: The topic of the bad records.
@@ -120,12 +120,12 @@ def obstacle_of_name(source: str, name: str) -> str:
     if name == source:
         return (
             f"{DEAD_LETTER_TOPIC}: the dead letter topic of {source} would be {source} itself; "
-            "name another one"
+            "name another topic"
         )
     if name.startswith(_INTERNAL):
         return (
             f"{DEAD_LETTER_TOPIC}: the dead letter topic of {source} would be {name}, and names "
-            f"that begin with {_INTERNAL} are those of internal topics; name another one"
+            f"that begin with {_INTERNAL} are those of internal topics; name another topic"
         )
     if len(name) > _TOPIC_NAME_MAX:
         return (

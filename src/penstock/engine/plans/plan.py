@@ -20,6 +20,7 @@ from penstock.configuration.topic_keys import (
     ABOUT_BAD_RECORDS,
     DEAD_LETTER_TOPIC,
     ENFORCE,
+    GROUP_DEAD_LETTERS,
     MODE,
     OBSERVE,
     POLICIES,
@@ -289,6 +290,23 @@ class Plan:
         """Return whether a topic level key may be set on a topic; where not, it has no effect."""
         return any(fnmatchcase(name, pattern) for pattern in self._keys_allowed)
 
+    def allows_group_dead_letters(
+        self, topic: str, settings: Mapping[str, str] = NO_SETTINGS
+    ) -> bool:
+        """Return whether brokers may write dead letters of share groups to a topic (KIP-1191).
+
+        No policy judges what a broker writes. So the file must name Kafka's key for a topic that
+        policies judge; a pattern in `topic.settings.keys.allowed` is not enough.
+
+        Args:
+            topic: The name.
+            settings: The topic level keys that were set on the topic itself.
+        """
+        if GROUP_DEAD_LETTERS in self._keys_allowed:
+            return True
+        plan = self.for_topic(topic, settings)
+        return plan is None or (plan.waited_for is None and plan.observed is None)
+
     def allows_class(self, records_policy: str) -> bool:
         """Return whether a topic's own `records.policy.class.name` may name this class."""
         name = dotted(records_policy)
@@ -317,8 +335,8 @@ class Plan:
         keys = () if why_not else self._keys_of_own_policies(name, own)
         if keys:
             return (
-                f"{DEAD_LETTER_TOPIC}: {name}, the dead letter topic of {source}, has policies of "
-                f"its own ({', '.join(keys)}); name another one"
+                f"{DEAD_LETTER_TOPIC}: {name}, the dead letter topic of {source}, has its "
+                f"own policies ({', '.join(keys)}); name another topic"
             )
         return why_not
 

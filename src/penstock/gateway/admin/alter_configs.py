@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.configuration.topic_keys import LIST
+from penstock.configuration.topic_keys import GROUP_DEAD_LETTERS, LIST
 from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
     STORES_TOPIC_CONFIGS,
@@ -29,6 +29,7 @@ from penstock.gateway.admin.policy_checks import (
     PolicyRefusal,
     config_error,
     explained,
+    group_dead_letters_error,
     syntax_error,
 )
 from penstock.topic_configs import definitions, misnamed
@@ -211,6 +212,7 @@ class _AlterConfigs:
             self._context.gateway.policies.topics.alter_config is not None
             or resource.own
             or resource.is_misnamed
+            or self._group_dead_letters(resource) is not None
             or self._resets_topic_configs(resource)
             or self._is_settings_topic(resource)
         )
@@ -222,6 +224,17 @@ class _AlterConfigs:
             and resource.given.resource_type == TOPIC
             and self._settings.names(resource.given.resource_name)
         )
+
+    def _group_dead_letters(self, resource: _Resource) -> str | None:
+        """Return the value that a topic gets for Kafka's key of KIP-1191; None if it gets none."""
+        if resource.given.resource_type != TOPIC:
+            return None
+        values = [
+            change.value
+            for change in resource.changes
+            if change.name == GROUP_DEAD_LETTERS and change.operation != DELETE
+        ]
+        return values[-1] if values else None
 
     def _is_settings_topic(self, resource: _Resource) -> bool:
         return resource.key == (TOPIC, self._settings.topic)
@@ -240,7 +253,12 @@ class _AlterConfigs:
         names = {
             resource.given.resource_name
             async for resource in self._steps.over(resources)
-            if resource.own or self._resets_topic_configs(resource)
+            if resource.own
+            or self._resets_topic_configs(resource)
+            or (
+                self._group_dead_letters(resource) is not None
+                and self._settings.names(resource.given.resource_name)
+            )
         }
         return await self._context.ids_of_existing(names)
 
@@ -265,11 +283,17 @@ class _AlterConfigs:
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
             return PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
         topic = resource.given.resource_name
-        current = self._effective(topic, ids[topic]) if resource.own else {}
+        own = self._set_on(topic, ids.get(topic))
+        current = {**self._context.gateway.policies.plan.settings(topic), **own}
         for change in resource.own:
             reason = await self._invalid_reason(topic, change, current.get(change.name))
             if reason:
                 return PolicyRefusal(INVALID_CONFIG, reason)
+        _, after = self._altered(topic, own, resource)
+        value = self._group_dead_letters(resource)
+        reason = group_dead_letters_error(self._context.gateway, topic, value, after)
+        if reason:
+            return PolicyRefusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
@@ -277,13 +301,30 @@ class _AlterConfigs:
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
         return await PolicyChecks.of(self._context).alteration(altered)
 
-    def _effective(self, topic: str, topic_id: UUID) -> dict[str, str]:
-        """Return the values of a topic's keys, as far as they can be read."""
-        defaults = self._context.gateway.policies.plan.settings(topic)
+    def _set_on(self, topic: str, topic_id: UUID | None) -> dict[str, str]:
+        """Return the topic level keys that are set on a topic, as far as they can be read."""
+        if topic_id is None:
+            return {}
         try:
-            return {**defaults, **self._settings.of(topic, topic_id)}
+            return dict(self._settings.of(topic, topic_id))
         except UnreadableTopicConfigsError:
-            return defaults
+            return {}
+
+    def _altered(
+        self, topic: str, before: Mapping[str, str], resource: _Resource
+    ) -> tuple[dict[str, str | None], dict[str, str]]:
+        """Return the new values of topic level keys, None for deleted keys, and all keys then."""
+        current = {**self._context.gateway.policies.plan.settings(topic), **before}
+        changes = {
+            change.name: definitions.normalize(
+                change.name, _value(change, current.get(change.name)) or ""
+            )
+            if change.operation != DELETE
+            else None
+            for change in resource.own
+        }
+        both = {**before, **changes} if self._incremental else changes
+        return changes, {key: value for key, value in both.items() if value is not None}
 
     async def _invalid_reason(self, topic: str, change: _Change, current: str | None) -> str | None:
         """Return why a topic level key cannot be changed; None if it can."""
@@ -358,18 +399,7 @@ class _AlterConfigs:
                 readable = True
             except UnreadableTopicConfigsError:
                 before, readable = {}, False
-            defaults = self._context.gateway.policies.plan.settings(topic)
-            current = {**defaults, **before}
-            changes = {
-                change.name: definitions.normalize(
-                    change.name, _value(change, current.get(change.name)) or ""
-                )
-                if change.operation != DELETE
-                else None
-                for change in resource.own
-            }
-            both = {**before, **changes} if self._incremental else changes
-            after = {key: value for key, value in both.items() if value is not None}
+            changes, after = self._altered(topic, before, resource)
             if after != before or not readable:
                 await settings.put(
                     topic,

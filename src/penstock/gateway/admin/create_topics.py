@@ -28,12 +28,14 @@ from kio.static.primitive import i8, i16, i32
 import penstock.wire.requests.create_topics as wire
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.configuration.topic_keys import GROUP_DEAD_LETTERS
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
     PolicyRefusal,
     config_error,
     explained,
+    group_dead_letters_error,
 )
 from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import (
@@ -102,7 +104,9 @@ async def create_topics(context: HandlerContext) -> bytes:
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)
-    has_own = any(topic.own or topic.is_misnamed for topic in requested)
+    has_own = any(
+        topic.own or topic.is_misnamed or GROUP_DEAD_LETTERS in topic.configs for topic in requested
+    )
     if not (has_policy or has_configs or has_own):
         return await context.forward()
     return await _CreateTopics(context, body, requested).respond()
@@ -224,6 +228,14 @@ class _CreateTopics:
             reason = await config_error(self._context.gateway, topic.given.name, key, value or "")
             if reason:
                 return PolicyRefusal(INVALID_CONFIG, reason)
+        reason = group_dead_letters_error(
+            self._context.gateway,
+            topic.given.name,
+            topic.configs.get(GROUP_DEAD_LETTERS),
+            {key: value or "" for key, value in topic.own.items()},
+        )
+        if reason:
+            return PolicyRefusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await checks.alteration(altered)

@@ -9,7 +9,9 @@ import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import (
+    BOOLEAN,
     DEAD_LETTER_TOPIC,
+    GROUP_DEAD_LETTERS,
     POLICIES,
     RECORDS_POLICY,
     TOPIC_KEYS,
@@ -23,7 +25,7 @@ from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from penstock.cluster.metadata import MissingTopic
     from penstock.engine.verdict import PolicyVerdict
@@ -35,6 +37,7 @@ log = structlog.get_logger()
 
 STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic that stores topic configs cannot be changed through the gateway."""
+_KEYS_ALLOWED: Final = "topic.settings.keys.allowed"
 
 
 class PolicyRefusal(NamedTuple):
@@ -45,7 +48,7 @@ class PolicyRefusal(NamedTuple):
 
 
 class Requester(NamedTuple):
-    """Who asks for a topic, or for configs; by default the gateway itself.
+    """Who wants a topic, or other configs; by default the gateway itself.
 
     Attributes:
         principal: The principal of the client; None if it is not known.
@@ -252,9 +255,32 @@ def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
     if not gateway.policies.plan.allows_key(key):
         return (
             f"Configuration {key} cannot be set on a topic: the gateway's configuration file does "
-            "not allow it (topic.settings.keys.allowed)"
+            f"not allow it ({_KEYS_ALLOWED})"
         )
     return definitions.value_error(key, value)
+
+
+def group_dead_letters_error(
+    gateway: GatewayContext, topic: str, value: str | None, own: Mapping[str, str]
+) -> str | None:
+    """Return why brokers may not write dead letters of share groups to a topic (KIP-1191).
+
+    Args:
+        gateway: The gateway.
+        topic: The name of the topic.
+        value: The value of Kafka's key; None if it is not set.
+        own: The topic level keys that are set on the topic, with those of the request.
+    """
+    if value is None or BOOLEAN.normalize(value) == "false":
+        return None
+    if gateway.policies.plan.allows_group_dead_letters(topic, own):
+        return None
+    why = (
+        "policies judge the records of the topic, but not those that brokers write for share "
+        f"groups; only the gateway's configuration file can allow it ({_KEYS_ALLOWED} with "
+        "this key's name)"
+    )
+    return definitions.invalid_value(GROUP_DEAD_LETTERS, value, why)
 
 
 async def config_error(gateway: GatewayContext, topic: str, key: str, value: str) -> str | None:

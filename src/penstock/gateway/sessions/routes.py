@@ -182,7 +182,13 @@ def _validates_creation(gateway: GatewayContext) -> bool:
 
 
 def _validates_configs(gateway: GatewayContext) -> bool:
-    return gateway.policies.topics.alter_config is not None or _keeps_topic_configs(gateway)
+    """Whether configs are judged, or topics have policies that a config may go past (KIP-1191)."""
+    policies = gateway.policies
+    return (
+        policies.topics.alter_config is not None
+        or _keeps_topic_configs(gateway)
+        or not policies.plan.is_empty
+    )
 
 
 def _validates_new_topics(gateway: GatewayContext) -> bool:

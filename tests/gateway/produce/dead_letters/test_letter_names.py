@@ -32,11 +32,11 @@ def test_a_topic_without_policies_of_its_own_gets_dead_letters():
     [
         ("orders", "would be orders itself"),
         ("__any", "names that begin with __ are those of internal topics"),
-        ("settings", "would be settings, the topic of topic.settings.topic; name another one"),
+        ("settings", "would be settings, the topic of topic.settings.topic; name another topic"),
         ("state", "the topic of produce.request.interceptors.state.topic"),
         ("places", "the topic of redrive.places.topic"),
         ("refusals", "the topic of audit.topic"),
-        ("own.dead", "has policies of its own (penstock.policies)"),
+        ("own.dead", "has its own policies (penstock.policies)"),
     ],
 )
 def test_protected_topics_get_no_dead_letters(name, text):
@@ -62,7 +62,7 @@ async def test_keys_that_are_set_on_the_topic_later_count_at_once():
     names.check(TO)
     set_on(gateway, FIRST, at=50.0)
     assert not names.is_outdated(TO.name)
-    assert "has policies of its own" in names.refusal(TO)
+    assert "has its own policies" in names.refusal(TO)
     set_on(gateway, FIRST, {}, at=50.0)
     names.check(TO)
 
@@ -75,9 +75,9 @@ async def test_a_topic_that_is_created_again_with_policies_is_looked_up_again():
     assert names.is_outdated(TO.name)
     await names.learn(found(TO.name, SECOND), 102.0)
     assert not names.is_outdated(TO.name)
-    assert "has policies of its own" in names.refusal(TO)
+    assert "has its own policies" in names.refusal(TO)
     gateway.time += 61
-    assert names.is_outdated(TO.name), "a topic id is not known for ever"
+    assert names.is_outdated(TO.name), "a topic id is not known permanently"
 
 
 async def test_keys_of_another_gateway_are_read_before_the_first_dead_letter():
@@ -90,7 +90,7 @@ async def test_keys_of_another_gateway_are_read_before_the_first_dead_letter():
     gateway.topic_configs.failure = None
     await names.learn(found(TO.name, FIRST), 100.0)
     assert gateway.topic_configs.seen == [FIRST]
-    assert "has policies of its own" in names.refusal(TO)
+    assert "has its own policies" in names.refusal(TO)
 
 
 async def test_a_gateway_that_keeps_no_keys_reads_none():
@@ -133,7 +133,7 @@ async def test_a_refusal_is_final_for_a_while():
         await names.judge_creation(TO, 7, {})
     why = "the dead letter topic orders.dead cannot be created: not like that"
     assert str(raised.value) == why
-    assert names.refusal(TO._replace(partition=1)) == why, "policies are not asked for each batch"
+    assert names.refusal(TO._replace(partition=1)) == why, "policies do not judge it for each batch"
     assert names.refusal(TO._replace(source="others")) == ""
     assert [(each.topic, each.principal) for each in gateway.refusals] == [("orders.dead", None)]
     assert gateway.disallowed == ["orders.dead"]
@@ -141,7 +141,7 @@ async def test_a_refusal_is_final_for_a_while():
     names.check(TO)
 
 
-async def test_other_policies_are_asked_again():
+async def test_other_policies_judge_it_again():
     gateway = Gateway("a.P")
     gateway.verdicts = [NO]
     names = gateway.names

@@ -116,7 +116,7 @@ async def test_letters_are_refused_whose_topic_may_not_have_them(writer):
     )
     failure = await store(made)
     assert isinstance(failure, LettersRefused)
-    assert "orders.dead, the dead letter topic of orders, has policies of its own" in failure
+    assert "orders.dead, the dead letter topic of orders, has its own policies" in failure
     assert made.refusal(TO) == failure
     assert (connection.sent, made.waiting_bytes) == ([], 0)
 
@@ -132,7 +132,7 @@ async def test_letters_wait_until_the_keys_of_their_topic_are_known(writer):
     connection.lookups[TO.name][0].set_result({TO.name: found})
     failure = await storing
     assert isinstance(failure, LettersRefused)
-    assert "has policies of its own (penstock.policies)" in failure
+    assert "has its own policies (penstock.policies)" in failure
     assert connection.sent == []
 
 

@@ -3,8 +3,8 @@
 Dead letters are written with the gateway's principal, past ACLs and policies, and a client may have
 chosen the name of their source. So the name of the dead letter topic is checked here, where it is
 used: `Plan.dead_letter_obstacle` has the rules for names. The `CreateTopicPolicy` judges a topic
-that the gateway creates; the client's right to create topics is not asked, because the name comes
-from the file.
+that the gateway creates; the client needs no right to create topics, because the name comes from
+the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 
 _NOT_CREATED_S: Final = 10.0
-"""So long after a topic was not created, neither policies nor the cluster are asked again."""
+"""So long after a topic was not created, neither policies nor the cluster get the request again."""
 _ID_KNOWN_S: Final = 60.0
 _TOPICS_MAX: Final = 10_000
 
@@ -86,7 +86,7 @@ class LetterNames:
         if key is not None:
             raise LetterRefusedError(
                 f"{DEAD_LETTER_TOPIC}: the dead letter topic of {to.source} would be {to.name}, "
-                f"the topic of {key}; name another one"
+                f"the topic of {key}; name another topic"
             )
         plan = self._gateway.policies.plan
         why_not = plan.dead_letter_obstacle(to.source, to.name, self._own_keys(to.name))
