@@ -8,6 +8,7 @@ from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import Plan
+from penstock.engine.plans.topic_plan import TopicPlan
 
 POLICIES = """
 from penstock.policy import *
@@ -95,15 +96,19 @@ def test_a_topic_with_a_wrong_text_cannot_be_judged(load):
         Chain(plan.for_topic("a", {"record.validation.policy": "wrong"}), policies)
 
 
+def with_text(name, text):
+    return TopicPlan(topic="a", validation_policy=name, validation_setting=text)
+
+
 def test_a_text_is_tried_with_a_separate_instance(load):
     policies, plan = load()
     [name] = plan.names["record.validation.policy.class.name"]
     cls = type(policies.validation)
 
-    assert policies.try_validation_policy(name, "right") is None
-    assert policies.try_validation_policy(name, "wrong") == "must be right, not wrong"
+    assert policies.try_topic(with_text(name, "right")) is None
+    assert policies.try_topic(with_text(name, "wrong")) == "must be right, not wrong"
     with pytest.raises(ConfigurationError, match="KeyError"):
-        policies.try_validation_policy(name, "crash")
+        policies.try_topic(with_text(name, "crash"))
     assert (cls.made, cls.closed) == (4, 3)
 
 
@@ -112,5 +117,5 @@ def test_a_class_without_a_text_is_not_tried(load):
     [name] = plan.names["record.validation.policy.class.name"]
     del type(policies.validation).made
 
-    assert policies.try_validation_policy(name, "anything") is None
+    assert policies.try_topic(with_text(name, "anything")) is None
     assert not hasattr(type(policies.validation), "made")

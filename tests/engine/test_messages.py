@@ -16,9 +16,8 @@ from penstock.engine.workers.messages import (
     JudgeTopicCreation,
     Ready,
     TopicsLoaded,
-    TryNamedPolicies,
     TryRecordsPolicy,
-    TryValidationPolicy,
+    TryTopic,
 )
 from penstock.policy import ClientContext
 
@@ -39,8 +38,7 @@ def body_of(message, kind):
         JudgeTopicCreation(TopicCreation("t", None, None, {"0": [1, 2]}, {}), AdminContext()),
         JudgeConfigAlteration(ConfigAlteration("TOPIC", "t", {"a": None, "b": "1"}), CONTEXT),
         TryRecordsPolicy("a.P"),
-        TryValidationPolicy("a.V", "text"),
-        TryNamedPolicies("t", ["first", "second"]),
+        TryTopic(TopicPlan(topic="t", named=("first", "second")).encoded.decode()),
     ],
     ids=lambda request: type(request).__name__,
 )

@@ -397,8 +397,8 @@ def test_a_named_policy_rejects_topics_that_it_cannot_judge(file):
     }
     # As where topics are altered: no policy of records is loaded.
     instances = PolicyInstances(load(file, policies), {})
-    assert instances.try_named("orders", [*policies]) is None
-    objection = instances.try_named("sales", [*policies])
+    assert instances.try_topic(TopicPlan(topic="orders", named=(*policies,))) is None
+    objection = instances.try_topic(TopicPlan(topic="sales", named=(*policies,)))
     assert objection == (
         "two: the contract x 1 has no object for topic sales; it has orders, payments: set object"
     )

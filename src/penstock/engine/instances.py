@@ -38,12 +38,10 @@ from penstock.engine.plans.configuring import configure, has_life_cycle, hints_o
 from penstock.engine.plans.loading import ClassPath, describe, load_class, search_first
 from penstock.engine.plans.overriding import check_overriding, hint_of
 from penstock.engine.plans.plan import Plan
-from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.validation_policy import (
     PREPARE_TEXT,
     PREPARE_TOPIC,
     ValidationPolicy,
-    objection_to,
 )
 from penstock.policy import ClientContext, RecordsPolicy
 
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.objections import Policy
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 VALIDATORS: Final = interfaces.VALIDATORS
 VALIDATION: Final = interfaces.VALIDATION
@@ -304,51 +303,39 @@ class PolicyInstances:
         for policy in self.validations_of(plan):
             policy.load_topic(plan)
 
-    def try_validation_policy(self, name: str, text: str) -> str | None:
-        """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
+    def try_topic(self, plan: TopicPlan) -> str | None:
+        """See whether the policies of KIP-940 of a topic can judge it, as far as they say so.
+
+        Where topics are altered, no instance is kept: each has a new one.
 
         Returns:
-            The objection of the class to the text, for the user who sets it; None if it can judge.
+            The first objection, for the user who alters the topic; None if all can judge.
 
         Raises:
-            ConfigurationError: The class cannot be used, or fails.
+            ConfigurationError: One cannot be used, or fails.
         """
-        of = self._by_class(name, VALIDATION)
-        cls = self._load(of, "validate")
-        if not callable(getattr(cls, PREPARE_TEXT, None)):
-            return None
-        instance = self._instance(cls, of)
-        try:
-            return objection_to(instance, text)
-        finally:
-            self._close_instance(instance)
-
-    def try_named(self, topic: str, names: Sequence[str]) -> str | None:
-        """See whether named policies of KIP-940 can judge a topic, as far as they say so.
-
-        Returns:
-            The first objection, for the user who names them; None if all can judge.
-
-        Raises:
-            ConfigurationError: One fails.
-        """
-        for name in names:
-            objection = self._try_named(topic, name)
+        if plan.validation_policy is not None:
+            of = self._by_class(plan.validation_policy, VALIDATION)
+            objection = self._try_validation(of, plan)
+            if objection is not None:
+                return objection
+        for name in plan.named:
+            named = self._configuration.named(name)
+            if named is None or named.interface != VALIDATION:
+                continue
+            of = ConfiguredPolicy.by_name(self._configuration, named)
+            objection = self._try_validation(of, plan)
             if objection is not None:
                 return f"{name}: {objection}"
         return None
 
-    def _try_named(self, topic: str, name: str) -> str | None:
-        """Return the objection of a new instance: where topics are altered, no instance is kept."""
-        named = self._configuration.named(name)
-        if named is None or named.interface != VALIDATION:
-            return None
-        of = ConfiguredPolicy.by_name(self._configuration, named)
-        if not callable(getattr(self._load(of, "validate"), PREPARE_TOPIC, None)):
+    def _try_validation(self, of: ConfiguredPolicy, plan: TopicPlan) -> str | None:
+        cls = self._load(of, "validate")
+        if not _prepares(cls):
             return None
         policy = self._validation_policy(of)
         try:
-            return policy.objection_to_topic(TopicPlan(topic=topic, named=(name,)))
+            return policy.objection_to(plan)
         finally:
             self._close_instance(policy.instance)
 
@@ -575,6 +562,16 @@ def _judging(key: str) -> tuple[str, ...]:
     """Return the methods that judge, of the interface of a key."""
     methods = _METHODS.get(key)
     return (methods.by_record, methods.by_batch) if methods is not None else ("validate",)
+
+
+def _prepares(cls: object) -> bool:
+    """Return whether a class of KIP-940 has methods that prepare for a topic."""
+    interfaces = OF_VALIDATION_POLICIES.interfaces
+    return any(
+        callable(found) and all(found is not getattr(each, name, None) for each in interfaces)
+        for name in (PREPARE_TEXT, PREPARE_TOPIC)
+        for found in (getattr(cls, name, None),)
+    )
 
 
 def _ignore(_begins: bool) -> None:

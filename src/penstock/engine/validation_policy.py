@@ -61,6 +61,19 @@ class ValidationPolicy:
             return f"{self._of.name}: {objection}"
         return f"{VALIDATION_POLICY}={text}: {objection}"
 
+    def objection_to(self, plan: TopicPlan) -> str | None:
+        """Let it read a topic's text, if it judges by that, and prepare for the topic.
+
+        Returns:
+            Its objection, for the user who alters the topic; None if it can judge the topic.
+
+        Raises:
+            ConfigurationError: It fails.
+        """
+        text = self._text_of(plan)
+        objection = None if text is None else objection_to(self.instance, text)
+        return self.objection_to_topic(plan) if objection is None else objection
+
     def prepare_topic(self, plan: TopicPlan) -> None:
         """Let it prepare for a topic, if it can.
 
@@ -107,9 +120,14 @@ class ValidationPolicy:
         Raises:
             ConfigurationError: It cannot judge by it.
         """
-        text = plan.validation_setting or ""
-        if text or not self.configs(plan):
+        text = self._text_of(plan)
+        if text is not None:
             self.prepare_text(text)
+
+    def _text_of(self, plan: TopicPlan) -> str | None:
+        """Return a topic's text; None if it does not judge by that."""
+        text = plan.validation_setting or ""
+        return text if text or not self.configs(plan) else None
 
     def load_topic(self, plan: TopicPlan) -> None:
         """Let it look up what it needs to judge a topic, if it can.

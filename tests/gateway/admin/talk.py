@@ -103,6 +103,8 @@ class Policies:
         self.needs_context = False
         self.no: set[str] = set()
         self.judged: list[Any] = []
+        self.tried: list[Any] = []
+        self.objection: str | None = None
 
     async def creation(self, judged, _context, **_):
         self.judged.append(judged)
@@ -112,11 +114,9 @@ class Policies:
         self.judged.append(judged)
         return NO if judged.resource_name in self.no else ACCEPTED
 
-    async def cannot_judge(self, _topic, _names):
-        return None
-
-    async def cannot_judge_by(self, _value):
-        return None
+    async def cannot_judge(self, plan):
+        self.tried.append(plan)
+        return self.objection
 
     async def cannot_use(self, _name):
         return None

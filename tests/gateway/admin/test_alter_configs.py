@@ -151,6 +151,33 @@ async def test_a_topics_own_policies_count_for_share_groups(is_set_before):
     assert (code, GROUPS in text) == (40, True)
 
 
+@pytest.mark.parametrize(
+    ("changes", "tried"),
+    [
+        ([(OWN, SET, "x")], [("a.V", "x")]),
+        ([(OWN, DELETE, None)], []),
+        ([("penstock.mode", SET, "mark")], []),
+        ([RETENTION], []),
+    ],
+)
+async def test_a_key_by_which_a_topic_could_not_be_judged_is_an_error(changes, tried):
+    talk, _ = await storing(a="on")
+    talk.topics.objection = "no such file"
+    await validated(talk, INCREMENTAL, 1, ("a", changes))
+    if changes != [RETENTION]:
+        await talk.describe_topics({"name": "a", "topic_id": ID})
+    if changes == [RETENTION]:
+        talk.respond(await talk.forwarded(INCREMENTAL), **answers("a"))
+    code, text = read(await talk.response())["a"]
+    assert [
+        (plan.validation_policy, plan.validation_setting) for plan in talk.topics.tried
+    ] == tried
+    assert code == (40 if tried else 0)
+    if tried:
+        assert text == f"Invalid value x for configuration {OWN}: no such file"
+        assert talk.topic_configs.of("a", ID) == {OWN: "on"}
+
+
 async def test_the_configs_of_a_group_are_judged():
     talk = AdminTalk(properties=JUDGED)
     talk.topics.no = {"g"}

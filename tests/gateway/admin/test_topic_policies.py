@@ -5,13 +5,13 @@ from structlog.testing import capture_logs
 
 from penstock.configuration.file import read_configuration
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
     JudgeTopicCreation,
-    TryNamedPolicies,
     TryRecordsPolicy,
-    TryValidationPolicy,
+    TryTopic,
 )
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from tests.client.settings import FILE
@@ -140,15 +140,12 @@ def test_requests_that_are_judged_in_the_background_are_limited():
     assert not made.begin_observing(CREATE)
 
 
+PLAN = TopicPlan(topic="orders", validation_policy=VALIDATE, named=("p", "q"))
 TRIALS = {
     "class": (lambda made: made.cannot_use("a.R"), (TryRecordsPolicy("a.R"), "a.R")),
-    "text": (
-        lambda made: made.cannot_judge_by("x"),
-        (TryValidationPolicy(VALIDATE, "x"), VALIDATE),
-    ),
-    "names": (
-        lambda made: made.cannot_judge("orders", ["p", "q"]),
-        (TryNamedPolicies("orders", ["p", "q"]), "p, q"),
+    "topic": (
+        lambda made: made.cannot_judge(PLAN),
+        (TryTopic(PLAN.encoded.decode()), f"{VALIDATE}, p, q"),
     ),
 }
 
@@ -172,8 +169,7 @@ async def test_settings_of_a_topic_are_tried(trial, verdict, reason):
 
 async def test_settings_without_a_policy_are_not_tried():
     made, worker = policies(tries_classes=True)
-    assert await made.cannot_judge_by("x") is None
-    assert await made.cannot_judge("orders", []) is None
+    assert await made.cannot_judge(TopicPlan(topic="orders", validators=("a.V",))) is None
     made, _ = policies()
-    assert await made.cannot_judge("orders", ["p"]) is None
+    assert await made.cannot_judge(PLAN) is None
     assert worker.requests == []

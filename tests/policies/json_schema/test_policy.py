@@ -12,6 +12,7 @@ import pytest
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import Plan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.native import find_native
 from penstock.policies import JsonSchema
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
@@ -233,10 +234,12 @@ def test_a_text_that_a_topic_is_to_have_is_tried(folder):
     instances = loaded(folder)
     name = "penstock.policies.JsonSchema"
 
-    assert instances.try_validation_policy(name, "order.json") is None
-    assert instances.try_validation_policy(name, "../x.json") == (
-        "../x.json is outside the folder of schemas"
-    )
+    def tried(text):
+        plan = TopicPlan(topic="t", validation_policy=name, validation_setting=text)
+        return instances.try_topic(plan)
+
+    assert tried("order.json") is None
+    assert tried("../x.json") == "../x.json is outside the folder of schemas"
 
 
 def test_a_refusal_without_a_reason_is_the_same_refusal(folder, monkeypatch):

@@ -88,28 +88,23 @@ class TryRecordsPolicy(NamedTuple):
     name: str
 
 
-class TryValidationPolicy(NamedTuple):
-    """Whether a class of KIP-940 can judge by a topic's text."""
+class TryTopic(NamedTuple):
+    """Whether the policies of KIP-940 that a topic will have can judge it.
 
-    name: str
-    text: str
+    Attributes:
+        plan: `TopicPlan.encoded`, as text.
+    """
 
-
-class TryNamedPolicies(NamedTuple):
-    """Whether named policies can judge a topic."""
-
-    topic: str
-    names: Sequence[str]
+    plan: str
 
 
-Trial = TryRecordsPolicy | TryValidationPolicy | TryNamedPolicies
+Trial = TryRecordsPolicy | TryTopic
 AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | Trial
 _ADMIN_REQUESTS: Final[dict[type, str]] = {
     JudgeTopicCreation: "creation",
     JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
-    TryValidationPolicy: "text",
-    TryNamedPolicies: "names",
+    TryTopic: "topic",
 }
 _SUBJECTS: Final[dict[type, Any]] = {
     JudgeTopicCreation: TopicCreation,

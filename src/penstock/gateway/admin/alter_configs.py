@@ -30,6 +30,7 @@ from penstock.gateway.admin.policy_checks import (
     config_error,
     explained,
     group_dead_letters_error,
+    judging_error,
     syntax_error,
 )
 from penstock.topic_configs import definitions, misnamed
@@ -283,16 +284,11 @@ class _AlterConfigs:
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
             return PolicyRefusal(UNKNOWN_SERVER_ERROR, None)
         topic = resource.given.resource_name
-        own = self._set_on(topic, ids.get(topic))
+        is_topic = resource.given.resource_type == TOPIC
+        own = self._set_on(topic, ids.get(topic) if is_topic else None)
         current = {**self._context.gateway.policies.plan.settings(topic), **own}
-        for change in resource.own:
-            reason = await self._invalid_reason(topic, change, current.get(change.name))
-            if reason:
-                return PolicyRefusal(INVALID_CONFIG, reason)
-        _, after = self._altered(topic, own, resource)
-        value = self._group_dead_letters(resource)
-        reason = group_dead_letters_error(self._context.gateway, topic, value, after)
-        if reason:
+        reason = await self._config_error(resource, own)
+        if reason is not None:
             return PolicyRefusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
@@ -300,6 +296,27 @@ class _AlterConfigs:
         configs = await self._configs(resource, current)
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
         return await PolicyChecks.of(self._context).alteration(altered)
+
+    async def _config_error(self, resource: _Resource, own: Mapping[str, str]) -> str | None:
+        """Return why a topic cannot be altered so; None if it can.
+
+        Args:
+            resource: The changes.
+            own: The topic level keys that are set on the topic.
+        """
+        if resource.given.resource_type != TOPIC:
+            return None
+        gateway, topic = self._context.gateway, resource.given.resource_name
+        current = {**gateway.policies.plan.settings(topic), **own}
+        for change in resource.own:
+            reason = await self._invalid_reason(change, current.get(change.name))
+            if reason is not None:
+                return reason
+        changes, after = self._altered(topic, own, resource)
+        value = self._group_dead_letters(resource)
+        reason = group_dead_letters_error(gateway, topic, value, after)
+        keys = changes.keys() | (own.keys() - after.keys())
+        return reason or await judging_error(gateway, topic, keys, after)
 
     def _set_on(self, topic: str, topic_id: UUID | None) -> dict[str, str]:
         """Return the topic level keys that are set on a topic, as far as they can be read."""
@@ -326,7 +343,7 @@ class _AlterConfigs:
         both = {**before, **changes} if self._incremental else changes
         return changes, {key: value for key, value in both.items() if value is not None}
 
-    async def _invalid_reason(self, topic: str, change: _Change, current: str | None) -> str | None:
+    async def _invalid_reason(self, change: _Change, current: str | None) -> str | None:
         """Return why a topic level key cannot be changed; None if it can."""
         name, operation, value = change
         if operation in _OPERATIONS and self._own_keys[name].type.number != LIST.number:
@@ -336,7 +353,7 @@ class _AlterConfigs:
         if operation == APPEND:
             value = _value(change, current)
         if operation != DELETE:
-            return await config_error(self._context.gateway, topic, name, value or "")
+            return await config_error(self._context.gateway, name, value or "")
         return None
 
     async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:

@@ -36,6 +36,7 @@ from penstock.gateway.admin.policy_checks import (
     config_error,
     explained,
     group_dead_letters_error,
+    judging_error,
 )
 from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import (
@@ -224,17 +225,8 @@ class _CreateTopics:
     async def _refusal(
         self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
     ) -> PolicyRefusal | None:
-        for key, value in topic.own.items():
-            reason = await config_error(self._context.gateway, topic.given.name, key, value or "")
-            if reason:
-                return PolicyRefusal(INVALID_CONFIG, reason)
-        reason = group_dead_letters_error(
-            self._context.gateway,
-            topic.given.name,
-            topic.configs.get(GROUP_DEAD_LETTERS),
-            {key: value or "" for key, value in topic.own.items()},
-        )
-        if reason:
+        reason = await self._config_error(topic)
+        if reason is not None:
             return PolicyRefusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
@@ -248,6 +240,18 @@ class _CreateTopics:
         except MetadataUnavailableError as error:
             return checks.cannot_be_judged(topic.given.name, error)
         return await checks.creation(creation)
+
+    async def _config_error(self, topic: _RequestedTopic) -> str | None:
+        """Return why a topic cannot have its configs; None if it can."""
+        gateway, name = self._context.gateway, topic.given.name
+        for key, value in topic.own.items():
+            reason = await config_error(gateway, key, value or "")
+            if reason is not None:
+                return reason
+        own = {key: definitions.normalize(key, value or "") for key, value in topic.own.items()}
+        value = topic.configs.get(GROUP_DEAD_LETTERS)
+        reason = group_dead_letters_error(gateway, name, value, own)
+        return reason or await judging_error(gateway, name, own.keys(), own)
 
     async def _creation(self, topic: _RequestedTopic, result: Any) -> TopicCreation:
         given = topic.given

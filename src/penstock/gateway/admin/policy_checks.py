@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -9,15 +10,15 @@ import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import (
+    ABOUT_BAD_RECORDS,
     BOOLEAN,
     DEAD_LETTER_TOPIC,
     GROUP_DEAD_LETTERS,
     POLICIES,
     RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
-    VALIDATION_POLICY,
 )
-from penstock.configuration.values import items
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
@@ -26,6 +27,7 @@ from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from penstock.cluster.metadata import MissingTopic
     from penstock.engine.verdict import PolicyVerdict
@@ -38,6 +40,12 @@ log = structlog.get_logger()
 STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic that stores topic configs cannot be changed through the gateway."""
 _KEYS_ALLOWED: Final = "topic.settings.keys.allowed"
+_NOT_READ_BY_VALIDATION: Final = ABOUT_BAD_RECORDS | {
+    POLICIES,
+    RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
+}
+"""The topic level keys that no policy of KIP-940 reads: it reads its text, and what it declares."""
 
 
 class PolicyRefusal(NamedTuple):
@@ -283,7 +291,40 @@ def group_dead_letters_error(
     return definitions.invalid_value(GROUP_DEAD_LETTERS, value, why)
 
 
-async def config_error(gateway: GatewayContext, topic: str, key: str, value: str) -> str | None:
+async def judging_error(
+    gateway: GatewayContext, topic: str, keys: AbstractSet[str], own: Mapping[str, str]
+) -> str | None:
+    """Return why a topic could not be judged after a request; None if it could be.
+
+    A worker tries the policies that read the keys, as far as policies prepare for topics: otherwise
+    each batch would fail.
+
+    Args:
+        gateway: The gateway.
+        topic: The name of the topic.
+        keys: The topic level keys that the request changes.
+        own: The keys that are set on the topic after it.
+    """
+    plan = gateway.policies.plan.for_topic(topic, own)
+    names = POLICIES in keys
+    read = [key for key in sorted(keys) if key not in _NOT_READ_BY_VALIDATION]
+    if plan is None or not keys - ABOUT_BAD_RECORDS:
+        return None
+    if plan.unusable:
+        return f"Topic {topic} could not be judged: {plan.unusable}"
+    if not (names or read):
+        return None
+    tried = replace(
+        plan,
+        validation_policy=plan.validation_policy if read else None,
+        named=plan.named if names else (),
+    )
+    why = await gateway.policies.topics.cannot_judge(tried)
+    key = POLICIES if not read or tried.validation_policy is None else read[0]
+    return why and definitions.invalid_value(key, own.get(key, "null"), why)
+
+
+async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
     """Return why a topic level key cannot have a value on a topic; None if it can."""
     reason = syntax_error(gateway, key, value)
     if reason is not None:
@@ -301,10 +342,6 @@ async def config_error(gateway: GatewayContext, topic: str, key: str, value: str
         why = missing and f"the gateway has no {missing} to read it"
     if key == POLICIES:
         why = gateway.policies.plan.unknown_policy(value)
-        if why is None:
-            why = await gateway.policies.topics.cannot_judge(topic, items(value))
-    if why is None and key == VALIDATION_POLICY:
-        why = await gateway.policies.topics.cannot_judge_by(value)
     return why and definitions.invalid_value(key, value, why)
 
 

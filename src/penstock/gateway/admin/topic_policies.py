@@ -16,17 +16,15 @@ from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
     JudgeTopicCreation,
-    TryNamedPolicies,
     TryRecordsPolicy,
-    TryValidationPolicy,
+    TryTopic,
 )
 from penstock.engine.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.configuration import Configuration
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import AdminRequest
     from penstock.gateway.metrics.counts import GatewayCounts
@@ -59,7 +57,6 @@ class TopicPolicies:
         self._observing = 0
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
-        self._validation = configuration.record_validation_policy_class_name
         named = {CREATE_TOPIC: self.create_topic, ALTER_CONFIG: self.alter_config}
         names = {key: (name,) if name else () for key, name in named.items()}
         self._pool: Supervisor | None = None
@@ -145,21 +142,13 @@ class TopicPolicies:
         # The reason may name files of this machine.
         return await self._reason_against(request, records_policy, event, shows_refusal=False)
 
-    async def cannot_judge_by(self, validation_policy: str) -> str | None:
-        """Return why no topic can have this `record.validation.policy`; None if a topic can."""
-        if self._validation is None:
+    async def cannot_judge(self, plan: TopicPlan) -> str | None:
+        """Return why the policies of KIP-940 of a topic cannot judge it; None if they can."""
+        if self._pool is None or not (plan.validation_policy or plan.named):
             return None
-        request = TryValidationPolicy(self._validation, validation_policy)
-        event = "a topic has a record.validation.policy that cannot be used"
-        return await self._reason_against(request, self._validation, event)
-
-    async def cannot_judge(self, topic: str, names: Sequence[str]) -> str | None:
-        """Return why named policies cannot judge a topic; None if they can."""
-        if not names or self._pool is None:
-            return None
-        request = TryNamedPolicies(topic, names)
-        event = "a topic names policies that cannot judge it"
-        return await self._reason_against(request, ", ".join(names), event, topic=topic)
+        request = TryTopic(plan.encoded.decode())
+        event = "a topic has policies that cannot judge it"
+        return await self._reason_against(request, plan.policy_names, event, topic=plan.topic)
 
     async def _reason_against(
         self,

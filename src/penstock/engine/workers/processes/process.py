@@ -171,15 +171,13 @@ class WorkerJudge:
         objection: str | None = None
         name, problem = "", ""
         try:
-            if isinstance(request, messages.TryNamedPolicies):
-                name, problem = ", ".join(request.names), "cannot judge the topic"
-                objection = self._policies.try_named(*request)
-            elif isinstance(request, messages.TryRecordsPolicy):
+            if isinstance(request, messages.TryRecordsPolicy):
                 name, problem = request.name, "cannot be used"
                 self._policies.try_records_policy(request.name)
             else:
-                name, problem = request.name, "cannot judge by this text"
-                objection = self._policies.try_validation_policy(*request)
+                plan = TopicPlan.decode(request.plan.encode())
+                name, problem = plan.policy_names, "cannot judge the topic"
+                objection = self._policies.try_topic(plan)
         except ConfigurationError as error:
             return failed(name, problem, detail=str(error))
         return ACCEPTED if objection is None else refused(POLICY_VIOLATION, objection, name)
