@@ -139,7 +139,7 @@ def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatc
         "record.validation.policy.class.name=loud_when_checked.Loud\n"
         "topics.*.record.validation.policy=x\n"
     )
-    monkeypatch.setattr(connected_check, "_topics", lambda *_: {"t": {}})
+    monkeypatch.setattr(connected_check, "_topics", lambda *_: ({"t": {}}, {"t": 1}))
     for line in connected_check.describe_topics(load_configuration(file)):
         print(line)
     shown, others = capsys.readouterr()

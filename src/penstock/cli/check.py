@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.backtest.excerpt import RECORDS_MAX
+from penstock.cli.checks.dead_letter_names import name_warnings
 from penstock.cli.checks.framework_topics import kept_names
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import ExitCode
@@ -97,6 +98,10 @@ def run(options: argparse.Namespace) -> int:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
         for line in describe_topics(configuration, patterns, options.bootstrap_server):
+            print(line)
+    else:
+        plan = Plan(configuration.policies)
+        for line in name_warnings(configuration, plan, dict.fromkeys(plan.globs, 1), {}):
             print(line)
     for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")

@@ -306,7 +306,7 @@ class PolicyInstances:
     def try_topic(self, plan: TopicPlan) -> str | None:
         """See whether the policies of KIP-940 of a topic can judge it, as far as they say so.
 
-        Where topics are altered, no instance is kept: each has a new one.
+        Where topics are altered, no instance is kept.
 
         Returns:
             The first objection, for the user who alters the topic; None if all can judge.

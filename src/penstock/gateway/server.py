@@ -22,6 +22,7 @@ from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
+from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
@@ -143,7 +144,7 @@ class Gateway:
             CleanupPolicies(self.cluster.cleanup_policies, self.run, self.clock)
         )
         self.postponed = PostponedBatches(self.clock)
-        names = LetterNames(self, configuration.own_topics)
+        names = LetterNames(self, configuration.own_topics, PolicyChecks(self).creation)
         self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run, names)
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)

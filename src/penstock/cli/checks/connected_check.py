@@ -10,6 +10,7 @@ import asyncio
 import fnmatch
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.checks.dead_letter_names import name_warnings
 from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
 from penstock.cli.checks.framework_topics import kept_topics
 from penstock.cli.checks.mode import mode_of
@@ -69,7 +70,7 @@ def describe_topics(
         properties = configuration.upstream_properties
         if servers is not None:
             properties["bootstrap.servers"] = servers
-        topics = _topics(configuration, properties)
+        topics, partitions = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             found = plan.for_topic(topic, own)
             if found is None or not (found.validation_policy or found.named or found.unusable):
@@ -86,6 +87,7 @@ def describe_topics(
         yield from kept_topics(plan, topics, ClusterMetadata(properties, configuration.folder))
         if needs_brokers(plan, topics):
             yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
+        yield from name_warnings(configuration, plan, partitions, topics)
     finally:
         with policies_run():
             policies.close()
@@ -100,19 +102,20 @@ def _nothing(glob: str) -> str:
 
 def _topics(
     configuration: Configuration, properties: Mapping[str, str]
-) -> dict[str, Mapping[str, str]]:
-    """Return the topic level keys that were set on each topic of the cluster."""
+) -> tuple[dict[str, Mapping[str, str]], dict[str, int]]:
+    """Return the keys that were set on each topic of the cluster, and numbers of partitions."""
     try:
         view = ClusterMetadata(properties, configuration.folder)
-        names = asyncio.run(view.topics()).keys()
+        names = asyncio.run(view.topics())
         index = kept_settings(configuration, properties)
         ids = view.ids(name for name in names if index.names(name))
-        return {
+        own = {
             name: index.of(name, topic_id)
             if (topic_id := ids.get(name)) is not None
             else NO_SETTINGS
             for name in names
         }
+        return own, {name: partitions for name, (partitions, _) in names.items()}
     except (MetadataUnavailableError, CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
 

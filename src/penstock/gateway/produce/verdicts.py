@@ -20,7 +20,7 @@ from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import FailureCause, Outcome, bounded, refused
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.produce import rights_lookup
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.framework_losses import loses_records
 from penstock.gateway.produce.request import SLICE
 from penstock.gateway.produce.stored_records import good_records

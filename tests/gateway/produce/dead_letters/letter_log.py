@@ -18,7 +18,7 @@ from penstock.client.errors import BrokerUnreachableError
 from penstock.client.protocol.produce import ProduceResult
 from penstock.client.protocol.raw_requests import RawResponse
 from penstock.error_codes import INVALID_RECORD
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.policy import Record
 from penstock.records.header import read_producer
 from penstock.records.stored_batch import read_stored_batch

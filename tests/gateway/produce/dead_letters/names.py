@@ -8,6 +8,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.file import read_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.gateway.produce.dead_letters.letter_names import LetterNames
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
@@ -74,7 +75,7 @@ class Gateway:
 
     @property
     def names(self):
-        return LetterNames(self, self.own_topics, lambda: self.time)
+        return LetterNames(self, self.own_topics, PolicyChecks(self).creation, lambda: self.time)
 
     async def creation(self, creation, context, *, is_observed=False):
         self.judged.append(creation)

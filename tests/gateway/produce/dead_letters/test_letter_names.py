@@ -6,8 +6,8 @@ import pytest
 
 from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.verdict import failed, postponed, refused
+from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 from penstock.policy import RetriableException
 from tests.gateway.produce.dead_letters.names import Gateway, found
 

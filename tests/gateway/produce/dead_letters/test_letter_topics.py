@@ -15,8 +15,9 @@ from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.modes.quarantine import LETTERS_BYTES
 from penstock.engine.verdict import refused
 from penstock.gateway.produce.dead_letters import letter_topics
+from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic, LetterTopics
+from penstock.gateway.produce.dead_letters.letter_topics import LetterTopics
 from penstock.wire.names import NO_ID
 from tests.gateway.produce.dead_letters.names import Gateway, any_names
 

@@ -17,8 +17,8 @@ from penstock.gateway.produce.dead_letters import (
     pending_letters,
 )
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
+from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.policy import Record
 from penstock.records.stored_batch import read_stored_batch

@@ -10,7 +10,7 @@ the file.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cachetools import TTLCache
 
@@ -19,19 +19,19 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
 from penstock.engine.admin_policies import TopicCreation
 from penstock.engine.plans.plan import NO_SETTINGS
-from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import POLICY_VIOLATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from uuid import UUID
 
     from penstock.client.connections.metadata import TopicLeaders
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.policy_set import PolicySet
-    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+    from penstock.cluster.metadata import ClusterMetadata
+    from penstock.engine.plans.plan import Plan
+    from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 
 _NOT_CREATED_S: Final = 10.0
 """So long after a topic was not created, neither policies nor the cluster get the request again."""
@@ -39,13 +39,38 @@ _ID_KNOWN_S: Final = 60.0
 _TOPICS_MAX: Final = 10_000
 
 
+class Policies(Protocol):
+    """The policies of a configuration."""
+
+    @property
+    def plan(self) -> Plan:
+        """The policies of each topic."""
+
+
+class GatewayOfLetters(Protocol):
+    """What the names of dead letter topics depend on."""
+
+    @property
+    def policies(self) -> Policies:
+        """The current policies."""
+
+    @property
+    def topic_configs(self) -> TopicConfigs:
+        """The topic level keys that were set on topics."""
+
+    @property
+    def cluster(self) -> ClusterMetadata:
+        """Counts a topic that policies have accepted."""
+
+
 class LetterNames:
     """Checks the names of dead letter topics."""
 
     def __init__(
         self,
-        gateway: GatewayContext,
+        gateway: GatewayOfLetters,
         own_topics: Mapping[str, str],
+        judge: Callable[[TopicCreation], Awaitable[tuple[int, str | None] | None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is contacted.
@@ -53,15 +78,17 @@ class LetterNames:
         Args:
             gateway: Has the policies and the topic level keys.
             own_topics: `Configuration.own_topics`.
+            judge: Applies the `CreateTopicPolicy`; returns the code and the message of a refusal.
             clock: Returns the time in seconds, as that of `TopicConfigs.changed_at`.
         """
         self._gateway = gateway
-        self._keys = {topic: key for key, topic in own_topics.items()}
+        self._judge = judge
+        self._own_topics = own_topics
         self._clock = clock
         self._ids: TTLCache[str, tuple[UUID, float]] = TTLCache(
             _TOPICS_MAX, _ID_KNOWN_S, timer=clock
         )
-        self._not_created: TTLCache[DeadLetterTopic, tuple[PolicySet, str, bool]] = TTLCache(
+        self._not_created: TTLCache[DeadLetterTopic, tuple[Policies, str, bool]] = TTLCache(
             _TOPICS_MAX, _NOT_CREATED_S, timer=clock
         )
 
@@ -82,14 +109,8 @@ class LetterNames:
             LetterRefusedError: The topic may not have these dead letters.
             ClientError: It is not known whether it may.
         """
-        key = self._keys.get(to.name)
-        if key is not None:
-            raise LetterRefusedError(
-                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {to.source} would be {to.name}, "
-                f"the topic of {key}; name another topic"
-            )
-        plan = self._gateway.policies.plan
-        why_not = plan.dead_letter_obstacle(to.source, to.name, self._own_keys(to.name))
+        plan, own = self._gateway.policies.plan, self._own_keys(to.name)
+        why_not = name_obstacle(plan, self._own_topics, to.source, to.name, own)
         if why_not:
             raise LetterRefusedError(why_not)
         policies, why_not, is_final = self._not_created.get(_named(to), (None, "", False))
@@ -150,10 +171,11 @@ class LetterNames:
         """
         policies = self._gateway.policies
         creation = TopicCreation(to.name, partitions, to.replicas, None, configs)
-        refusal = await PolicyChecks(self._gateway).creation(creation)
+        refusal = await self._judge(creation)
         if refusal is not None:
-            is_final = refusal.code == POLICY_VIOLATION
-            why = refusal.message or "its policy gave no reason"
+            code, message = refusal
+            why = message or "its policy gave no reason"
+            is_final = code == POLICY_VIOLATION
             raise self.not_created(to, why, is_final=is_final, policies=policies)
 
     def not_created(
@@ -162,7 +184,7 @@ class LetterNames:
         why: str,
         *,
         is_final: bool,
-        policies: PolicySet | None = None,
+        policies: Policies | None = None,
     ) -> ClientError:
         """Record that a topic is not created, so that this is not tried for each batch.
 
@@ -183,6 +205,27 @@ class LetterNames:
     def now(self) -> float:
         """Return the time, for `learn`."""
         return self._clock()
+
+
+def name_obstacle(
+    plan: Plan, own_topics: Mapping[str, str], source: str, name: str, own: Mapping[str, str]
+) -> str:
+    """Return why dead letters of a topic may not go to another; empty if they may.
+
+    Args:
+        plan: The policies of topics.
+        own_topics: `Configuration.own_topics`.
+        source: The topic of the bad records.
+        name: Its dead letter topic.
+        own: The topic level keys that were set on the dead letter topic itself.
+    """
+    for key, topic in own_topics.items():
+        if topic == name:
+            return (
+                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {source} would be {name}, the "
+                f"topic of {key}; name another topic"
+            )
+    return plan.dead_letter_obstacle(source, name, own)
 
 
 def _named(to: DeadLetterTopic) -> DeadLetterTopic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
-    from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.letter_names import LetterNames
 
 log = structlog.get_logger()
@@ -41,28 +41,6 @@ _HEADERS_BYTES: Final = 64 * 1024
 _REFUSED: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.POLICY_VIOLATION})
 """The errors for a name that the cluster never accepts, like one that differs from the name of a
 topic only in dots and underscores."""
-
-
-class DeadLetterTopic(NamedTuple):
-    """Where the dead letters of a partition go.
-
-    Attributes:
-        name: The dead letter topic.
-        source: The original topic of its records.
-        partition: The partition of that topic. Letters go to the same partition, modulo their
-            topic's number of partitions.
-        replicas: The replication factor of the dead letter topic, if it is created.
-    """
-
-    name: str
-    source: str
-    partition: int
-    replicas: int
-
-    @classmethod
-    def of(cls, plan: TopicPlan, partition: int) -> DeadLetterTopic:
-        """Return where the dead letters of a partition go by the policies of its topic."""
-        return cls(plan.dead_letter_topic, plan.topic, partition, plan.dead_letter_replicas)
 
 
 class LetterTopics:
@@ -179,15 +157,20 @@ def leader_of(
     return None if node == NO_NODE else (partition, node)
 
 
+def configs_of_letters(max_message_bytes: int) -> dict[str, str]:
+    """Return the configs of a dead letter topic whose source has this `max.message.bytes`."""
+    # Many letters are in one batch, however large the batches of the source may be.
+    limit = max(max_message_bytes, LETTERS_BYTES) + _HEADERS_BYTES
+    return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
+
+
 def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     """Return the configs of a dead letter topic: its letters are larger than records were."""
     resource = ConfigResource(ResourceType.TOPIC, source)
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
         value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
-        # Many letters are in one batch, however large the batches of the source may be.
-        limit = max(int(value), LETTERS_BYTES) + _HEADERS_BYTES
-        return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
+        return configs_of_letters(int(value))
     except (KafkaException, KeyError, TypeError, ValueError):
         return {}  # not allowed to know it: brokers have a default
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
+    from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 
     Buffer = bytes | memoryview
 

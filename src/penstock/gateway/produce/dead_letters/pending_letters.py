@@ -24,8 +24,8 @@ from penstock.gateway.produce.dead_letters.partition_letters import Waiter, Wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.double_letters import DoubleLetters
-    from penstock.gateway.produce.dead_letters.letter_topics import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.partition_letters import Done
 
 log = structlog.get_logger()

@@ -41,11 +41,7 @@ from penstock.gateway.produce.dead_letters.letter_failures import (
 from penstock.gateway.produce.dead_letters.letter_numbers import LetterProducers
 from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue
 from penstock.gateway.produce.dead_letters.letter_requests import LetterRequests
-from penstock.gateway.produce.dead_letters.letter_topics import (
-    DeadLetterTopic,
-    LetterTopics,
-    leader_of,
-)
+from penstock.gateway.produce.dead_letters.letter_topics import LetterTopics, leader_of
 from penstock.gateway.produce.dead_letters.partition_letters import (
     PartitionLetters,
     WaitingLetters,
@@ -58,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Mapping
     from pathlib import Path
 
+    from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.letter_names import LetterNames
     from penstock.gateway.produce.dead_letters.letter_queue import Place
     from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
