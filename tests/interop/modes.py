@@ -16,13 +16,14 @@ KEEP: Final = (DIRECT, NO_POLICY, "mark", "observe")
 """The ways on which every record is stored."""
 REMOVE: Final = ("quarantine", DROPS)
 """The ways on which bad records are not stored, although producers get success."""
-REFUSE: Final = ("enforce",)
+REFUSE: Final = ("enforce", *REMOVE)
 """The ways on which bad records of internal topics are refused."""
 
 USERS: Final = "orders"
 """The begin of the names of users' topics."""
 REASONS: Final = {
     "enforce": "InvalidRecordException\\W+(field id of the value is missing|the value is not JSON)",
+    **dict.fromkeys(REMOVE, r"InvalidRecordException.*penstock\.quarantine\.internal\.topics"),
 }
 """Patterns of the exceptions that programs show for a record that is refused, by the way."""
 

@@ -24,6 +24,8 @@ from tests.interop.workers import running_workers
 pytestmark = pytest.mark.interop
 VALUES = ['{"id": 1}', '{"no": 2}', '{"id": 3}']
 GOOD = [VALUES[0], VALUES[2]]
+SESSIONS = "sessions"
+"""A worker behind `quarantine` that stores keys for the requests of other workers, as by default."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,7 @@ def workers(kafka, shared_gateway, tmp_path_factory):
     addresses = {DIRECT: kafka.bootstrap_servers}
     for way in WAYS[1:]:
         addresses[way] = gateway_of_all_topics(shared_gateway, way).address
+    addresses[SESSIONS] = addresses["quarantine"]
     addresses[USERS] = gateway_of_users_topics(shared_gateway).address
     run = uuid.uuid4().hex[:8]
     clusters = {
@@ -63,6 +66,12 @@ def test_a_connector_whose_settings_cannot_be_stored_is_not_created(workers, top
     assert (status, answer["message"]) == (500, "Error writing connector configuration to Kafka")
     assert workers[way].connectors() == []
     assert re.search(REASONS[way], workers[way].log())
+
+
+def test_a_worker_that_cannot_store_its_keys_says_why(workers):
+    log = workers[SESSIONS].log
+    wait_until(lambda: "Failed to write session key to Kafka" in log(), 120, what="its failure")
+    assert workers[SESSIONS].connectors() == []
 
 
 @pytest.mark.parametrize("way", KEEP)

@@ -21,6 +21,7 @@ from tests.interop.modes import (
     NO_POLICY,
     REASONS,
     REFUSE,
+    REMOVE,
     USERS,
     gateway_of_all_topics,
     gateway_of_users_topics,
@@ -231,7 +232,7 @@ class Failover:
 
 @pytest.mark.parametrize(
     ("way", "idempotence"),
-    [(way, "false") for way in KEEP],
+    [*((way, "false") for way in (*KEEP, *REMOVE)), *((way, "true") for way in REMOVE)],
 )
 def test_a_consumer_that_fails_over_reads_every_stored_record(
     cluster, address, topic, put, stored, mirror, way, idempotence
