@@ -14,7 +14,13 @@ import structlog
 import trustme
 import uvloop
 
-from penstock.gateway.listening.listener import ACCEPTED_AT_ONCE, ConnectionLimits, Listener
+from penstock.configuration import Address
+from penstock.gateway.listening.listener import (
+    ACCEPTED_AT_ONCE,
+    ConnectionLimits,
+    Listener,
+    bind,
+)
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
@@ -45,7 +51,16 @@ class Echo(asyncio.Protocol):
         self.on_closed()
 
 
-def listening(make, tls=None, *, proxied=False, max_connections=ANY, per_ip=ANY, creation_rate=ANY):
+def listening(
+    make,
+    tls=None,
+    *,
+    bound=None,
+    proxied=False,
+    max_connections=ANY,
+    per_ip=ANY,
+    creation_rate=ANY,
+):
     """Start a listener on a free port; return it, its limits and its port."""
     limits = ConnectionLimits(
         max_connections=max_connections,
@@ -53,7 +68,7 @@ def listening(make, tls=None, *, proxied=False, max_connections=ANY, per_ip=ANY,
         creation_rate=creation_rate,
         clock=asyncio.get_running_loop().time,
     )
-    bound = socket.create_server(("127.0.0.1", 0))
+    bound = bound or socket.create_server(("127.0.0.1", 0))
     bound.setblocking(False)
     return Listener(bound, limits, make, tls, proxied=proxied), limits, bound.getsockname()[1]
 
@@ -579,3 +594,55 @@ def test_a_failed_handshake_leaves_no_objects(certified, monkeypatch, fail):
         uvloop.run(main())
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("host", ["", "::", "0:0:0:0:0:0:0:0"])
+async def test_ipv4_and_ipv6_are_accepted_on_all_addresses_and_a_client_has_one_name(
+    host, tmp_path
+):
+    peers = []
+
+    def make(peer, on_closed):
+        peers.append(peer.host)
+        return Echo(peer, on_closed)
+
+    bound = bind(Address(host, 0), "listeners", tmp_path)
+    listener, _, port = listening(make, bound=bound, per_ip=1)
+    try:
+        for address in ("127.0.0.1", "::1"):
+            client = await asyncio.open_connection(address, port)
+            assert await is_served(*client)
+            refused = await asyncio.open_connection(address, port)
+            assert not await is_served(*refused)
+            for _, writer in (client, refused):
+                writer.close()
+        assert peers == ["127.0.0.1", "::1"]
+    finally:
+        await listener.close()
+
+
+@pytest.mark.parametrize("host", ["", "::"])
+def test_ipv4_is_accepted_where_there_is_no_ipv6(host, monkeypatch, tmp_path):
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with bind(Address(host, 0), "listeners", tmp_path) as bound:
+        assert bound.getsockname()[0] == "0.0.0.0"
+
+
+def test_ipv4_is_accepted_where_no_address_of_ipv6_is_free(monkeypatch, tmp_path):
+    create = socket.create_server
+
+    def without_addresses(address, **options):
+        if options.get("family") == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "not here")
+        return create(address, **options)
+
+    monkeypatch.setattr(socket, "create_server", without_addresses)
+    with bind(Address("", 0), "listeners", tmp_path) as bound:
+        assert bound.getsockname()[0] == "0.0.0.0"
+
+
+def test_other_addresses_are_of_one_family(tmp_path):
+    with bind(Address("0.0.0.0", 0), "listeners", tmp_path) as bound:
+        assert bound.family == socket.AF_INET
+    with bind(Address("::1", 0), "listeners", tmp_path) as bound:
+        assert bound.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1

@@ -23,7 +23,6 @@ _HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.(?!-)[A-Za-z0-9_-]
 _HOST_MAX: Final = 253 - len("broker-2147483647.")
 _ANY_NODE: Final = 2**31 - 1
 """A node id that only a wildcard covers."""
-_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 class Endpoints(NamedTuple):
@@ -110,6 +109,10 @@ def _is_ip_address(host: str) -> bool:
     return True
 
 
+def _is_wildcard(host: str) -> bool:
+    return not host or (_is_ip_address(host) and ip_address(host).is_unspecified)
+
+
 def names_that_are_not_covered(
     certificate: CertificateNames, host: str, names: ServerNames
 ) -> tuple[str, ...]:
@@ -133,7 +136,7 @@ def names_that_are_not_covered(
 
 def _advertised_host(configuration: Configuration) -> str:
     host = configuration.advertised_host or configuration.listener.address.host
-    if host in _WILDCARDS:
+    if _is_wildcard(host):
         raise ConfigurationError(
             f"{configuration.path}: advertised.host must be set: clients cannot connect to "
             f"the listener's wildcard address"
@@ -160,7 +163,11 @@ def _check_metrics_listener(configuration: Configuration) -> None:
         return
     hosts = {address.host, clients.host}
     ports = {clients.port, *(configuration.broker_ports or ())}
-    if address.port and address.port in ports and (len(hosts) == 1 or hosts & _WILDCARDS):
+    if (
+        address.port
+        and address.port in ports
+        and (len(hosts) == 1 or any(map(_is_wildcard, hosts)))
+    ):
         raise ConfigurationError(
             f"{configuration.path}: metrics.listener: port {address.port} is used by listeners "
             "or broker.ports"

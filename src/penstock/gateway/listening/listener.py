@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections import Counter
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,6 +22,7 @@ from penstock.gateway.listening.proxy_protocol import (
     EndedError,
     ProxyHeaderError,
     read_client,
+    unmapped,
 )
 from penstock.gateway.listening.tls_connection import attach
 
@@ -45,6 +47,8 @@ _EXHAUSTED_WAIT_S: Final = 0.2
 def bind(address: Address, key: str, file: Path) -> socket.socket:
     """Return a socket that listens on an address.
 
+    Without a host, and on `::`, it accepts IPv4 and IPv6, as Kafka does.
+
     Args:
         address: The address; port 0 for a free one.
         key: The key that names the address, for errors.
@@ -55,12 +59,34 @@ def bind(address: Address, key: str, file: Path) -> socket.socket:
     """
     host, port = address
     try:
+        if _is_every_address(host):
+            return _bind_both(port)
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
             f"{file}: {key}: cannot listen on {address}: {error.strerror or error}"
         ) from None
+
+
+def _is_every_address(host: str) -> bool:
+    try:
+        return not host or ip_address(host) == IPv6Address("::")
+    except ValueError:
+        return False
+
+
+def _bind_both(port: int) -> socket.socket:
+    """Return a socket that listens on all addresses, of IPv4 alone where there is no IPv6."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(
+                ("::", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
+            )
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+    return socket.create_server(("0.0.0.0", port), backlog=_BACKLOG)  # noqa: S104
 
 
 class ConnectionLimits:
@@ -199,7 +225,7 @@ class Listener:
                     await asyncio.sleep(_EXHAUSTED_WAIT_S)
                 continue
             connection.setblocking(False)
-            address = Address(str(peer[0]), int(peer[1]))
+            address = Address(unmapped(str(peer[0])), int(peer[1]))
             if not self._limits.opened(None if self._proxied else address.host):
                 connection.close()
                 continue

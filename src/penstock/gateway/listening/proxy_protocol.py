@@ -31,6 +31,7 @@ _VERSION: Final = 2
 _LOCAL, _PROXY = 0, 1
 _TCP4, _TCP6 = 0x11, 0x21
 _ADDRESSES: Final = {_TCP4: Struct(">4s4sHH"), _TCP6: Struct(">16s16sHH")}
+_MAPPED: Final = "::ffff:"
 _WITHOUT_ADDRESS: Final = frozenset({0x00, 0x12, 0x22, 0x31, 0x32})
 """Unspecified; and datagrams and Unix sockets, which are to be treated so where not supported."""
 
@@ -95,10 +96,19 @@ def read_address(family: int, data: bytes) -> Address | None:
     if len(data) < form.size:
         raise ProxyHeaderError(f"it has {len(data)} bytes for addresses that take {form.size}")
     source, _, port, _ = form.unpack_from(data)
-    ip = ip_address(source)
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped  # one client, one name: connections are counted by it
-    return Address(str(ip), port)
+    return Address(unmapped(str(ip_address(source))), port)
+
+
+def unmapped(ip: str) -> str:
+    """Return an IPv4 address that is written as IPv6 as such; another address unchanged.
+
+    A client has one name, whichever way it comes: connections are counted by it.
+    """
+    if not ip.startswith(_MAPPED):
+        return ip
+    found = ip_address(ip)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return ip if mapped is None else str(mapped)
 
 
 def _check_start(data: bytes) -> None:
