@@ -1,5 +1,6 @@
 """The first signal requests the end of a command, the second ends it."""
 
+import io
 import os
 import signal
 import time
@@ -37,7 +38,8 @@ def test_a_handler_of_other_code_is_replaced():
 def test_a_signal_ends_the_process_even_if_stderr_is_closed(monkeypatch):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as broken, EndRequest() as ending:
-        monkeypatch.setattr("sys.__stderr__", broken)
+    raw = os.fdopen(writing, "wb", buffering=0)
+    with io.TextIOWrapper(raw, write_through=True) as broken, EndRequest() as ending:
+        monkeypatch.setattr("sys.stderr", broken)
         os.kill(os.getpid(), signal.SIGTERM)
         assert ending.wait(30)

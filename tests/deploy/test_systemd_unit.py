@@ -38,6 +38,12 @@ def test_a_wrong_configuration_is_not_tried_again():
     assert settings()["RestartPreventExitStatus"] == str(int(ExitCode.WRONG_USE))
 
 
+def test_a_start_that_may_work_later_is_tried_without_a_limit():
+    unit = settings()
+    assert unit["Restart"] == "on-failure"
+    assert unit["StartLimitIntervalSec"] == "0"
+
+
 def test_it_runs_with_few_rights():
     unit = settings()
     assert unit["DynamicUser"] == unit["NoNewPrivileges"] == "yes"

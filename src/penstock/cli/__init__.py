@@ -14,6 +14,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock import early_signals
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.process.children import keep_ends
 from penstock.configuration.errors import ConfigurationError
@@ -37,6 +38,8 @@ COMMANDS: Final = {
     "redrive": "Judge dead letters again, and write the accepted records.",
 }
 """The commands, and the lines that `penstock --help` has for them."""
+_SERVICES: Final = frozenset({"dev", "gateway"})
+"""The commands that handle signals themselves."""
 _DEBUG: Final = "--debug"
 _OF_PROGRAM: Final = ("--log-level", "--version")
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -105,6 +108,8 @@ def _main(arguments: Sequence[str] | None) -> int:
         return ExitCode.WRONG_USE
     except BrokenPipeError:  # of --version
         return ExitCode.DONE
+    if options.command not in _SERVICES:
+        early_signals.release()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and messages are of any language, and a terminal may write only some.
         sys.stdout.reconfigure(errors="replace")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
+from penstock import early_signals
 from penstock.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.dry_run import dry_run
@@ -39,6 +40,7 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
 from penstock.gateway.server import Gateway
+from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:
     import argparse
@@ -79,11 +81,13 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise ConfigurationError(f"dev needs the extra penstock[local]: {error}") from None
 
+    queue_standard_output()
     set_up_logs(options.log_level, renderer=_Terminal())
     file = Path(options.file) if options.file else None
     scratch = None
     steps, topics = StepLines(), [_SAMPLE_TOPIC]
     try:
+        early_signals.interrupt()
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
             with steps.step(f"loading {file} and its policies"):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
+from penstock import early_signals
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.process.descriptors import raise_descriptor_limit
 from penstock.cli.process.reloading import reload
@@ -29,12 +30,13 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.gateway.process_memory import collect_seldom, share_arenas
 from penstock.gateway.server import Gateway
 from penstock.processes.descendants import adopt_orphans, reap_orphans
+from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from penstock.configuration import Configuration
+    from penstock.configuration import Address, Configuration
     from penstock.processes.bounded import Imports
 
 log = structlog.get_logger()
@@ -49,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    with contextlib.suppress(KeyboardInterrupt):  # before there is an event loop
+        _run(options)
+    return ExitCode.DONE
+
+
+def _run(options: argparse.Namespace) -> None:
+    early_signals.interrupt()
+    queue_standard_output()
     share_arenas()
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
@@ -58,7 +68,6 @@ def run(options: argparse.Namespace) -> int:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:
         raise CommandError(f"the cluster cannot be reached: {error}") from error
-    return ExitCode.DONE
 
 
 async def _serve(configuration: Configuration) -> None:
@@ -81,10 +90,7 @@ async def _reap_orphans() -> None:
 async def _serve_and_notify(configuration: Configuration, systemd: Notifications) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    gateway = Gateway(configuration)
-    for warning in gateway.warnings:
-        log.warning("configuration", file=str(configuration.path), text=warning)
-    starting = loop.create_task(gateway.start())
+    starting = loop.create_task(_start(configuration))
 
     def end() -> None:
         ended.set()
@@ -95,7 +101,7 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     # What it would read again is being read.
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     try:
-        address = await starting
+        gateway, address = await starting
     except asyncio.CancelledError:
         if ended.is_set():
             return
@@ -112,6 +118,13 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     log.info("shutting down")
     systemd.stopping()
     await gateway.stop()
+
+
+async def _start(configuration: Configuration) -> tuple[Gateway, Address]:
+    gateway = Gateway(configuration)
+    for warning in gateway.warnings:
+        log.warning("configuration", file=str(configuration.path), text=warning)
+    return gateway, await gateway.start()
 
 
 async def _reload(

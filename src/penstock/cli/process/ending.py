@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import threading
@@ -53,6 +52,6 @@ class EndRequest:
         if self._event.is_set():
             raise KeyboardInterrupt
         self._event.set()
-        # The signal may have come while standard error was being written to.
-        with contextlib.suppress(OSError, ValueError):  # it has no reader, or it is closed
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"ending\n")
+        # It may have no reader, be closed, or be what the signal has interrupted.
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            print("ending", file=sys.stderr, flush=True)

@@ -46,6 +46,8 @@ log = structlog.get_logger()
 
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
+_LOADING_CLOSE_S = 1.0
+"""How long a worker may take to end that has not loaded its policies: there is nothing to close."""
 CLOSE_MAX_S = 30.0
 """The time to end in which a gateway is not killed: by Kubernetes, which waits shortest."""
 _SHARE_OF_TIMEOUT = 0.75
@@ -439,7 +441,9 @@ class Supervisor:
 
     async def _kill_after_timeout(self, child: Child) -> None:
         """Kill a process that does not exit in time."""
-        deadline = asyncio.get_running_loop().time() + self._close_s
+        is_loading = child.worker.state_reached <= WorkerState.LOADING
+        close_s = min(self._close_s, _LOADING_CLOSE_S) if is_loading else self._close_s
+        deadline = asyncio.get_running_loop().time() + close_s
         while child.worker.state is not WorkerState.DEAD:
             if asyncio.get_running_loop().time() > deadline:
                 child.kill()

@@ -12,6 +12,7 @@ from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause,
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.cells import BOUNDS, Cell, Histogram, MetricCounter
 from penstock.gateway.metrics.exposition import Gauge
+from penstock.queued_output import log_lines_lost
 from penstock.records.header import record_count
 
 if TYPE_CHECKING:
@@ -194,6 +195,13 @@ class GatewayCounts:
             "Errors of the native threads themselves. Each closed a connection, or ended a thread.",
             (),
             {(): self.lane_errors},
+            "counter",
+        )
+        yield Gauge(
+            "penstock_log_lines_lost_total",
+            "Lines of the log that could not be written to standard error.",
+            (),
+            {(): log_lines_lost()},
             "counter",
         )
         yield Gauge(

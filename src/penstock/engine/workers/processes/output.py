@@ -2,7 +2,8 @@
 
 A policy may print a line for each record. The event loop reads no more often than every few
 milliseconds, however much is written, and splits and logs a bounded number of lines a second; the
-others are counted. If the pipe is full, the policy waits.
+others are counted. What does not fit into the pipe waits in the worker, or is lost and counted
+there (`penstock.queued_output`): a policy does not wait, unless it writes to the descriptor itself.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
 from penstock.processes.parent import end_with_parent
+from penstock.queued_output import log_lines_lost, queue_output_of_worker
 from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
@@ -65,6 +66,9 @@ _BATCHING_S = 0.002
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_NO_NEW_PRIVS = 38
+
+_reported = 0
+"""The lines of output of which the parent knows that they were lost."""
 
 
 class WorkerJudge:
@@ -205,8 +209,15 @@ def _topic_id(data: bytes) -> UUID:
 
 def _counted() -> bytes:
     """Frame policies' counts and shared values since the last call; empty if there are none."""
-    counted = take_events()
+    counted = [*take_events(), *_lost_lines()]
     return (messages.events(counted) if counted else b"") + _shared()
+
+
+def _lost_lines() -> list[tuple[str, str, int]]:
+    """Return how many lines of output were lost since the last call, as an event."""
+    global _reported
+    before, _reported = _reported, log_lines_lost()
+    return [("output", "lost", _reported - before)] if _reported > before else []
 
 
 def _shared() -> bytes:
@@ -244,6 +255,7 @@ class _Verdicts:
 
 def main() -> None:
     """Run until the parent sends CLOSE or ends."""
+    queue_output_of_worker()
     end_with_parent()  # elsewhere than on Linux, it ends at the next read
     _gain_no_privileges()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
