@@ -38,7 +38,7 @@ The check failed: records or topics were refused.
 Wrong usage or configuration: the message names the file, the key and the correct values.
 .TP
 .B 3
-The cluster or Spark cannot be reached, or failed."""
+What may go away by itself: the cluster or Spark cannot be reached, or failed, a port is taken."""
 EXAMPLES: Final = r"""
 .TP
 .B penstock dev

@@ -4,6 +4,7 @@
     ├── PenstockError
     │   ├── CommandError                 cli: ends a command with a text and an exit code
     │   ├── ConfigurationError           the file, or a class it names, is not usable
+    │   │   ├── NotNowError              what it needs may be there in a minute
     │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
     │   │   ├── MisfitError              spark: a value does not fit a column of a table

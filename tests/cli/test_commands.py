@@ -239,7 +239,7 @@ def test_a_port_in_use_is_reported_before_policies_are_loaded(tmp_path, key, com
 
         done = run(command, str(file))
 
-    assert done.returncode == 2
+    assert done.returncode == 3  # it may be free in a minute
     assert f"{key}: cannot listen on 127.0.0.1:{port}: " in done.stderr.splitlines()[-1]
     assert not (tmp_path / "loaded").exists()
     assert "starting Kafka" not in done.stdout
@@ -275,15 +275,90 @@ def test_debug_shows_a_traceback(tmp_path):
     assert "penstock check: " in done.stderr.splitlines()[-1]
 
 
-def test_a_port_in_use_is_2(gateway, tmp_path, kafka):
+def test_a_port_in_use_is_3(gateway, tmp_path, kafka):
     running = gateway({})
     _, port = running.host_port
     file = write_configuration(tmp_path, kafka.bootstrap_servers, port, {})
 
     done = run("gateway", str(file))
 
-    assert done.returncode == 2
+    assert done.returncode == 3
     assert f"cannot listen on 127.0.0.1:{port}: " in done.stderr
+
+
+AWAY = """
+import socket, urllib.request
+from penstock.policy import *
+
+class Away(RecordsPolicy):
+    def validate(self, *_): pass
+
+class Refused(Away):
+    def configure(self, configs): raise ConnectionRefusedError
+
+class Late(Away):
+    def configure(self, configs): raise TimeoutError
+
+class Later(Away):
+    def configure(self, configs): raise RetriableException("not yet")
+
+class Wrapped(Away):
+    def configure(self, configs): urllib.request.urlopen("http://127.0.0.1:1/")
+
+class Wrong(Away):
+    def configure(self, configs): raise ValueError("wrong")
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "code"),
+    [
+        (["check"], "Refused", 3),
+        (["check"], "Late", 3),
+        (["check"], "Wrapped", 3),
+        (["check"], "Wrong", 2),
+        (["gateway"], "Later", 3),
+        (["gateway"], "Wrong", 2),
+        (["dev"], "Later", 3),
+        (["explain", "--topic", "t", "--value", "v"], "Later", 3),
+        (["audit", "--local", "--input", "records.jsonl"], "Later", 3),
+    ],
+)
+def test_a_policy_that_cannot_be_configured_now_is_3(tmp_path, monkeypatch, command, name, code):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records.jsonl").write_text('{"topic": "t", "value": "v"}\n')
+    properties = {"topics.t.records.policy.class.name": f"policies.{name}"}
+    port = free_ports(3)[0]
+    file = write_configuration(tmp_path, "127.0.0.1:1", port, properties, AWAY)
+
+    done = run(command[0], str(file), *command[1:])
+
+    assert done.returncode == code, done.stderr
+    assert f"policies.{name}: configure() failed: " in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["check", "gateway"])
+def test_a_name_that_does_not_resolve_yet_is_3(tmp_path, command):
+    file = write_configuration(
+        tmp_path, "127.0.0.1:1", 0, {"metrics.listener": "gateway.invalid:9100"}
+    )
+
+    done = run(command, str(file))
+
+    assert done.returncode == 3
+    assert "metrics.listener: cannot listen on gateway.invalid:0: " in done.stderr
+
+
+def test_too_few_descriptors_are_3(tmp_path):
+    file = write_configuration(tmp_path, "127.0.0.1:1", 0, {})
+
+    done = subprocess.run(
+        ["prlimit", "--nofile=40:40", *PENSTOCK, "gateway", str(file)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 3
+    assert "LimitNOFILE" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

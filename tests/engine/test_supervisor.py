@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration import ConfigurationError, NotNowError, load_configuration
 from penstock.configuration.keys import Keys
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict
@@ -774,3 +774,59 @@ def test_a_closed_supervisor_is_freed_without_the_collector(tmp_path):
         assert [of() for of in ended] == [None, None, None]
     finally:
         gc.enable()
+
+
+PRINTS = """
+import os, sys
+from penstock.policy import *
+
+class Misbehaves(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"crash":
+            print("last words")
+            sys.stdout.buffer.write(b"of bytes\\n")
+            os.abort()
+        for number in range(10):
+            print("spam " * 200_000, file=sys.stderr)
+"""
+
+
+async def test_output_of_a_policy_holds_up_no_batch(tmp_path):
+    """Ten megabytes for each record, which are lost for the most part, and counted."""
+    events = []
+
+    class Observer:
+        def judged(self, policies, cause, waited_s, judged_s): ...
+
+        def ended(self, cause): ...
+
+        def policy_event(self, event, result, amount):
+            events.append((event, result, amount))
+
+    judging = Judging(tmp_path, PRINTS, **{"policy.workers": 1})
+    judging.supervisor = Supervisor(judging.configuration, observer=Observer(), spare=False)
+    with structlog.testing.capture_logs() as logged:
+        async with judging:
+            for _ in range(5):
+                assert (await judging.judge(b"any")).outcome is Outcome.ACCEPTED
+    assert {event[:2] for event in events} == {("output", "lost")}
+    assert 0 < sum(event[2] for event in events) < 50
+    assert any(line["event"] == "policy output" for line in logged)
+
+
+async def test_last_words_of_a_worker_are_logged(tmp_path):
+    with structlog.testing.capture_logs() as logged:
+        async with Judging(tmp_path, PRINTS, **{"policy.workers": 1}) as judging:
+            assert (await judging.judge(b"crash")).outcome is Outcome.FAILED
+    texts = [line.get("text") for line in logged if line["event"] == "policy output"]
+    assert texts[:2] == ["last words", "of bytes"]
+
+
+async def test_a_policy_that_cannot_be_configured_now_is_not_wrong_for_good(tmp_path):
+    policies = PRINTS.replace(
+        "    def validate_record",
+        "    def __init__(self): raise TimeoutError\n    def validate_record",
+    )
+    with pytest.raises(NotNowError, match="TimeoutError"):
+        async with Judging(tmp_path, policies):
+            pass

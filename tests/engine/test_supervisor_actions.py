@@ -77,7 +77,7 @@ class Process:
     def _receive(self, kind, body):
         self.received.append((kind, body))
         if kind == "load" and self.failure is not None:
-            self.events.on_load_failed(self.worker, self.failure)
+            self.events.on_load_failed(self.worker, self.failure, may_pass=False)
             self.die()
         elif kind == "load":
             ready = messages.read_ready(messages.ready(**self.ready)[messages.PREFIX.size :])

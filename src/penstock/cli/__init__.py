@@ -1,7 +1,7 @@
 """The program `penstock`: one file for each command, imported when the command is chosen.
 
-Exit codes: 0 done; 1 the check failed; 2 wrong use or configuration;
-3 the cluster cannot be reached or failed. A traceback only with `--debug`.
+Exit codes: 0 done; 1 the check failed; 2 wrong use or configuration; 3 what may go away by itself:
+the cluster cannot be reached or failed, an address is in use. A traceback only with `--debug`.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     except CommandError as error:
         return _fail(options, str(error), error.code)
     except (ConfigurationError, NativeMissingError) as error:
-        return _fail(options, str(error), ExitCode.WRONG_USE)
+        return _fail(options, str(error), _code_of(error))
     except BrokenPipeError:
         return ExitCode.DONE
     except Exception as error:
@@ -172,6 +172,13 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
         command.command = name
         declared.append(command)
     return parser, declared
+
+
+def _code_of(error: Exception) -> ExitCode:
+    """Return how a command ends that cannot use its configuration, or cannot use it now."""
+    from penstock.not_now import may_pass  # noqa: PLC0415
+
+    return ExitCode.CLUSTER_FAILED if may_pass(error) else ExitCode.WRONG_USE
 
 
 def _fail(options: argparse.Namespace, text: str, code: int) -> int:

@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
     WRONG_USE = 2
     """Wrong use or configuration."""
     CLUSTER_FAILED = 3
-    """The cluster or Spark cannot be reached, or failed."""
+    """The cluster or Spark cannot be reached, or failed; or another trouble that may go away."""
     INTERRUPTED = 130
     """By Ctrl-C, as a shell counts it."""
 

@@ -60,10 +60,10 @@ def _run(options: argparse.Namespace) -> None:
     early_signals.interrupt()
     queue_standard_output()
     share_arenas()
+    raise_descriptor_limit()
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
-    raise_descriptor_limit()
     try:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:

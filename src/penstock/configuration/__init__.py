@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.errors import ConfigurationError, NotNowError
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.configuration.values import Address, ListenerAddress
@@ -23,6 +23,7 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "ListenerAddress",
+    "NotNowError",
     "PolicyConfiguration",
     "TopicDefault",
     "load_configuration",

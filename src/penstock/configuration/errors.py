@@ -1,4 +1,4 @@
-"""The error of this package."""
+"""The errors of this package."""
 
 from penstock.errors import PenstockError
 
@@ -8,4 +8,11 @@ class ConfigurationError(PenstockError):
 
     The text names the file and the key, names the fault and the correct values; it
     ends the program with exit code 2 before the first client is served.
+    """
+
+
+class NotNowError(ConfigurationError):
+    """Something that the configuration needs is not there now, and may be in a minute.
+
+    It ends the program with exit code 3: who starts it again may succeed.
     """

@@ -34,6 +34,8 @@ from penstock.engine.verdict import (
     refused_record,
     refused_records,
 )
+from penstock.error_codes import REQUEST_TIMED_OUT
+from penstock.not_now import may_pass
 from penstock.policy import (
     TopicIdPartition,
     TopicMetadata,
@@ -359,9 +361,19 @@ def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destinati
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> PolicyVerdict:
-    """Return the verdict for a topic whose policy cannot be configured."""
+    """Return the verdict for a topic whose policy cannot be configured, perhaps only now."""
+    names = ", ".join(plan.policies) or "of this topic"
+    if may_pass(error):
+        return PolicyVerdict(
+            outcome=Outcome.POSTPONED,
+            code=REQUEST_TIMED_OUT,
+            message="cannot be configured now",
+            policy=names,
+            detail=str(error),
+            cause=FailureCause.UNUSABLE,
+        )
     return failed(
-        ", ".join(plan.policies) or "of this topic",
+        names,
         "cannot be configured",
         detail=str(error),
         cause=FailureCause.UNUSABLE,

@@ -43,6 +43,7 @@ from penstock.engine.validation_policy import (
     PREPARE_TOPIC,
     ValidationPolicy,
 )
+from penstock.not_now import unusable_by
 from penstock.policy import ClientContext, RecordsPolicy
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class PolicyInstances:
             given: Factories of instances by class name, instead of loading the class.
 
         Raises:
-            ConfigurationError: A class cannot be loaded or configured.
+            ConfigurationError: A class cannot be loaded or configured, or Python runs in a way that
+                changes what it means.
         """
         self._configuration = configuration
         self._given = given
@@ -477,8 +479,8 @@ class PolicyInstances:
         try:
             instance = cls()
         except (Exception, SystemExit) as error:
-            raise ConfigurationError(
-                f"{of.where}: cannot be instantiated without arguments: {describe(error)}"
+            raise unusable_by(
+                error, f"{of.where}: cannot be instantiated without arguments: {describe(error)}"
             ) from None
         use_folder = getattr(instance, "use_folder", None)
         if callable(use_folder):
@@ -546,7 +548,7 @@ class PolicyInstances:
         try:
             pattern = re.compile(instance.interceptor_topic_pattern())
         except (Exception, SystemExit) as error:
-            raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+            raise unusable_by(error, f"{where} failed: {describe(error)}") from None
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code

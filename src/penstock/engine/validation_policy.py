@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.plans.loading import describe
+from penstock.not_now import unusable_by
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class ValidationPolicy:
         except ValueError as error:
             return str(error)
         except (Exception, SystemExit) as error:
-            raise ConfigurationError(f"{self._topic(plan)}: {describe(error)}") from None
+            raise unusable_by(error, f"{self._topic(plan)}: {describe(error)}") from None
         return None
 
     def prepare_for(self, plan: TopicPlan) -> None:
@@ -145,7 +146,7 @@ class ValidationPolicy:
         except ValueError as error:
             raise ConfigurationError(f"{self._topic(plan)}: {error}") from None
         except BaseException as error:  # a panic of native code is no Exception
-            raise ConfigurationError(f"{self._topic(plan)}: {describe(error)}") from None
+            raise unusable_by(error, f"{self._topic(plan)}: {describe(error)}") from None
 
     def configs(self, plan: TopicPlan) -> Mapping[str, str]:
         """Return the topic level keys that it declares, as a topic has them."""
@@ -172,5 +173,5 @@ def objection_to(instance: Any, text: str) -> str | None:
     except ValueError as error:
         return str(error)
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {describe(error)}") from None
+        raise unusable_by(error, f"{VALIDATION_POLICY}={text}: {describe(error)}") from None
     return None

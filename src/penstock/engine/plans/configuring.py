@@ -15,6 +15,7 @@ from penstock.engine.batch_methods import (
     overrides,
 )
 from penstock.engine.plans.loading import describe
+from penstock.not_now import unusable_by
 from penstock.policy import RecordIntrospectionHints, RecordsPolicy, RecordsPolicyWithContext
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def configure(instance: Any, of: ConfiguredPolicy) -> None:
     try:
         method(*((of.configs,) if is_given else ()))
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(_problem(of, error)) from None
+        raise unusable_by(error, _problem(of, error)) from None
 
 
 def _problem(of: ConfiguredPolicy, error: BaseException) -> str:
@@ -114,7 +115,7 @@ def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
             int(given.access_value_bytes),
         )
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+        raise unusable_by(error, f"{where} failed: {describe(error)}") from None
     if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
         raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
     return hints

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import PenstockError
+from penstock.not_now import unusable_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
             ) from None
         raise ConfigurationError(f"{where}: {describe(error)}") from None
     except Exception as error:
-        raise ConfigurationError(f"{where}: {describe(error)}") from None
+        raise unusable_by(error, f"{where}: {describe(error)}") from None
     except SystemExit as error:
         raise ConfigurationError(f"{where}: the module ended the program: {error!r}") from None
     found = getattr(module, attribute, None)

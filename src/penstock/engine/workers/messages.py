@@ -5,7 +5,7 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
   to be dropped, the client as JSON if a policy takes it, the record bytes), JUDGE_ADMIN
   (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
-- from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
+- from the worker: READY (JSON), LOAD_FAILED (JSON), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
   EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; then the new batch
   if there is one, or JSON if the batch is not accepted)
 
@@ -115,6 +115,21 @@ _SUBJECTS: Final[dict[type, Any]] = {
 def message(kind: int, body: bytes = b"") -> bytes:
     """Frame a body."""
     return PREFIX.pack(1 + len(body), kind) + body
+
+
+def load_failed(text: str, *, may_pass: bool) -> bytes:
+    """Have the parent know that the policies cannot be loaded, or not now."""
+    return message(LOAD_FAILED, json.dumps([text, may_pass]).encode())
+
+
+def read_load_failed(body: bytes) -> tuple[str, bool]:
+    """Read LOAD_FAILED.
+
+    Raises:
+        ValueError: It is invalid.
+    """
+    text, may_pass = json.loads(body)
+    return str(text), bool(may_pass)
 
 
 def load(configuration: PolicyConfiguration, names: Mapping[str, Sequence[str]]) -> bytes:

@@ -127,6 +127,7 @@ class Schedule:
         actions: To be executed in this order, and removed, by the supervisor.
         phase: The state.
         failure: Why it cannot open.
+        may_pass: Whether that may go away by itself.
         outstanding: How many jobs are not answered.
     """
 
@@ -136,6 +137,7 @@ class Schedule:
         self._act = self.actions.append
         self.phase = SchedulePhase.OPENING
         self.failure = ""
+        self.may_pass = False
         self._lost_at_start = 0
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
@@ -550,6 +552,8 @@ class Schedule:
         elif not (worker.failure or worker.killed):
             why = f"a policy worker ended: {why}"
         self.failure = why
+        # What a policy waits for in configure() may also be there another time.
+        self.may_pass = worker.may_pass or blameless or worker.killed is not None
         self._become(SchedulePhase.CANNOT_OPEN)
 
     def _remove_if_empty(self, queue: Queue) -> bool:

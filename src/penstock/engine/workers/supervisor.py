@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import structlog
 
-from penstock.configuration import ConfigurationError
+from penstock.configuration import ConfigurationError, NotNowError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import UNJUDGED, timed_out
@@ -133,7 +133,8 @@ class Supervisor:
             self._ticks.start()
             await self._opened.wait()
             if schedule.phase is not SchedulePhase.SERVING:
-                raise ConfigurationError(schedule.failure or "a policy worker did not start")
+                why = schedule.failure or "a policy worker did not start"
+                raise NotNowError(why) if schedule.may_pass else ConfigurationError(why)
         except BaseException:
             await self.close()
             raise
@@ -459,9 +460,9 @@ class Supervisor:
         self._load_topics_in(worker)
         self._execute_actions()
 
-    def on_load_failed(self, worker: Worker, text: str) -> None:
+    def on_load_failed(self, worker: Worker, text: str, *, may_pass: bool) -> None:
         """Handle LOAD_FAILED."""
-        worker.failure = text
+        worker.failure, worker.may_pass = text, may_pass
 
     def on_topics_loaded(self, worker: Worker, report: messages.TopicsLoaded) -> None:
         """Handle TOPICS_LOADED."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.configuration import Address, ConfigurationError
+from penstock.configuration import Address
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.proxy_protocol import (
     HEADER_S,
@@ -25,6 +25,7 @@ from penstock.gateway.listening.proxy_protocol import (
     unmapped,
 )
 from penstock.gateway.listening.tls_connection import attach
+from penstock.not_now import unusable_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,8 @@ def bind(address: Address, key: str, file: Path) -> socket.socket:
         file: The configuration file, for errors.
 
     Raises:
-        ConfigurationError: The address is taken, or does not belong to this machine.
+        ConfigurationError: The address does not belong to this machine.
+        NotNowError: The address is taken, its name does not resolve, or descriptors are too few.
     """
     host, port = address
     try:
@@ -63,10 +65,10 @@ def bind(address: Address, key: str, file: Path) -> socket.socket:
             return _bind_both(port)
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{file}: {key}: cannot listen on {address}: {error.strerror or error}"
-        ) from None
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        text = f"{file}: {key}: cannot listen on {address}: {reason}"
+        raise unusable_by(error, text) from None
 
 
 def _is_every_address(host: str) -> bool:

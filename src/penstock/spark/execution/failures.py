@@ -111,11 +111,11 @@ _FAILURES: Final = (
         "no space left on the device that is written to, or a quota is used up",
     ),
     (
-        re.compile(r"DATA_SOURCE_(?:RUNTIME_)?ERROR\b[\s\S]*?ConfigurationError: (.*)"),
+        re.compile(r"DATA_SOURCE_(?:RUNTIME_)?ERROR\b[\s\S]*?(?:Configuration|NotNow)Error: (.*)"),
         "topics cannot be read or written",
     ),
     (
-        re.compile(r"ConfigurationError: (.*)"),
+        re.compile(r"(?:Configuration|NotNow)Error: (.*)"),
         "the policies cannot be loaded on the executors",
     ),
     (

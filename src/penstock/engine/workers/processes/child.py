@@ -86,8 +86,8 @@ class Events(Protocol):
     def on_ready(self, worker: Worker, ready: Ready) -> None:
         """Its policies are loaded."""
 
-    def on_load_failed(self, worker: Worker, text: str) -> None:
-        """Its policies cannot be loaded."""
+    def on_load_failed(self, worker: Worker, text: str, *, may_pass: bool) -> None:
+        """Its policies cannot be loaded, or not now."""
 
     def on_topics_loaded(self, worker: Worker, report: TopicsLoaded) -> None:
         """It has loaded topics, or cannot."""
@@ -311,7 +311,8 @@ class Child(asyncio.Protocol):
             return partial(events.on_shared, worker, messages.read_shared(body))
         if kind == messages.EVENTS:
             return partial(events.on_policy_events, messages.read_events(body))
-        return partial(events.on_load_failed, worker, body.decode("utf-8", "replace"))
+        text, may_pass = messages.read_load_failed(body)
+        return partial(events.on_load_failed, worker, text, may_pass=may_pass)
 
     def _join(self, data: bytes) -> bytes:
         """Return the rest of earlier data and new data; nothing while a message is incomplete."""

@@ -45,6 +45,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, SharedProgress
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
+from penstock.not_now import may_pass
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
 from penstock.processes.parent import end_with_parent
@@ -272,7 +273,7 @@ def main() -> None:
     try:
         policies = PolicyInstances(configuration, names)
     except ConfigurationError as error:
-        parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
+        parent.sendall(messages.load_failed(str(error), may_pass=may_pass(error)))
         return
     # Thousands of records live for the time of one batch: collect seldom, never the rest.
     gc.collect()

@@ -98,6 +98,7 @@ class Worker:
         state_reached: The last state before its end.
         killed: Why it was killed, if it was.
         failure: Its message where it could not load its policies.
+        may_pass: Whether that may go away by itself.
         out_of_memory: Whether it is closed because it is not trusted any more.
     """
 
@@ -112,6 +113,7 @@ class Worker:
         "killed",
         "last_active",
         "loading_until",
+        "may_pass",
         "number",
         "out_of_memory",
         "queues",
@@ -140,6 +142,7 @@ class Worker:
         self.loading_until = 0.0
         self.killed: Killed | None = None
         self.failure = ""
+        self.may_pass = False
         self.out_of_memory = False
 
     def __repr__(self) -> str:

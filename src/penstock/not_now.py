@@ -1,0 +1,55 @@
+"""Which errors may go away by themselves: a start that fails by them is tried again."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from penstock.configuration.errors import ConfigurationError, NotNowError
+from penstock.errors import PenstockError
+from penstock.policy import RetriableException
+
+_PASSING: Final = (NotNowError, ConnectionError, TimeoutError, socket.gaierror, RetriableException)
+_NUMBERS: Final = frozenset(
+    {
+        errno.EADDRINUSE,
+        errno.EAGAIN,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EMFILE,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.ENOSPC,
+    }
+)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether an error, or what has caused it, may go away by itself.
+
+    Libraries wrap such errors in their own, and Penstock in errors that name a key.
+    """
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        if isinstance(at, _PASSING) or (isinstance(at, OSError) and at.errno in _NUMBERS):
+            return True
+        seen.add(id(at))
+        # Penstock's are raised from None where their text says it all.
+        is_hidden = at.__suppress_context__ and not isinstance(at, PenstockError)
+        at = at.__cause__ or (None if is_hidden else at.__context__)
+    return False
+
+
+def unusable_by(error: BaseException, text: str) -> ConfigurationError:
+    """Return the error that what the configuration names cannot be used, perhaps only now.
+
+    Args:
+        error: Why not.
+        text: The text, with the key.
+    """
+    return NotNowError(text) if may_pass(error) else ConfigurationError(text)
