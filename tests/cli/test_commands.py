@@ -361,6 +361,41 @@ def test_too_few_descriptors_are_3(tmp_path):
     assert "LimitNOFILE" in done.stderr
 
 
+ASSERTS = """
+from penstock.policy import *
+
+class Asserts(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        assert value != b"bad"
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "optimized"),
+    [
+        (["explain", "--topic", "t"], "variable"),
+        (["explain", "--topic", "t"], "option"),
+        (["audit", "--local"], "variable"),
+    ],
+)
+def test_a_command_refuses_to_judge_without_assertions(tmp_path, monkeypatch, command, optimized):
+    records = tmp_path / "records.jsonl"
+    records.write_text('{"topic": "t", "value": "bad"}\n')
+    properties = {"record.validator.classes": "policies.Asserts"}
+    file = write_configuration(tmp_path, "127.0.0.1:1", 0, properties, ASSERTS)
+    if optimized == "variable":
+        monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    python = [PENSTOCK[0], *(["-O"] if optimized == "option" else []), *PENSTOCK[1:]]
+
+    done = subprocess.run(
+        [*python, command[0], str(file), *command[1:], "--input", str(records)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "PYTHONOPTIMIZE" in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_sigterm_and_sigint_end_the_gateway_with_0(gateway, number):
     running = gateway({"record.validator.classes": "policies.One"}, POLICIES)

@@ -776,6 +776,30 @@ def test_a_closed_supervisor_is_freed_without_the_collector(tmp_path):
         gc.enable()
 
 
+ASSERTS = """
+import warnings
+from penstock.policy import *
+
+class Misbehaves(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        assert value != b"bad"
+        warnings.warn("old")
+        int(value or b"0")
+"""
+
+
+@pytest.mark.parametrize("value", [b"bad", b"9" * 5000, b"1"])
+async def test_variables_that_change_what_a_policy_means_do_not_reach_it(
+    tmp_path, monkeypatch, value
+):
+    changing = {"PYTHONOPTIMIZE": "2", "PYTHONWARNINGS": "error", "PYTHONINTMAXSTRDIGITS": "0"}
+    for name, given in changing.items():
+        monkeypatch.setenv(name, given)
+    async with Judging(tmp_path, ASSERTS) as judging:
+        outcome = (await judging.judge(value)).outcome
+    assert outcome is (Outcome.ACCEPTED if value == b"1" else Outcome.FAILED)
+
+
 PRINTS = """
 import os, sys
 from penstock.policy import *

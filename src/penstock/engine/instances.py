@@ -45,6 +45,7 @@ from penstock.engine.validation_policy import (
 )
 from penstock.not_now import unusable_by
 from penstock.policy import ClientContext, RecordsPolicy
+from penstock.processes.environment import what_changes_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,6 +103,11 @@ class PolicyInstances:
             ConfigurationError: A class cannot be loaded or configured, or Python runs in a way that
                 changes what it means.
         """
+        if changes := what_changes_policies():
+            raise ConfigurationError(
+                f"{changes}: policies would have other verdicts than in the gateway, which does "
+                "not pass it to them; run the command without it"
+            )
         self._configuration = configuration
         self._given = given
         self._open: list[Any] = []

@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.processes import descendants
+from penstock.processes.environment import environment_of_policies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def run_module(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=pass_fds,
-            env={**os.environ, descendants.VARIABLE: marker},
+            env={**environment_of_policies(), descendants.VARIABLE: marker},
             start_new_session=True,
         )
         descendants.started(marker, process.pid)

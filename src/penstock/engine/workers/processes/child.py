@@ -18,6 +18,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.processes.output import OutputPipe
 from penstock.engine.workers.progress import SharedProgress, shared_file
 from penstock.processes import descendants
+from penstock.processes.environment import environment_of_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -195,7 +196,7 @@ class Child(asyncio.Protocol):
             stdout=output.theirs,
             stderr=output.theirs,
             pass_fds=(socket_fd, progress_fd),
-            env={**_MEMORY, **os.environ, descendants.VARIABLE: self._mark},
+            env={**_MEMORY, **environment_of_policies(), descendants.VARIABLE: self._mark},
             start_new_session=True,
         )
 
