@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-import socket
 from typing import Final
 
 from penstock.configuration.errors import ConfigurationError, NotNowError
 from penstock.errors import PenstockError
 from penstock.policy import RetriableException
 
-_PASSING: Final = (NotNowError, ConnectionError, TimeoutError, socket.gaierror, RetriableException)
+_PASSING: Final = (NotNowError, ConnectionError, TimeoutError, RetriableException)
+_NOT_RESOLVED: Final = "gaierror"
+"""A class of `socket`, which what is below the gateway does not import."""
 _NUMBERS: Final = frozenset(
     {
         errno.EADDRINUSE,
@@ -36,13 +37,17 @@ def may_pass(error: BaseException) -> bool:
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
-        if isinstance(at, _PASSING) or (isinstance(at, OSError) and at.errno in _NUMBERS):
+        if isinstance(at, _PASSING) or (isinstance(at, OSError) and _is_passing(at)):
             return True
         seen.add(id(at))
         # Penstock's are raised from None where their text says it all.
         is_hidden = at.__suppress_context__ and not isinstance(at, PenstockError)
         at = at.__cause__ or (None if is_hidden else at.__context__)
     return False
+
+
+def _is_passing(error: OSError) -> bool:
+    return error.errno in _NUMBERS or type(error).__name__ == _NOT_RESOLVED
 
 
 def unusable_by(error: BaseException, text: str) -> ConfigurationError:
