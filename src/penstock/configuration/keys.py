@@ -138,7 +138,7 @@ class Keys(BaseModel):
             "`ssl.*` keys of a broker apply (PEM: `ssl.keystore.location`, `ssl.key.password`, "
             "`ssl.truststore.location`, `ssl.client.auth`, `ssl.enabled.protocols`, "
             "`ssl.cipher.suites`). `SASL_` has no effect: the cluster decides whether clients use "
-            "SASL. Without a host (`PLAINTEXT://:9092`), or with `[::]`, it is IPv4 and IPv6. "
+            "SASL. `PLAINTEXT://:9092` and `[::]` accept IPv4 and IPv6. "
             "Port 0 selects a free port, which the `ready` line shows."
         ),
     )
