@@ -192,12 +192,15 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
         *,
         upstream: str = "",
         program: Sequence[str] = PENSTOCK,
+        tls: bool = False,
     ) -> RunningGateway:
         own = folder / f"gateway-{next(_counter)}"
         own.mkdir()
         upstream = upstream or kafka.bootstrap_servers
-        given = {**state, **(properties or {})}
-        file = write_configuration(own, upstream, free_ports(6)[0], given, policies)
+        port = free_ports(6)[0]
+        listener = {"listeners": f"SSL://127.0.0.1:{port}"} if tls else {}
+        given = {**state, **listener, **(properties or {})}
+        file = write_configuration(own, upstream, port, given, policies)
         started = RunningGateway(file, program)
         running.append(started)
         return started

@@ -3,6 +3,7 @@
 import datetime
 import io
 import socket
+import ssl
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,9 +17,12 @@ from kio.static.primitive import i16, i32, i32Timedelta
 class RawClient:
     """A connection."""
 
-    def __init__(self, address: str, timeout_s: float = 25.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 25.0, trust: str = "") -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout_s)
+        if trust:
+            context = ssl.create_default_context(cafile=trust)
+            self.socket = context.wrap_socket(self.socket, server_hostname=host)
         self._correlation_id = 0
 
     def __enter__(self):

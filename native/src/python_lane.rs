@@ -31,6 +31,7 @@ type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 type Counted = (i16, Vec<u64>, f64);
 /// Topic, policies, records, buckets of batches, seconds altogether.
 type Accepted = (String, String, u64, Vec<u64>, f64);
+type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
 type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 
 /// What accepts the batches of topics: policies of Penstock's own.
@@ -236,26 +237,55 @@ impl Lane {
     }
 
     /// Take a connection back: the state, what is to be sent to the broker and to the client, what
-    /// was received of the client and of the broker, which of their connections have failed, and how
-    /// many requests were forwarded.
+    /// was received of the client and of the broker, which of their connections have failed, how many
+    /// requests were forwarded, how many bytes of the client were received, and for how long it was
+    /// not read.
     fn take<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(back) = py.detach(|| self.lane.take(number)) else { return Ok(None) };
         let GivenBack { to_broker, to_client, from_client, from_broker, .. } = &back;
         let [to_broker, to_client, from_client, from_broker] =
             [to_broker, to_client, from_client, from_broker].map(|one| PyBytes::new(py, one));
         let (failed, forwarded) = ((back.client_failed, back.broker_failed), back.forwarded);
+        let (received, unread_s) = (back.received, back.unread_s);
         let state = between(back.state);
         let bytes = (to_broker, to_client, from_client, from_broker);
-        let all = (state, bytes.0, bytes.1, bytes.2, bytes.3, failed.0, failed.1, forwarded);
+        let (to_broker, to_client, from_client, from_broker) = bytes;
+        let all = (
+            state,
+            to_broker,
+            to_client,
+            from_client,
+            from_broker,
+            failed.0,
+            failed.1,
+            forwarded,
+            received,
+            unread_s,
+        );
         all.into_pyobject(py).map(Some)
     }
 
     /// Return bytes held, bytes of the request missing, requests without a response, whether a side
-    /// is blocked, and when bytes were received last.
-    fn figures(&self, number: u64) -> Option<(usize, usize, usize, bool, f64)> {
+    /// is blocked, when bytes were received last, how many bytes of the client were received, how
+    /// many are left of its request, or of its head, and for how long it was not read.
+    fn figures(&self, number: u64) -> Option<Figures> {
         self.lane.figures(number).map(|of| {
-            (of.held_bytes, of.missing_bytes, of.unanswered, of.is_blocked, of.last_active)
+            (
+                of.held_bytes,
+                of.missing_bytes,
+                of.unanswered,
+                of.is_blocked,
+                of.last_active,
+                of.received_bytes,
+                of.request_left,
+                of.unread_s,
+            )
         })
+    }
+
+    /// Say whether all clients of the gateway together hold too much: then little is read at once.
+    fn set_short(&self, is_short: bool) {
+        self.lane.set_short(is_short);
     }
 
     /// Return what each thread has counted since the last time: times of requests, times of

@@ -145,6 +145,12 @@ impl Tls {
         locked(&self.inner).held_bytes()
     }
 
+    /// Whether a record was received in part.
+    #[getter]
+    fn has_part(&self) -> bool {
+        locked(&self.inner).has_part()
+    }
+
     /// Fail as by an error of the library: for tests.
     fn panic(&self) {
         locked(&self.inner).panic();

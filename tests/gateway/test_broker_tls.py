@@ -24,6 +24,7 @@ from penstock.gateway.broker_tls import BrokerTls
 from penstock.gateway.lane import availability
 from penstock.gateway.listening.tls_connection import TlsConnection, TlsPhase
 from penstock.native import find_native
+from tests.gateway.listening.receiving import Receiving
 from tests.gateway.listening.test_native_tls import Keys
 from tests.gateway.listening.test_tls import JAVA_SUITES, only
 
@@ -120,7 +121,7 @@ class Plain(Broker):
             writer.write(self.answer)
 
 
-class Peer(asyncio.Protocol):
+class Peer(Receiving):
     """What the gateway receives of a broker."""
 
     def __init__(self):
@@ -191,7 +192,7 @@ async def error_of(connecting):
 async def same_error(tls, address, timeout_s=WITHIN_S):
     """Return the error, which is OpenSSL's."""
     wanted = await error_of(connect(address, tls.context, asyncio.Protocol, timeout_s))
-    found = await error_of(tls.connect(address, asyncio.Protocol, timeout_s))
+    found = await error_of(tls.connect(address, Receiving, timeout_s))
     assert found == wanted
     assert found != ""
     return found
@@ -466,7 +467,7 @@ async def test_a_broker_that_is_slow_or_loses_connections_at_times_stays_native(
             for _ in range(2 * broker_tls._ROUNDS):
                 assert await is_native(tls, relay.address)
                 relay.first = [what] * (2 if what == "reset" else 1)
-                error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.5))
+                error = await error_of(tls.connect(relay.address, Receiving, 0.5))
                 assert error == ("" if what == "reset" else "TimeoutError")
         assert logged == []
 
@@ -482,7 +483,7 @@ async def test_handshakes_that_are_slow_with_openssl_too_do_not_leave_a_broker_t
                 assert await is_native(tls, relay.address)
                 relay.first = ["silent"] * 3  # a connection natively; a check, and one in Python
                 for _ in range(2):
-                    error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.3))
+                    error = await error_of(tls.connect(relay.address, Receiving, 0.3))
                     assert error == "TimeoutError"
             assert await is_native(tls, relay.address)
         assert logged == []
@@ -524,7 +525,7 @@ async def test_a_connection_takes_at_most_twice_its_time(certificates):
     async with Broker(certificates.issue()) as broker, Relay(broker, *["silent"] * 9) as relay:
         tls = upstream(certificates)
         began = time.monotonic()
-        error = await error_of(tls.connect(relay.address, asyncio.Protocol, 0.5))
+        error = await error_of(tls.connect(relay.address, Receiving, 0.5))
         assert error == "TimeoutError"
         assert 0.9 < time.monotonic() - began < 5.0
 

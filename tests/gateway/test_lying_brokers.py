@@ -12,7 +12,7 @@ from penstock.configuration import Address
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.connection import ClientConnection
-from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget
+from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, UNREAD_S, Budget
 from tests.gateway.test_answers import Loop, find_coordinators, numbered
 from tests.wire.test_addresses import coordinators
 
@@ -24,6 +24,7 @@ class Server(Loop):
     """The parts of a gateway that connections need, before a broker that sends given bytes."""
 
     request_max_bytes = 100 * MIB
+    request_min_bytes_per_second = 4096
 
     def __init__(self, broker_sends):
         super().__init__()
@@ -32,6 +33,7 @@ class Server(Loop):
         self.connections = set()
         self.writes = GatheredWrites()
         self.later_s = 0.0
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.budget = Budget(BUDGET, lambda: self.loop.time() + self.later_s)
         self.most_bytes = 0
         self._broker_sends = broker_sends
@@ -181,7 +183,7 @@ def test_a_client_that_does_not_read_its_response_is_closed_and_others_get_their
             await settled(lambda: server.budget.used_bytes)
             reader, writer = await server.open_client()
             await settled(lambda: server.budget.used_bytes)
-            server.later_s = STUCK_S + 1
+            server.later_s = UNREAD_S + 1
             server.budget.tick()
             assert len(await reader.readexactly(len(frame) // 2)) == len(frame) // 2
             for _, opened in (*unread, (reader, writer)):

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from penstock.cluster import brokers
 from penstock.configuration import Address
 from penstock.gateway.listening.addresses import Addresses
-from penstock.gateway.upstream import Upstream
+from penstock.gateway.upstream import CONNECTING_MAX, Upstream
 
 
 class Places:
@@ -148,3 +148,37 @@ def test_a_cluster_that_does_not_respond_changes_no_address(monkeypatch):
     ]
     with pytest.raises(brokers.UnreachableError):
         asyncio.run(made.describe(1.0))
+
+
+def test_few_connections_to_a_broker_are_made_at_a_time(monkeypatch):
+    """Others wait for these, and not for those to another broker."""
+    away, there = Address("away", 9092), Address("there", 9092)
+    began = []
+
+    async def create_connection(protocol, host, port, **_):
+        began.append(host)
+        if host == there.host:
+            return host, protocol()
+        return await asyncio.get_running_loop().create_future()
+
+    async def run():
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
+        made, attempts, _ = upstream([there], [(1, away)])
+        waiting = [
+            asyncio.ensure_future(made.connect(1, asyncio.Protocol()))
+            for _ in range(2 * CONNECTING_MAX)
+        ]
+        while began.count(away.host) < CONNECTING_MAX:
+            await asyncio.sleep(0)
+        assert await made.connect(None, asyncio.Protocol()) == there.host
+        assert began.count(away.host) == CONNECTING_MAX
+        waiting[0].cancel()
+        while began.count(away.host) == CONNECTING_MAX:
+            await asyncio.sleep(0)
+        assert began.count(away.host) == CONNECTING_MAX + 1
+        assert attempts == [(there, False)]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(run())

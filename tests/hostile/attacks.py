@@ -31,7 +31,9 @@ class Target:
 
     address: str
     topic: str
-    topic_id: UUID
+    topic_id: UUID | None
+    trust: str = ""
+    """The certificate that clients trust; empty without TLS."""
 
     def fill(self, size: int = 20 * MIB) -> None:
         """Store records of a total size."""

@@ -81,14 +81,14 @@ class Producing:
         wrong: The failures, set at the end.
     """
 
-    def __init__(self, address: str, topic: str) -> None:
+    def __init__(self, address: str, topic: str, *, value_bytes: int = 0, trust: str = "") -> None:
         self.seconds: list[float] = []
         self.wrong: list[object] = []
         self._has_begun, self._ended = _SPAWN.Event(), _SPAWN.Event()
         self._results, sender = _SPAWN.Pipe(duplex=False)
         self._process = _SPAWN.Process(
             target=_produce,
-            args=(address, topic, self._has_begun, self._ended, sender),
+            args=(address, topic, value_bytes, trust, self._has_begun, self._ended, sender),
             daemon=True,
         )
 
@@ -112,9 +112,17 @@ class Producing:
         return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 
 
-def _produce(address: str, topic: str, has_begun: Event, ended: Event, results: Connection) -> None:
+def _produce(
+    address: str,
+    topic: str,
+    value_bytes: int,
+    trust: str,
+    has_begun: Event,
+    ended: Event,
+    results: Connection,
+) -> None:
     os.setsid()
-    with Innocent(address, topic) as innocent:
+    with Innocent(address, topic, value_bytes=value_bytes, trust=trust) as innocent:
         wait_until(lambda: len(innocent.seconds) > _WARM)
         innocent.seconds.clear()
         has_begun.set()

@@ -22,7 +22,17 @@ class Innocent:
         wrong: Error codes of responses, and other failures.
     """
 
-    def __init__(self, address: str, topic: str, *, every_s: float = 0.02) -> None:
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        *,
+        every_s: float = 0.02,
+        value_bytes: int = 0,
+        trust: str = "",
+    ) -> None:
+        self._batch = encode_batch(values(bytes(value_bytes))) if value_bytes else BATCH
+        self._trust = trust
         self._address = address
         self._topic = topic
         self._every_s = every_s
@@ -45,11 +55,11 @@ class Innocent:
         return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 
     def _produce(self) -> None:
-        with RawClient(self._address, timeout_s=30) as client:
+        with RawClient(self._address, timeout_s=30, trust=self._trust) as client:
             while not self._ended.wait(self._every_s):
                 began = time.monotonic()
                 try:
-                    response = client.call(produce_request([(self._topic, [(0, BATCH)])]))
+                    response = client.call(produce_request([(self._topic, [(0, self._batch)])]))
                 except (OSError, EOFError) as error:
                     self.wrong.append(error)
                     return

@@ -97,3 +97,19 @@ def test_a_complete_long_frame_is_not_copied():
         tracemalloc.stop()
     assert seen.frames == [long]
     assert peak < 1.3 * size
+
+
+def test_it_is_known_how_much_of_a_frame_or_of_its_head_is_missing():
+    seen = Seen()
+    assert seen.reader.left_bytes is None
+    whole = frame(b"h" + bytes(9))
+    for position in range(1, len(whole)):
+        seen.reader.feed(whole[position - 1 : position])
+        assert seen.reader.left_bytes == (8 if position < 8 else len(whole)) - position
+        assert not seen.reader.missing_streamed_bytes
+    seen.reader.feed(whole[-1:])
+    assert seen.reader.left_bytes is None
+    seen.reader.feed(frame(b"s" + bytes(9))[:10])
+    assert seen.reader.missing_streamed_bytes == seen.reader.left_bytes == 4
+    seen.reader.stop()
+    assert seen.reader.left_bytes is None

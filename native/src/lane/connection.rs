@@ -10,10 +10,13 @@ use std::sync::Mutex;
 use super::counts::Counts;
 use super::epoll::Interest;
 use super::locked;
-use super::relay::{Passed, Relay, State};
+use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
 use super::stream::{Behind, Received, Stream};
 
 const KEPT_CAPACITY: usize = 4096;
+/// Where memory is short, so much is read of a client at once, and of a broker.
+const FEW_BYTES: usize = 4096;
+const FEW_OF_BROKER_BYTES: usize = 16 * 1024;
 
 /// One of the two sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,10 @@ pub struct GivenBack {
     pub state: State,
     /// How many requests were forwarded.
     pub forwarded: u64,
+    /// How many bytes of the client were received.
+    pub received: u64,
+    /// For how long the client was not read.
+    pub unread_s: f64,
     /// Bytes that are still to be sent to the broker.
     pub to_broker: Vec<u8>,
     /// Bytes that are still to be sent to the client.
@@ -66,6 +73,12 @@ pub struct Connection {
     pub stopped: bool,
     /// When bytes were received last.
     pub last_active: f64,
+    /// How many bytes of the client were received.
+    received: u64,
+    /// For how long the client was not read, until it was read last.
+    unread_s: f64,
+    /// Since when it is not read.
+    unread_since: Option<f64>,
 }
 
 impl Connection {
@@ -88,6 +101,9 @@ impl Connection {
             broker_failed: false,
             stopped: false,
             last_active: now,
+            received: 0,
+            unread_s: 0.0,
+            unread_since: None,
         }
     }
 
@@ -152,9 +168,54 @@ impl Connection {
         self.relay.missing_bytes(waiting)
     }
 
+    /// Return how many bytes of the client's request, or of its head, have not been received yet;
+    /// None between requests.
+    pub fn request_left(&self) -> Option<usize> {
+        let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
+        self.relay.request_left(waiting).or_else(|| {
+            // Nothing is known of a request whose first record of TLS is not complete.
+            self.client.has_part().then_some(REQUEST_HEAD_BYTES)
+        })
+    }
+
+    /// Return how many bytes of the client were received.
+    pub const fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    /// Return for how long the client was not read, because the other side does not take its bytes.
+    pub fn unread_s(&self, now: f64) -> f64 {
+        self.unread_s + self.unread_since.map_or(0.0, |since| now - since)
+    }
+
+    /// Note whether the client is read from now on.
+    pub fn note_unread(&mut self, now: f64) {
+        if self.interest(Side::Client).read {
+            self.end_unread(now);
+        } else if self.unread_since.is_none() {
+            self.unread_since = Some(now);
+        }
+    }
+
+    /// Count the time for which the client was not read until now: somebody else reads it.
+    pub fn end_unread(&mut self, now: f64) {
+        self.unread_s = self.unread_s(now);
+        self.unread_since = None;
+    }
+
     /// Return how many requests await their response.
     pub fn unanswered(&self) -> usize {
         self.relay.unanswered()
+    }
+
+    /// Return how much may be read of a side at once where memory is short.
+    ///
+    /// The rest of a request that is forwarded is not held.
+    pub fn readable_in_shortage(&self, side: Side) -> usize {
+        match side {
+            Side::Client => self.relay.state().request_left.max(FEW_BYTES),
+            Side::Broker => FEW_OF_BROKER_BYTES,
+        }
     }
 
     /// Read what a side has sent, and forward it. `room` is for what is read at once.
@@ -187,6 +248,9 @@ impl Connection {
 
     fn received(&mut self, side: Side, data: &[u8], now: f64, counts: &Mutex<Counts>) {
         self.last_active = now;
+        if side == Side::Client {
+            self.received = self.received.saturating_add(data.len() as u64);
+        }
         self.forward(side, data, now, counts);
         self.resume(now, counts);
     }
@@ -276,6 +340,8 @@ impl Connection {
         let (to_client, from_broker) = parts(self.to_client);
         GivenBack {
             forwarded: self.relay.forwarded(),
+            received: self.received,
+            unread_s: self.unread_s,
             state: self.relay.take_state(),
             to_broker,
             to_client,

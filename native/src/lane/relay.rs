@@ -13,7 +13,8 @@ use super::locked;
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
 
-const REQUEST_HEAD_BYTES: usize = 12;
+/// The bytes with which every request begins: its length, API key, version and correlation id.
+pub const REQUEST_HEAD_BYTES: usize = 12;
 const RESPONSE_HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 4;
 /// The most requests without a response, as in Python, which then stops to read the client.
@@ -136,6 +137,17 @@ impl Relay {
         };
         let length = usize::try_from(i32::from_be_bytes([*l0, *l1, *l2, *l3])).unwrap_or(0);
         length.saturating_add(LENGTH_BYTES).saturating_sub(waiting.len())
+    }
+
+    /// Return how many bytes of the current request, or of its head, have not been received yet; None
+    /// between requests.
+    pub fn request_left(&self, waiting: &[u8]) -> Option<usize> {
+        let head_left = REQUEST_HEAD_BYTES.saturating_sub(waiting.len());
+        match (self.state.request_left, waiting.is_empty()) {
+            (0, true) => None,
+            (0, false) => Some(self.missing_bytes(waiting).max(head_left)),
+            (left, _) => Some(left),
+        }
     }
 
     /// Return whether the client gets too far ahead, so that it is not to be read for now.

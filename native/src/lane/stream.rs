@@ -16,6 +16,8 @@ pub struct Stream {
     has_unsent: bool,
     /// How many bytes of memory these take.
     held_bytes: usize,
+    /// Whether a record was received in part.
+    has_part: bool,
 }
 
 /// The bytes that were read.
@@ -48,7 +50,7 @@ impl Stream {
     /// Take over a non-blocking socket.
     pub fn new(socket: TcpStream, tls: Option<Arc<Mutex<Tls>>>) -> Self {
         let held_bytes = tls.as_ref().map_or(0, |tls| locked(tls).held_bytes());
-        Self { socket, tls, has_unsent: false, held_bytes }
+        Self { socket, tls, has_unsent: false, held_bytes, has_part: false }
     }
 
     /// Return the socket.
@@ -59,6 +61,11 @@ impl Stream {
     /// Return whether something was encrypted that the socket has not taken.
     pub const fn has_unsent(&self) -> bool {
         self.has_unsent
+    }
+
+    /// Return whether a record of TLS was received in part.
+    pub const fn has_part(&self) -> bool {
+        self.has_part
     }
 
     /// Return how many bytes of memory are held.
@@ -83,7 +90,9 @@ impl Stream {
         let Some(tls) = self.tls.clone() else { return Ok(Received::Bytes(data)) };
         let (plain, goes_on) = {
             let mut tls = locked(&tls);
-            (tls.receive(data), tls.phase() == Phase::Open)
+            let plain = tls.receive(data);
+            self.has_part = tls.has_part();
+            (plain, tls.phase() == Phase::Open)
         };
         let behind = match goes_on {
             // An alert is Python's to send, with all else that it does then.

@@ -55,6 +55,16 @@ pub struct Figures {
     pub is_blocked: bool,
     /// When bytes were received last.
     pub last_active: f64,
+    /// How many bytes of the client were received.
+    pub received_bytes: u64,
+    /// How many bytes of its request, or of its head, were not; None between requests.
+    pub request_left: Option<usize>,
+    /// For how long the client was not read.
+    pub unread_s: f64,
+    /// Whether it is not read now.
+    is_unread: bool,
+    /// When all this was so.
+    at: f64,
 }
 
 /// What all threads share.
@@ -66,6 +76,8 @@ struct Shared {
     waker: Waker,
     held_bytes: AtomicUsize,
     held_max_bytes: usize,
+    /// Whether all clients of the gateway together hold too much.
+    is_short: AtomicBool,
     panics: AtomicU64,
     /// Where the lane's own errors happened, since the last time.
     errors: Mutex<Vec<String>>,
@@ -81,6 +93,15 @@ impl Shared {
     fn give_back(&self, number: u64) {
         locked(&self.ready).push(number);
         self.waker.wake();
+    }
+
+    /// Whether the lane holds too much, or the gateway does.
+    fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed) || self.holds_much()
+    }
+
+    fn holds_much(&self) -> bool {
+        self.held_bytes.load(Ordering::Relaxed) > self.held_max_bytes
     }
 
     fn count_held(&self, before: usize, after: usize) {
@@ -154,6 +175,7 @@ impl Lane {
             waker: Waker::new()?,
             held_bytes: AtomicUsize::new(0),
             held_max_bytes,
+            is_short: AtomicBool::new(false),
             panics: AtomicU64::new(0),
             errors: Mutex::default(),
             ends: AtomicBool::new(false),
@@ -253,7 +275,8 @@ impl Lane {
     pub fn take(&self, number: u64) -> Option<GivenBack> {
         let worker = self.worker(number)?;
         let slot = locked(&worker.slots).remove(&number)?;
-        let connection = locked(&slot.connection).take()?;
+        let mut connection = locked(&slot.connection).take()?;
+        connection.end_unread(self.shared.now());
         worker.forget(&connection);
         self.shared.count_held(connection.held_bytes(), 0);
         Some(connection.give_back())
@@ -262,8 +285,16 @@ impl Lane {
     /// Return what was last known of a connection; None if it is not the lane's.
     pub fn figures(&self, number: u64) -> Option<Figures> {
         let slot = locked(&self.worker(number)?.slots).get(&number).map(Arc::clone)?;
-        let figures = *locked(&slot.figures);
+        let mut figures = *locked(&slot.figures);
+        if figures.is_unread {
+            figures.unread_s += self.shared.now() - figures.at;
+        }
         Some(figures)
+    }
+
+    /// Say whether all clients of the gateway together hold too much: then little is read at once.
+    pub fn set_short(&self, is_short: bool) {
+        self.shared.is_short.store(is_short, Ordering::Relaxed);
     }
 
     /// Return what each thread has counted since the last time.
@@ -429,6 +460,11 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8]) {
             connection.writable(side, now, &worker.counts);
         }
         if event.readable || event.broken {
+            let mut most = room.len();
+            if shared.is_short() {
+                most = connection.readable_in_shortage(side).min(most);
+            }
+            let room = room.get_mut(..most).unwrap_or_default();
             connection.readable(side, room, now, &worker.counts);
         }
         if event.broken {
@@ -456,16 +492,22 @@ fn settle(
     (place, connection): (&Place, &mut Connection),
     before: (usize, [Interest; 2]),
 ) {
-    let held = connection.held_bytes();
+    let (held, now) = (connection.held_bytes(), shared.now());
+    connection.note_unread(now);
     *locked(&place.figures) = Figures {
         held_bytes: held,
         missing_bytes: connection.missing_bytes(),
         unanswered: connection.unanswered(),
         is_blocked: connection.is_blocked(),
         last_active: connection.last_active,
+        received_bytes: connection.received_bytes(),
+        request_left: connection.request_left(),
+        unread_s: connection.unread_s(now),
+        is_unread: !connection.interest(Side::Client).read,
+        at: now,
     };
     shared.count_held(before.0, held);
-    if held > LOW_USE_BYTES && shared.held_bytes.load(Ordering::Relaxed) > shared.held_max_bytes {
+    if held > LOW_USE_BYTES && shared.holds_much() {
         connection.stopped = true;
     }
     let interests = interests(connection);
@@ -501,9 +543,21 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
+    use std::io::Write;
+
+    use super::super::relay::{Exchange, Receiving};
+    use super::super::table::Action;
     use super::*;
 
     const LIMITS: Limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let accepted = listening.accept().unwrap().0;
+        accepted.set_nonblocking(true).unwrap();
+        (stream, accepted)
+    }
 
     /// A connection whose other end stays open as long as the process.
     fn connected() -> TcpStream {
@@ -613,5 +667,74 @@ mod tests {
         assert!(connection.stopped);
         let back = connection.give_back();
         assert!(back.client_failed && back.broker_failed);
+    }
+
+    #[test]
+    fn of_a_client_it_is_known_how_much_came_and_is_missing_and_for_how_long_it_was_not_read() {
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        let (mut client, ours) = pair();
+        let (theirs, broker) = pair();
+        let table = Table::new([(99, 0, vec![Action::Forward])]);
+        let adopted = Adopted {
+            client: ours.as_raw_fd(),
+            broker: broker.as_raw_fd(),
+            client_tls: None,
+            broker_tls: None,
+            state: State::default(),
+            from_client: vec![],
+            from_broker: vec![],
+            limits: Limits { request_max_bytes: 1 << 30, valid_until: f64::INFINITY },
+        };
+        let number = lane.adopt(adopted, Arc::new(table)).unwrap().unwrap();
+        let until = |done: &dyn Fn(Figures) -> bool| {
+            while !done(lane.figures(number).unwrap()) {
+                thread::yield_now();
+            }
+        };
+        until(&|figures| figures.request_left.is_none());
+        let head = [0, 64, 0, 0, 0, 99, 0, 0, 0, 0, 0, 1];
+        client.write_all(&head[..5]).unwrap();
+        until(&|figures| figures.received_bytes == 5);
+        assert_eq!(lane.figures(number).unwrap().request_left, Some(7));
+        client.write_all(&head[5..]).unwrap();
+        until(&|figures| figures.received_bytes == 12);
+        let figures = lane.figures(number).unwrap();
+        assert_eq!(figures.request_left, Some(64 * 65536 + 4 - 12));
+        assert!(figures.unread_s < f64::EPSILON);
+        // The broker does not read.
+        client.set_nonblocking(true).unwrap();
+        let sent = AtomicUsize::new(0);
+        until(&|figures| {
+            let sent_now = (&client).write(&[0; 65536]).unwrap_or(0);
+            sent.fetch_add(sent_now, Ordering::Relaxed);
+            figures.unread_s > 0.0
+        });
+        let back = lane.take(number).unwrap();
+        assert!(back.unread_s > 0.0 && back.received > 12);
+        drop(theirs);
+    }
+
+    #[test]
+    fn in_shortage_a_few_bytes_are_read_unless_they_are_forwarded() {
+        let readable = |state: State| {
+            let (_, ours) = pair();
+            let relay = Relay::new(state, Arc::default(), LIMITS).unwrap();
+            let broker = Stream::new(ours.try_clone().unwrap(), None);
+            let client = Stream::new(ours, None);
+            let connection = Connection::new(client, broker, relay, vec![], vec![], 0.0);
+            SIDES.map(|side| connection.readable_in_shortage(side))
+        };
+        assert_eq!(readable(State::default()), [4096, 16 * 1024]);
+        let exchange = Exchange {
+            api_key: 99,
+            version: 0,
+            correlation_id: 1,
+            received_at: 0.0,
+            sent_at: 0.0,
+            was_held: false,
+        };
+        let receiving = Receiving::WithoutResponse(exchange);
+        let forwarded = State { request_left: 1 << 20, receiving, ..State::default() };
+        assert_eq!(readable(forwarded), [1 << 20, 16 * 1024]);
     }
 }

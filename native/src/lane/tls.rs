@@ -347,6 +347,11 @@ impl Tls {
         self.unsent.capacity().saturating_add(received)
     }
 
+    /// Return whether a record was received in part.
+    pub const fn has_part(&self) -> bool {
+        self.record.received() > 0
+    }
+
     /// Forget the first bytes of what is to be written: they were.
     pub fn written(&mut self, count: usize) {
         self.unsent.drain(..count.min(self.unsent.len()));

@@ -276,6 +276,15 @@ class Keys(BaseModel):
         default=104857600,
         meaning="The largest request. A larger one closes the connection.",
     )
+    socket_request_min_bytes_per_second: NonNegativeInt32 = key(
+        LIMITS,
+        reloaded=False,
+        default=4096,
+        meaning=(
+            "The least rate of a request, over 10 s in which the gateway reads it. A slower client "
+            "is closed. 0: none."
+        ),
+    )
     queued_max_request_bytes: BytesOrDefault = key(
         LIMITS,
         reloaded=False,

@@ -19,7 +19,7 @@ class ConnectError(Exception):
 async def connect(
     address: Address,
     tls: ssl.SSLContext | None,
-    protocol: Callable[[], asyncio.Protocol],
+    protocol: Callable[[], asyncio.BaseProtocol],
     timeout_s: float,
 ) -> asyncio.Transport:
     """Connect to a broker.
@@ -46,7 +46,7 @@ def connect_error(error: OSError | TimeoutError) -> ConnectError:
 
 
 async def open_transport(
-    address: Address, tls: ssl.SSLContext | None, protocol: Callable[[], asyncio.Protocol]
+    address: Address, tls: ssl.SSLContext | None, protocol: Callable[[], asyncio.BaseProtocol]
 ) -> asyncio.Transport:
     """Connect to a broker, however long it takes.
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import Address
+    from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 
 log = structlog.get_logger()
 
@@ -158,7 +159,7 @@ class BrokerTls:
         return reason
 
     async def connect(
-        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+        self, address: Address, protocol: Callable[[], SharedBufferProtocol], timeout_s: float
     ) -> asyncio.Transport:
         """Connect to a broker.
 
@@ -184,7 +185,7 @@ class BrokerTls:
             raise connect_error(error) from None
 
     async def _connect_natively(
-        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+        self, address: Address, protocol: Callable[[], SharedBufferProtocol], timeout_s: float
     ) -> asyncio.Transport | None:
         """Connect; return None if that is left to Python."""
         if self._client is None:
@@ -221,7 +222,7 @@ class BrokerTls:
         self,
         native: Any,
         address: Address,
-        protocol: Callable[[], asyncio.Protocol],
+        protocol: Callable[[], SharedBufferProtocol],
         timeout_s: float,
     ) -> asyncio.Transport:
         tls = native.connect()
@@ -266,7 +267,7 @@ class BrokerTls:
             del made  # the error's traceback has this frame
 
     async def _connect_in_python(
-        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+        self, address: Address, protocol: Callable[[], SharedBufferProtocol], timeout_s: float
     ) -> asyncio.Transport:
         """Connect with OpenSSL; this is a check for those that begin to wait meanwhile."""
         check = asyncio.get_running_loop().create_future()
@@ -283,7 +284,7 @@ class BrokerTls:
                 check.set_result(refused)
 
     async def _open(
-        self, address: Address, protocol: Callable[[], asyncio.Protocol], timeout_s: float
+        self, address: Address, protocol: Callable[[], asyncio.BaseProtocol], timeout_s: float
     ) -> asyncio.Transport:
         try:
             async with asyncio.timeout(timeout_s):

@@ -35,7 +35,12 @@ from penstock.gateway.context.topic_losses import (
     plans_of,
 )
 from penstock.gateway.context.turns import Turns
-from penstock.gateway.lane.availability import describe_lane, find_lane, is_lane_required
+from penstock.gateway.lane.availability import (
+    describe_lane,
+    find_lane,
+    find_tls,
+    is_lane_required,
+)
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.listening.client_listeners import Listening, check_free
 from penstock.gateway.listening.endpoints import endpoints_of
@@ -67,7 +72,7 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.sessions.connection import ClientConnection
-from penstock.gateway.sessions.memory import Budget, default_budget
+from penstock.gateway.sessions.memory import LOOK_EVERY_S, READ_BYTES, Budget, default_budget
 from penstock.gateway.sessions.schemas import load_schemas
 from penstock.gateway.upstream import Upstream
 from penstock.native import NativeMissingError
@@ -84,6 +89,7 @@ if TYPE_CHECKING:
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.listening.addresses import Addresses
+    from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
     from penstock.gateway.policy_loader import LoadedPolicies
     from penstock.topic_configs.index import Before, TopicConfigIndex
 
@@ -116,7 +122,9 @@ class Gateway:
         self.connections: set[ClientConnection] = set()
         self.writes = GatheredWrites()
         self.lane: Lane | None = None
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.request_max_bytes = configuration.socket_request_max_bytes
+        self.request_min_bytes_per_second = configuration.socket_request_min_bytes_per_second
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size
         self.clock = time.monotonic
@@ -124,6 +132,8 @@ class Gateway:
         self.decompressed_batch_max_records = configuration.decompressed_batch_max_records
         max_bytes = configuration.queued_max_request_bytes
         self.budget = Budget(max_bytes if max_bytes > 0 else default_budget(), self.clock)
+        self.budget.on_short = self._memory_is_short
+        self._memory_short = asyncio.Event()
         self._refusals = RefusalLog(watch)
         self.audit_trail: AuditTrail | None = None
         check_audit_keys(configuration)
@@ -213,14 +223,14 @@ class Gateway:
             if native_lane is not None:
                 self._open_lane(native_lane)
             await schemas
-            native = native_lane if self.lane is not None else None
-            address = await self._listen(found.brokers, native)
+            address = await self._listen(found.brokers, find_tls())
         except BaseException:
             await self.stop()
             raise
         self._started = True
         self.run(self._load_topics())
         self.run(self._close_idle())
+        self.run(self._close_stalled())
         self.run(self._check_connections())
         return address
 
@@ -688,7 +698,7 @@ class Gateway:
         self._policies.retain(name, ())
 
     async def connect_upstream(
-        self, node: int | None, protocol: asyncio.Protocol
+        self, node: int | None, protocol: SharedBufferProtocol
     ) -> asyncio.Transport | None:
         """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
         return await self._upstream.connect(node, protocol)
@@ -739,6 +749,21 @@ class Gateway:
             self._opened_producers.expire()
             self.budget.tick()
             close_idle(self.connections, self.loop.time(), max_idle_s)
+
+    def _memory_is_short(self, is_short: bool) -> None:
+        """Have little read of each client at once, while memory is short."""
+        if is_short:
+            self._memory_short.set()
+        else:
+            self._memory_short.clear()
+        if self.lane is not None:
+            self.lane.set_short(is_short)
+
+    async def _close_stalled(self) -> None:
+        while True:
+            await self._memory_short.wait()
+            await asyncio.sleep(LOOK_EVERY_S)
+            self.budget.look()
 
     async def _check_connections(self) -> None:
         while True:

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Address, Configuration
     from penstock.gateway.listening.addresses import Addresses
+    from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 
 log = structlog.get_logger()
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+CONNECTING_MAX: Final = 64
+"""The most connections to a broker that are being made; others wait for these, as long as it may
+take to connect."""
 _REDISCOVER_EVERY_S: Final = 5.0
 
 
@@ -53,6 +57,7 @@ class Upstream:
         self.in_python = ""
         self._run = run
         self._outages = BrokerOutageLog()
+        self._connecting: dict[Address, asyncio.Semaphore] = {}
         self._watchers: list[Callable[[Address, str], None]] = []
         self._rediscovered = 0.0
         self._is_ending = False
@@ -80,7 +85,7 @@ class Upstream:
         return self.addresses.brokers if self.addresses is not None else {}
 
     async def connect(
-        self, node: int | None, protocol: asyncio.Protocol
+        self, node: int | None, protocol: SharedBufferProtocol
     ) -> asyncio.Transport | None:
         """Connect to a broker.
 
@@ -104,10 +109,19 @@ class Upstream:
         self._rediscover_soon()
         return None
 
-    async def _connect(self, address: Address, protocol: asyncio.Protocol) -> asyncio.Transport:
-        if self._tls is not None:
-            return await self._tls.connect(address, lambda: protocol, _CONNECT_TIMEOUT_S)
-        return await connect(address, None, lambda: protocol, _CONNECT_TIMEOUT_S)
+    async def _connect(self, address: Address, protocol: SharedBufferProtocol) -> asyncio.Transport:
+        connecting = self._connecting.setdefault(address, asyncio.Semaphore(CONNECTING_MAX))
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                await connecting.acquire()
+        except TimeoutError:
+            raise ConnectError(f"{CONNECTING_MAX} connections are being made") from None
+        try:
+            if self._tls is not None:
+                return await self._tls.connect(address, lambda: protocol, _CONNECT_TIMEOUT_S)
+            return await connect(address, None, lambda: protocol, _CONNECT_TIMEOUT_S)
+        finally:
+            connecting.release()
 
     def _addresses_of(self, node: int | None) -> list[Address]:
         if self.addresses is None:

@@ -97,6 +97,18 @@ class FrameReader:
         """The bytes of the current frame that have not been received yet, if it is held."""
         return self._left if self._is_held else 0
 
+    @property
+    def left_bytes(self) -> int | None:
+        """The bytes of the current frame, or of its head, that are missing; None between frames."""
+        if self._stopped or self.between_frames:
+            return None
+        return self._left or max(0, self._head_bytes - len(self._head))
+
+    @property
+    def missing_streamed_bytes(self) -> int:
+        """The bytes of the current frame that have not been received yet, if it is streamed."""
+        return 0 if self._is_held or self._suspended else self.missing_bytes
+
     def stop(self) -> None:
         """Ignore an incomplete frame, and everything from here on."""
         self._stopped = True

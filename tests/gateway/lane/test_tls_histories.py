@@ -26,7 +26,7 @@ from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.connection import ClientConnection, ConnectionState
-from penstock.gateway.sessions.memory import Budget
+from penstock.gateway.sessions.memory import READ_BYTES, Budget
 from penstock.native import find_native
 from tests.gateway.sessions.test_session import answer
 from tests.gateway.test_answers import Loop
@@ -46,6 +46,8 @@ class Gateway(Loop):
     """The parts of a gateway that connections need, before a broker that answers each request."""
 
     request_max_bytes = 100 * MIB
+    request_min_bytes_per_second = 4096
+    read_buffer = memoryview(bytearray(READ_BYTES))
 
     def __init__(self, tls, chance):
         super().__init__(judged=frozenset())

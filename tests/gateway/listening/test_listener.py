@@ -27,13 +27,14 @@ from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.transports import readable_bytes
 from penstock.native import find_native
+from tests.gateway.listening.receiving import Receiving
 from tests.proxies import header
 
 pytestmark = pytest.mark.system
 ANY = 2**31 - 1
 
 
-class Echo(asyncio.Protocol):
+class Echo(Receiving):
     served: list = []
 
     def __init__(self, peer, on_closed):
@@ -476,7 +477,7 @@ def test_a_handshake_has_a_limited_time(run, certified, begun, monkeypatch):
     assert line["reason"].startswith("SSL handshake is taking longer than 0.2 seconds")
 
 
-class Talkative(asyncio.Protocol):
+class Talkative(Receiving):
     """Sends much, reads nothing, and closes once the client has sent as well."""
 
     SENT = b"response" * 2**18

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.gateway.listening.tls_connection import HandshakeError, TlsConnection
 from penstock.native import find_native
+from tests.gateway.listening.receiving import Receiving
 from tests.gateway.listening.test_native_tls import Ends, client_context, native_tls
 from tests.gateway.listening.test_tls import Files
 
@@ -57,7 +58,7 @@ class Socket(asyncio.Transport):
         return self.closing
 
 
-class Client(asyncio.Protocol):
+class Client(Receiving):
     """The protocol of a client; it records what it receives."""
 
     def __init__(self):

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.gateway.sessions.memory import (
+    FEW_BYTES,
     LOW_USE_BYTES,
     LOW_USE_SHARE,
     READ_BYTES,
-    STUCK_S,
+    UNREAD_S,
     Budget,
     default_budget,
 )
@@ -22,7 +23,7 @@ class Connection:
         self.budget = budget
         self.held_bytes = 0
         self.missing_bytes = self.remembered_bytes = 0
-        self.is_paused = False
+        self.is_paused = self.has_stalled = self.has_unread = False
         self.is_open = True
 
     def pause(self, reason):
@@ -93,8 +94,9 @@ def test_a_connection_that_goes_ahead_is_read_if_its_request_needs_another_respo
         ahead.missing_bytes = MIB
         ahead.hold(held_bytes)
         assert not ahead.is_paused
-    clock[0] += STUCK_S - 1
+    clock[0] += 10 * UNREAD_S
     budget.tick()
+    budget.look()
     assert ahead.is_open
 
 
@@ -126,20 +128,21 @@ def test_freed_memory_is_for_waiting_connections_in_turn(budget):
     assert budget.used_bytes == 3 * MIB
 
 
-def test_if_no_connection_can_continue_the_largest_is_closed(budget, clock):
+def test_a_client_that_reads_no_responses_is_closed_if_others_wait(budget, clock):
     most, less, small = connections(budget, 3)
+    most.has_unread = True
     most.hold(8 * MIB)
+    clock[0] = UNREAD_S + 1
+    budget.tick()
+    assert most.is_open  # nobody waits
     less.hold(3 * MIB)
     most.hold(9 * MIB)
-    clock[0] = STUCK_S - 1
-    budget.tick()
-    assert most.is_open
-    clock[0] = STUCK_S + 1
     small.hold(10)
     budget.tick()
     assert not most.is_open
     assert less.is_open
     assert not less.is_paused
+    clock[0] += 10 * UNREAD_S
     budget.tick()
     assert less.is_open
 
@@ -204,25 +207,98 @@ def test_a_connection_that_only_caches_topics_after_its_response_blocks_no_other
     assert not second.is_paused
 
 
-def test_a_request_that_all_wait_for_has_a_deadline_to_arrive(budget, clock):
-    trickling, waiting, moving = connections(budget, 3)
-    for reader in (trickling, waiting):
-        reader.missing_bytes = 50 * MIB
-        reader.hold(11 * MIB)
-    assert waiting.is_paused
-    while clock[0] < STUCK_S:
-        clock[0] += 5
-        trickling.missing_bytes -= 1
-        trickling.hold(trickling.held_bytes + 1)
-        moving.hold(2 * MIB)
-        moving.hold(0)
+def unfinished(budget, count, missing_bytes=50 * MIB):
+    made = connections(budget, count)
+    for holder in made:
+        holder.missing_bytes = missing_bytes
+    return made
+
+
+def test_all_requests_that_have_stalled_are_closed_at_once_if_others_wait(budget):
+    stalled, waiting = unfinished(budget, 20), unfinished(budget, 20)
+    for holder in stalled:
+        holder.hold(100 * 1024)
+        holder.has_stalled = True
+    budget.look()
+    assert all(holder.is_open for holder in stalled)  # there is room for all
+    for holder in waiting:
+        holder.hold(200 * 1024)
+    assert any(holder.is_paused for holder in waiting)
+    read = [holder for holder in stalled if not holder.is_paused]
+    budget.look()
+    assert not any(holder.is_open for holder in read)
+    assert all(holder.is_open for holder in waiting)
+
+
+def test_a_connection_that_is_only_paused_is_never_closed(budget, clock):
+    ahead, *paused = unfinished(budget, 30)
+    for holder in (ahead, *paused):
+        holder.hold(MIB)
+        holder.has_stalled = holder.is_paused
+    assert any(holder.is_paused for holder in paused)
+    clock[0] += 100 * UNREAD_S
+    for _ in range(100):
+        budget.look()
         budget.tick()
-        assert trickling.is_open
-    clock[0] += 1
-    budget.tick()
-    assert not trickling.is_open
-    assert waiting.is_open
-    assert not waiting.is_paused
+    assert all(holder.is_open for holder in (ahead, *paused))
+
+
+def test_many_clients_that_begin_at_once_hold_much_one_after_the_other(budget):
+    """Otherwise all would hold a part, and none could be completed."""
+    readers = unfinished(budget, 400, missing_bytes=MIB)
+    for _ in range(16):
+        for reader in readers:
+            if not reader.is_paused:
+                read = min(32 * 1024, budget.readable_bytes(reader))
+                reader.missing_bytes -= read
+                reader.hold(reader.held_bytes + read)
+    assert budget.used_bytes <= 10 * MIB + READ_BYTES + 400 * 3 * FEW_BYTES
+    assert sum(reader.held_bytes > READ_BYTES for reader in readers) >= 10
+
+
+def test_in_shortage_a_few_bytes_are_read_of_those_without_room(budget):
+    large, *small = connections(budget, 1001)
+    assert budget.readable_bytes(small[0]) == READ_BYTES
+    large.hold(10 * MIB)
+    for reader in small:
+        reader.missing_bytes = MIB
+        while not reader.is_paused and reader.held_bytes < MIB:
+            reader.hold(reader.held_bytes + budget.readable_bytes(reader))
+    ahead = max(small, key=lambda reader: reader.held_bytes)
+    beyond = budget.used_bytes - large.held_bytes - ahead.held_bytes
+    assert beyond <= 10 * MIB // LOW_USE_SHARE + 1000 * 3 * FEW_BYTES
+
+
+def test_a_client_whose_requests_were_complete_does_not_wait_behind_all_new_ones(budget):
+    known, *new = unfinished(budget, 400, missing_bytes=MIB)
+    known.hold(100 * 1024)
+    known.missing_bytes = 0
+    known.hold(0)
+    known.missing_bytes = MIB
+    for holder in (*new, known):
+        while not holder.is_paused and holder.held_bytes < 200 * 1024:
+            holder.hold(holder.held_bytes + min(32 * 1024, budget.readable_bytes(holder)))
+    assert known.is_paused
+    waiting = [holder for holder in new if holder.is_paused]
+    for holder in new:
+        if known.is_paused and holder not in waiting:
+            holder.abort()
+    assert not known.is_paused
+    assert len(waiting) - sum(holder.is_paused for holder in waiting) <= 2
+
+
+def test_a_shortage_is_reported_when_it_begins_and_when_it_ends(budget):
+    reported = []
+    budget.on_short = reported.append
+    large, waiting = connections(budget, 2)
+    large.hold(10 * MIB - READ_BYTES)
+    assert reported == []
+    large.hold(10 * MIB)
+    waiting.hold(MIB)
+    assert reported == [True]
+    large.hold(0)
+    waiting.abort()
+    assert reported == [True, False]
 
 
 def test_the_default_is_at_most_a_gibibyte():
@@ -347,31 +423,33 @@ TestAnyConnections.pytestmark = [pytest.mark.thorough]
 TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60)
 
 
-def test_small_clients_that_connect_and_disconnect_do_not_hide_stuck_connections(budget, clock):
-    stuck, large, small = connections(budget, 3)
-    stuck.hold(11 * MIB)
+def test_small_clients_that_connect_and_disconnect_do_not_hide_those_that_read_nothing(
+    budget, clock
+):
+    unread, large, small = connections(budget, 3)
+    unread.has_unread = True
+    unread.hold(11 * MIB)
     large.hold(1 * MIB)
     for _ in range(60):
         clock[0] += 1.0
         small.hold(1_000)
         small.hold(0)
         budget.tick()
-    assert not stuck.is_open
+    assert not unread.is_open
     assert large.is_open
     assert not large.is_paused
 
 
-def test_a_waiting_connection_is_not_closed_instead_of_those_that_block_it(budget, clock):
-    hoarders = connections(budget, 200)
-    (large,) = connections(budget, 1)
+def test_a_connection_is_read_although_many_that_hold_little_have_used_up_the_budget(budget):
+    hoarders = unfinished(budget, 200)
     for hoarder in hoarders:
         hoarder.hold(60 * 1024)
-    clock[0] += 1.0
-    large.hold(100 * 1024)
-    assert large.is_paused
-    for _ in range(60):
-        clock[0] += 5.0
-        budget.tick()
-    assert large.is_open
-    assert not large.is_paused
-    assert sum(not reader.is_open for reader in hoarders) >= 1
+        hoarder.has_stalled = True
+    (reader,) = unfinished(budget, 1, missing_bytes=MIB)
+    reader.hold(100 * 1024)
+    assert reader.is_paused
+    looks = 0
+    while reader.is_paused:
+        budget.look()
+        looks += 1
+    assert looks <= len(hoarders)

@@ -40,6 +40,15 @@ def find_lane() -> Any | None:
     return None
 
 
+def find_tls() -> Any | None:
+    """Return the native module if it has TLS, also where Python forwards connections; else None.
+
+    The budget limits how much it reads of a client, but not the buffers of OpenSSL.
+    """
+    module, _ = find_native()
+    return module if hasattr(module, "TlsServer") else None
+
+
 def is_lane_required() -> bool:
     """Return whether it is an error if native threads cannot forward connections."""
     return os.environ.get(VARIABLE) == "1"

@@ -56,6 +56,9 @@ class Figures(NamedTuple):
         unanswered: The number of requests without a response.
         is_blocked: Whether one side does not read.
         last_active: When bytes were received last, by the monotonic clock.
+        received: How many bytes of the client were received.
+        request_left: How many bytes of its request, or of its head, are missing; None between them.
+        unread_s: For how long the client was not read.
     """
 
     held_bytes: int
@@ -63,6 +66,9 @@ class Figures(NamedTuple):
     unanswered: int
     is_blocked: bool
     last_active: float
+    received: int
+    request_left: int | None
+    unread_s: float
 
 
 class GivenBack(NamedTuple):
@@ -77,6 +83,8 @@ class GivenBack(NamedTuple):
         client_failed: Whether the client's connection has failed.
         broker_failed: Whether the broker's connection has failed.
         forwarded: How many requests were forwarded.
+        received: How many bytes of the client were received, those not processed included.
+        unread_s: For how long the client was not read.
     """
 
     between: Between
@@ -87,6 +95,8 @@ class GivenBack(NamedTuple):
     client_failed: bool
     broker_failed: bool
     forwarded: int
+    received: int
+    unread_s: float
 
 
 class Lane(KnownTopics):
@@ -244,6 +254,10 @@ class Lane(KnownTopics):
     def figures(self, number: int) -> Figures:
         """Return the state of a connection that the lane has."""
         return Figures(*self._lane.figures(number))
+
+    def set_short(self, is_short: bool) -> None:
+        """Say whether all clients hold so much that little is to be read of each at once."""
+        self._lane.set_short(is_short)
 
     def _take_ready(self) -> None:
         for number in self._lane.ready():

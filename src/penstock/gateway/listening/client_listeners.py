@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from penstock.gateway.listening.endpoints import Endpoints
     from penstock.gateway.listening.listener import ConnectionLimits
     from penstock.gateway.listening.server_names import ServerNames
+    from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 
     NodeOf = Callable[[asyncio.BaseTransport], int | None]
     """Returns the node id of the broker that a client connected to; None for any broker."""
-    MakeConnection = Callable[[NodeOf, Address, Callable[[], None]], asyncio.Protocol]
+    MakeConnection = Callable[[NodeOf, Address, Callable[[], None]], SharedBufferProtocol]
 
 log = structlog.get_logger()
 
@@ -58,7 +59,7 @@ class Listening:
             make: Returns the protocol of a connection. Its arguments are a function that returns
                 the broker, the client's address, and a function to be called when the connection is
                 closed.
-            native: The native module, if native threads forward connections.
+            native: The native module, if it is to have the TLS of clients.
             brokers_in_python: Why they cannot have connections to brokers; empty if they can.
         """
         self._configuration = configuration

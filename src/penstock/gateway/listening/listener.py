@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
+
 log = structlog.get_logger()
 
 TLS_HANDSHAKE_S: Final = 10.0
@@ -175,7 +177,7 @@ class Listener:
         self,
         listening: socket.socket,
         limits: ConnectionLimits,
-        make: Callable[[Address, Callable[[], None]], asyncio.Protocol],
+        make: Callable[[Address, Callable[[], None]], SharedBufferProtocol],
         tls: ssl.SSLContext | NativeTls | None,
         *,
         proxied: bool = False,
@@ -271,7 +273,10 @@ class Listener:
             raise
 
     async def _shake_hands(
-        self, connection: socket.socket, tls: ssl.SSLContext, make: Callable[[], asyncio.Protocol]
+        self,
+        connection: socket.socket,
+        tls: ssl.SSLContext,
+        make: Callable[[], SharedBufferProtocol],
     ) -> None:
         """Attach a protocol after the handshake."""
         ends = self._loop.time() + TLS_HANDSHAKE_S

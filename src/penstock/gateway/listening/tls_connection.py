@@ -11,12 +11,16 @@ import asyncio
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
+
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Callable, Iterable
 
 
+_HANDSHAKE_BYTES: Final = 4 * 1024
+"""So much is read at once before there is a protocol that says how much it wants."""
 CLOSING_S: Final = 30.0
 """How long a peer may take to read what is left, and to close."""
 
@@ -36,7 +40,7 @@ class HandshakeError(ConnectionError):
     """A handshake has failed; the text has the reason."""
 
 
-class TlsConnection(asyncio.Transport, asyncio.Protocol):
+class TlsConnection(asyncio.Transport, SharedBufferProtocol):
     """The TLS of a connection.
 
     Attributes:
@@ -45,7 +49,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     """
 
     def __init__(
-        self, tls: Any, context: ssl.SSLContext, make: Callable[[], asyncio.Protocol]
+        self, tls: Any, context: ssl.SSLContext, make: Callable[[], SharedBufferProtocol]
     ) -> None:
         """Wait for the socket's transport.
 
@@ -56,11 +60,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """
         super().__init__({"sslcontext": context, "server_name": tls.server_name})
         self.tls = tls
-        self._make: Callable[[], asyncio.Protocol] | None = make
+        self._make: Callable[[], SharedBufferProtocol] | None = make
         self._loop = asyncio.get_running_loop()
         self.established: asyncio.Future[None] = self._loop.create_future()
         self._socket: asyncio.Transport | None = None
-        self._protocol: asyncio.Protocol | None = None
+        self._protocol: SharedBufferProtocol | None = None
+        self.read_buffer = memoryview(bytearray(_HANDSHAKE_BYTES))
         self._unread = b""
         self._phase: int = TlsPhase.HANDSHAKE
         self._has_eof = self._is_paused = self._is_closing = False
@@ -94,6 +99,11 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._socket = cast("asyncio.Transport", transport)
         self._write(self.tls.take_unsent())
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the memory to read into: as much of it as the protocol wants."""
+        protocol = self._protocol
+        return self.read_buffer if protocol is None else protocol.get_buffer(sizehint)
+
     def data_received(self, data: bytes) -> None:
         """Decrypt bytes of the peer."""
         if self._is_closing:
@@ -116,6 +126,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         make, self._make = self._make, None
         assert make is not None
         self._protocol = make()
+        self.read_buffer = self._protocol.read_buffer
         self._protocol.connection_made(self)
         if not self.established.done():
             self.established.set_result(None)
@@ -139,7 +150,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if self._is_over and not (self._unread or self._is_paused or self._is_closing):
             self._pass_end_on(protocol)
 
-    def _pass_end_on(self, protocol: asyncio.Protocol) -> None:
+    def _pass_end_on(self, protocol: SharedBufferProtocol) -> None:
         if self._phase == TlsPhase.FAILED:
             self._stop()
         elif not protocol.eof_received():
@@ -286,7 +297,7 @@ async def attach(
     connection: socket.socket,
     tls: Any,
     context: ssl.SSLContext,
-    make: Callable[[], asyncio.Protocol],
+    make: Callable[[], SharedBufferProtocol],
 ) -> None:
     """Complete the handshake of a connection, and attach a protocol to it.
 

@@ -9,12 +9,14 @@ While nothing on a connection needs Python, native threads have its sockets (`la
 are paused. Any other work on the connection takes it back first.
 
 A client whose broker, or gateway, is lost before its first response gets a reset (`resets`).
+
+The broker is connected to when the client's first bytes are there: whoever only connects costs the
+brokers nothing. A client that does not send its request, or stops within it, is closed
+(`request_rate`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import sys
 from enum import Enum, auto
 from functools import partial
@@ -23,8 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import structlog
 
 from penstock.gateway.context.gateway_context import GatewayContext
+from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 from penstock.gateway.listening.tls import peer_principal
 from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.sessions.memory import FEW_BYTES, READ_BYTES
+from penstock.gateway.sessions.request_rate import RequestRate
 from penstock.gateway.sessions.resets import reset_on_close
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import UNANSWERED_BYTES, Session
@@ -37,9 +42,10 @@ from penstock.gateway.sessions.transports import (
     tcp_state,
 )
 from penstock.wire.errors import WireError
-from penstock.wire.frames import LENGTH_BYTES
+from penstock.wire.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Address
@@ -54,8 +60,6 @@ WAITING_MAX_BYTES: Final = 4 * 2**20
 SMALL_BYTES: Final = 16 * 1024
 """Less than this is not counted at once, but with the next check of all connections."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
-FIRST_BYTES_S: Final = 1.0
-"""How long a client whose broker cannot be reached stays connected without sending anything."""
 HALF_CLOSED_S: Final = 10.0
 """How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
@@ -132,11 +136,19 @@ class ServerContext(GatewayContext, Protocol):
         """The memory budget of all clients."""
 
     @property
+    def read_buffer(self) -> memoryview:
+        """The memory into which a connection is read; it is copied from there at once."""
+
+    @property
     def request_max_bytes(self) -> int:
         """The largest request that is accepted (`socket.request.max.bytes`)."""
 
+    @property
+    def request_min_bytes_per_second(self) -> int:
+        """The least rate of a request (`socket.request.min.bytes.per.second`)."""
+
     def connect_upstream(
-        self, node: int | None, protocol: asyncio.Protocol
+        self, node: int | None, protocol: SharedBufferProtocol
     ) -> Coroutine[Any, Any, asyncio.Transport | None]:
         """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
 
@@ -160,11 +172,12 @@ def _tls_library(transport: asyncio.BaseTransport) -> str:
     return "" if is_plain(transport) else "openssl"
 
 
-class UpstreamConnection(asyncio.Protocol):
+class UpstreamConnection(SharedBufferProtocol):
     """The gateway's connection to a broker."""
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: ClientConnection, read_buffer: memoryview) -> None:
         self._client = client
+        self.read_buffer = read_buffer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle the open connection."""
@@ -188,7 +201,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._client.broker_disconnected()
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(SharedBufferProtocol):
     """A client's connection, and the owner of the connection to the broker.
 
     Attributes:
@@ -214,12 +227,13 @@ class ClientConnection(asyncio.Protocol):
         """
         self._on_closed = on_closed
         self._gateway = gateway
+        self.read_buffer = gateway.read_buffer
         self._node_of = node_of
         self._peer = peer
         self._upstream: asyncio.Transport | None = None
         self._session: Session | None = None
         self._early = b""
-        self._has_sent = asyncio.Event()
+        self._connecting: asyncio.Task[None] | None = None
         self.held_bytes = 0
         self._pauses: set[str] = set()
         self._broker_pauses: set[str] = set()
@@ -233,10 +247,13 @@ class ClientConnection(asyncio.Protocol):
         self._reads = 0
         self._reads_until_try = _FIRST_TRY
         self._was_blocked = False
-        self.since = self._last_active = gateway.loop.time()
+        self.since = self._last_active = self._unread_since = gateway.loop.time()
+        self._unread_s = 0.0
+        self._received = 0
+        self._rate = RequestRate(gateway.request_min_bytes_per_second, self.since)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Connect to the broker; the client is read after that."""
+        """Wait for the client's first bytes."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._tls = transport if isinstance(transport, TlsConnection) else None
@@ -245,8 +262,6 @@ class ClientConnection(asyncio.Protocol):
         self._gateway.connections.add(self)
         if self._gateway.lane is not None:
             self._gateway.lane.make_room()
-        self.pause("connecting")
-        self._connecting = self._gateway.loop.create_task(self._connect())
 
     @property
     def is_established(self) -> bool:
@@ -295,6 +310,40 @@ class ClientConnection(asyncio.Protocol):
         return self._session.topics.held_bytes if self._session is not None else 0
 
     @property
+    def has_stalled(self) -> bool:
+        """Whether its request is read, and comes much slower than before."""
+        self._look()
+        return self._rate.has_stalled and not self._is_unread
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are responses that the client has not read."""
+        return self._transport.get_write_buffer_size() > 0
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether there are bytes of the client that the gateway has not read."""
+        return not self._transport.is_closing() and readable_bytes(self._transport) > 0
+
+    def _look(self) -> None:
+        """Note how much of the client's request has been received."""
+        if self._session is None:
+            return
+        now = self._gateway.loop.time()
+        unread_s, received, left = self._unread_s, self._received, self._session.left_bytes
+        if self._pauses:
+            unread_s += now - self._unread_since
+        if self._lane is not None and self._lane_number is not None:
+            figures = self._lane.figures(self._lane_number)
+            unread_s += figures.unread_s
+            received += figures.received
+            left = figures.request_left
+        elif left is None and self._tls is not None and self._tls.tls.has_part:
+            left = REQUEST_HEAD_BYTES
+        end = received + left if left is not None else None
+        self._rate.look(now, now - self.since - unread_s, received, end)
+
+    @property
     def last_active(self) -> float:
         """When bytes were received last, from either side."""
         if self._lane is not None and self._lane_number is not None:
@@ -307,9 +356,9 @@ class ClientConnection(asyncio.Protocol):
 
     async def _connect(self) -> None:
         node = self._node_of(self._transport)
-        transport = await self._gateway.connect_upstream(node, UpstreamConnection(self))
+        upstream = UpstreamConnection(self, self._gateway.read_buffer)
+        transport = await self._gateway.connect_upstream(node, upstream)
         if transport is None:
-            await self._wait_for_request()
             self._is_lost = True
             self.close()
             return
@@ -329,36 +378,35 @@ class ClientConnection(asyncio.Protocol):
         )
         if all(map(_may_be_native, (self._transport, transport))):
             self._lane = self._gateway.lane
-        if self._early:
-            early, self._early = self._early, b""
-            self.data_received(early)
+        early, self._early = self._early, b""
+        self._received -= len(early)
+        self.data_received(early)
         if self._phase is ConnectionPhase.ENDING:
             self._session.end()
         elif self._phase is ConnectionPhase.CONNECTING:
             self._become(ConnectionPhase.OPEN)
         self.resume("connecting")
 
-    async def _wait_for_request(self) -> None:
-        """Wait until the client has sent something.
-
-        If a connection ends at once, a client may find that it could not connect. franz-go gives
-        up in that case if it needs a producer id (`isDialNonTimeoutErr`), and not after a reset.
-        """
-        if not self._early:
-            self.resume("connecting")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FIRST_BYTES_S):
-                    await self._has_sent.wait()
+    def get_buffer(self, _: int) -> memoryview:
+        """Return the memory to read into: as much of it as may be held of the client."""
+        budget, session = self._gateway.budget, self._session
+        if session is None:
+            return self.read_buffer[:FEW_BYTES]
+        if not budget.is_short:
+            return self.read_buffer
+        most = max(budget.readable_bytes(self), session.forwarded_bytes)
+        return self.read_buffer[: min(most, READ_BYTES)]
 
     def data_received(self, data: bytes) -> None:
         """Handle bytes from the client."""
         self._last_active = self._gateway.loop.time()
+        self._received += len(data)
         session = self._session
         if session is None:
-            # uvloop starts reading after connection_made, even if it was paused there.
             self._early += data
-            self._has_sent.set()
-            self._transport.pause_reading()
+            self.pause("connecting")
+            if self._connecting is None and self._phase is ConnectionPhase.CONNECTING:
+                self._connecting = self._gateway.loop.create_task(self._connect())
             return
         self._reads += 1
         if self._reads >= self._reads_until_try and self._move_to_lane(data, b""):
@@ -380,7 +428,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             self.resume("suspended")
         held = session.held_bytes
-        if held > SMALL_BYTES or self.held_bytes:
+        if held > SMALL_BYTES or self.held_bytes or (held and self._gateway.budget.is_short):
             if session.waiting_bytes > WAITING_MAX_BYTES:
                 self.pause("waiting")
             self.account()
@@ -439,6 +487,8 @@ class ClientConnection(asyncio.Protocol):
         self._lane_number = None
         given = lane.take(number)
         self._set_next_try(given.forwarded)
+        self._received += given.received - len(given.from_client)
+        self._unread_s += given.unread_s
         session.enter(given.between)
         for tls in self._native_tls:
             tls.returned()
@@ -532,6 +582,8 @@ class ClientConnection(asyncio.Protocol):
     def pause(self, reason: str) -> None:
         """Stop reading the client, and the broker where memory is short and it fills it."""
         is_read = not self._pauses
+        if is_read:
+            self._unread_since = self._gateway.loop.time()
         self._pauses.add(reason)
         self.take_back()  # it may hold less in Python, so that the budget resumes it at once
         if reason not in self._pauses:
@@ -558,8 +610,10 @@ class ClientConnection(asyncio.Protocol):
         """Read the client again, unless reading is paused for another reason."""
         if reason in self._pauses:
             self._pauses.discard(reason)
-            if not self._pauses and not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self._pauses:
+                self._unread_s += self._gateway.loop.time() - self._unread_since
+                if not self._transport.is_closing():
+                    self._transport.resume_reading()
             if reason == "memory":
                 self.resume_broker("memory")
 
@@ -631,6 +685,13 @@ class ClientConnection(asyncio.Protocol):
             self._session.forget_topics()
         if self._phase is ConnectionPhase.OPEN:
             self._end_if_worn()
+        self._look()
+        if self._rate.is_too_slow and not self._is_unread:
+            least = self._gateway.request_min_bytes_per_second
+            reason = f"a request at less than {least} bytes a second"
+            log.info("closing a connection", side="client", peer=str(self._peer), reason=reason)
+            self.abort()
+            return
         if self._lane is not None and self._lane_number is not None:
             # A connection that stays blocked may have lost its client unnoticed: see below.
             is_blocked = self._lane.figures(self._lane_number).is_blocked
@@ -707,6 +768,8 @@ class ClientConnection(asyncio.Protocol):
             self._is_lost = True
         if self._session is not None:
             self._session.end()
+        elif self._connecting is None:
+            self.close()
 
     def close(self) -> None:
         """Close both connections after the written bytes have been flushed."""

@@ -5,14 +5,22 @@ of brokers that are collected because they are read or changed, memory that hand
 topics that connections remember, and responses that the client has not read. Bytes count when they
 have been received, not when a length was announced.
 
-When the total reaches the budget, connections that hold more than a little are paused: neither
-their client is read, nor the broker if its bytes would be held. TCP makes them wait; nothing
-is dropped. To resolve this, one of them is still read, until its request is complete and
-has its response: that frees the memory for the next connection.
+A connection that holds more than a little of a request needs room for its next part before it is
+read on: at most `READ_BYTES`, which are reserved for it until they have come. Without room it is
+paused: neither its client is read, nor the broker if its bytes would be held. TCP makes them wait;
+nothing is dropped. So the memory is not spread over many clients of which none can continue. Room
+goes to those that wait, in the order in which they began to wait, and in turn to those whose
+requests were complete before and to those of which nothing is known: attackers who connect again
+and again stand behind each other, and not before a client that is served.
 
-Connections that hold little are still read. All of these together have a share beyond the budget.
-When they have used it up, each of them may hold its part of the share: those that hold more are
-paused like the others.
+Requests that are not complete may fill the budget together. To resolve this, one of them is read to
+its end beyond the budget, until it has its response. And while others wait, a connection whose
+request has stalled is closed (`request_rate`), as soon as it has: what it held is for the others. A
+client that the gateway has paused has not stalled. Nor has one that is read and sends steadily.
+
+Connections that hold little need no room. There is a share of the budget, or beyond it, for the
+little of all. When it is used up, little is a connection's part of the share. Without room, a few
+bytes of each are read at a time.
 """
 
 from __future__ import annotations
@@ -33,17 +41,20 @@ log = structlog.get_logger()
 LOW_USE_BYTES: Final = 64 * 1024
 """A connection that holds no more than this holds little."""
 LOW_USE_SHARE: Final = 4
-"""All that hold little may hold this part of the budget; then each may hold less."""
+"""The little of all may be this part of the budget; then each may hold less."""
 READ_BYTES: Final = 256 * 1024
 """The most bytes of a read."""
+FEW_BYTES: Final = 4 * 1024
+"""The most bytes of a read without room."""
+LOOK_EVERY_S: Final = 0.1
+"""How often it is looked for connections that have stalled, while others wait."""
+UNREAD_S: Final = 30.0
+"""While others wait, a client that has read no response for this time is closed."""
 _COUNTS_BYTES: Final = 16 * 1024
-"""A client that holds less is not stuck in the sense of `STUCK_S`."""
-STUCK_S: Final = 30.0
-"""If no paused client could be resumed for this time, one connection is closed: that which has
-freed no memory for the longest time. So is the client that is read beyond the budget, if its
-request is not complete by then."""
+"""A client that holds less is not closed because of `UNREAD_S`."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
+_LOG_EVERY_S: Final = 1.0
 _DEFAULT_MAX_BYTES: Final = 2**30
 
 
@@ -60,6 +71,14 @@ class Holder(Protocol):
     def remembered_bytes(self) -> int:
         """The part of the held memory that stays when all of its requests have their responses."""
 
+    @property
+    def has_stalled(self) -> bool:
+        """Whether its request is read, and comes much slower than before."""
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are responses that the client has not read."""
+
     def pause(self, reason: str) -> None:
         """Stop reading it."""
 
@@ -70,12 +89,61 @@ class Holder(Protocol):
         """Close it at once."""
 
 
+class Waiting:
+    """The connections that are paused, in the order in which they are read again."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._queues: tuple[OrderedDict[Holder, None], OrderedDict[Holder, None]] = (
+            OrderedDict(),
+            OrderedDict(),
+        )
+        self._turn = 0
+
+    def __contains__(self, holder: Holder) -> bool:
+        """Return whether a connection waits."""
+        return any(holder in queue for queue in self._queues)
+
+    def __bool__(self) -> bool:
+        """Return whether any waits."""
+        return any(self._queues)
+
+    def add(self, holder: Holder, *, is_known: bool, is_first: bool) -> None:
+        """Have a connection wait: with those that are known, or with those that are not."""
+        queue = self._queues[is_known]
+        queue[holder] = None
+        if is_first:
+            queue.move_to_end(holder, last=False)
+
+    def remove(self, holder: Holder) -> None:
+        """Have a connection wait no longer."""
+        for queue in self._queues:
+            queue.pop(holder, None)
+
+    def next(self) -> Holder | None:
+        """Return the connection whose turn it is; None without any."""
+        for queue in (self._queues[self._turn], self._queues[not self._turn]):
+            if queue:
+                return next(iter(queue))
+        return None
+
+    def next_unfinished(self) -> Holder | None:
+        """Return the first connection whose request is not complete."""
+        queues = (self._queues[self._turn], self._queues[not self._turn])
+        return next((holder for queue in queues for holder in queue if holder.missing_bytes), None)
+
+    def end_turn(self) -> None:
+        """Let one of the other kind be next."""
+        self._turn = 1 - self._turn
+
+
 class Budget:
     """The memory that is held for all clients; pauses clients when it reaches a limit.
 
     Attributes:
         max_bytes: The limit.
         used_bytes: The memory that is held now.
+        on_short: Called with whether there is no room for a read any more, or is again.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float]) -> None:
@@ -87,47 +155,60 @@ class Budget:
         """
         self.max_bytes = max_bytes
         self.used_bytes = 0
+        self.on_short: Callable[[bool], None] | None = None
+        self._is_short = False
         self._used_once = 0
         self._little_bytes = self._little_count = 0
         self._clock = clock
-        self._moved = clock()
-        self._paused: OrderedDict[Holder, None] = OrderedDict()
-        self._paused_with_little: OrderedDict[Holder, None] = OrderedDict()
+        self._waiting = Waiting()
+        self._waiting_with_little: OrderedDict[Holder, None] = OrderedDict()
+        self._reserves: dict[Holder, int] = {}
+        self._reserved_bytes = 0
         self._freed: dict[Holder, float] = {}
+        self._known: set[Holder] = set()
         self._ahead: Holder | None = None
-        self._ahead_since = 0.0
+        self._closed_count = self._closed_bytes = 0
+        self._logged_at = 0.0
 
     def set_held_bytes(self, holder: Holder, held_bytes: int) -> None:
         """Set the bytes that a connection holds."""
+        before = holder.held_bytes
+        if held_bytes != before:
+            self._count(holder, held_bytes)
+        if held_bytes < before:
+            self._gave_back(holder, before)
+        elif held_bytes > self.low_use_bytes:
+            self._limit(holder)
+        self._note_short()
+
+    def _count(self, holder: Holder, held_bytes: int) -> None:
         change = held_bytes - holder.held_bytes
-        if not change:
-            self._read_on(holder)
-            return
         self._count_little(holder.held_bytes, -1)
         self._count_little(held_bytes, 1)
         holder.held_bytes = held_bytes
         self.used_bytes += change
         self._used_once = max(self._used_once, self.used_bytes)
+        if change > 0 and self._reserves.get(holder):
+            self._reserve(holder, max(0, self._reserves[holder] - change))
         if not held_bytes:
             self._freed.pop(holder, None)
         elif change < 0 or holder not in self._freed:
             self._freed[holder] = self._clock()
-        if change < 0:
-            low_use = self.low_use_bytes
-            if held_bytes <= low_use and holder in self._paused:
-                self._resume(holder)
-            self._resume_while_there_is_room()
-            self._resume_with_little()
-            if holder is self._ahead and held_bytes - holder.remembered_bytes <= low_use:
-                self._let_the_next_go_ahead()
-        elif self.used_bytes > self.max_bytes and held_bytes > self.low_use_bytes:
-            self._restrain(holder)
-        self._read_on(holder)
 
     @property
     def is_exceeded(self) -> bool:
         """Whether more is held than the limit."""
         return self.used_bytes > self.max_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there is no room for any read."""
+        return self._is_short
+
+    @property
+    def waits(self) -> bool:
+        """Whether connections wait for memory."""
+        return bool(self._waiting)
 
     @property
     def low_use_bytes(self) -> int:
@@ -137,113 +218,192 @@ class Budget:
             return LOW_USE_BYTES
         return min(LOW_USE_BYTES, share // self._little_count)
 
+    def readable_bytes(self, holder: Holder) -> int:
+        """Return how much of a client may be read at once."""
+        if not self._is_short:
+            return READ_BYTES
+        if reserved := self._reserves.get(holder):
+            return reserved
+        room = max(self._room, self.low_use_bytes - holder.held_bytes)
+        return min(max(room, FEW_BYTES), READ_BYTES)
+
+    @property
+    def _room(self) -> int:
+        return self.max_bytes - self.used_bytes - self._reserved_bytes
+
     def _count_little(self, held_bytes: int, sign: int) -> None:
-        if 0 < held_bytes <= LOW_USE_BYTES:
-            self._little_bytes += sign * held_bytes
+        if held_bytes:
+            self._little_bytes += sign * min(held_bytes, LOW_USE_BYTES)
             self._little_count += sign
+
+    def _reserve(self, holder: Holder, reserved: int) -> None:
+        self._reserved_bytes += reserved - self._reserves.get(holder, 0)
+        self._reserves[holder] = reserved
+
+    def _end_reserve(self, holder: Holder) -> None:
+        self._reserved_bytes -= self._reserves.pop(holder, 0)
+
+    def _note_short(self) -> None:
+        is_short = bool(self._waiting) or self._room < READ_BYTES
+        if is_short is not self._is_short:
+            self._is_short = is_short
+            if self.on_short is not None:
+                self.on_short(is_short)
 
     def remove(self, holder: Holder) -> None:
         """Remove a connection that is closed."""
-        self._paused.pop(holder, None)
-        self._paused_with_little.pop(holder, None)
+        self._forget_waiting(holder)
+        self._end_reserve(holder)
         self.set_held_bytes(holder, 0)
+        self._known.discard(holder)
 
-    def _restrain(self, holder: Holder) -> None:
-        """Pause a connection that holds much, unless it is read to its end."""
-        if holder in self._paused:
+    def _limit(self, holder: Holder) -> None:
+        """Pause a connection that holds much, unless there is room for its next part."""
+        missing = holder.missing_bytes
+        if holder in self._waiting:
+            # Perhaps it needs another response after that which was complete.
+            if missing and self._ahead in (None, holder):
+                self._resume_ahead(holder)
             return
-        if self._ahead is None and holder.missing_bytes:
-            self._let_go_ahead(holder)
-        if holder is self._ahead and holder.missing_bytes:
+        if missing and self._reserves.get(holder):
             return
-        if not self._paused:
+        if not self._admit(holder, missing):
+            self._pause(holder)
+
+    def _admit(self, holder: Holder, missing: int) -> bool:
+        """Reserve room for the next part; return whether the connection may be read."""
+        if not missing:
+            self._end_reserve(holder)
+            return self._room >= 0
+        wanted = min(missing, READ_BYTES)
+        is_next = not self._waiting or holder in self._reserves
+        if is_next and self._room >= wanted:
+            self._reserve(holder, wanted)
+            return True
+        if self._ahead is None:
+            self._ahead = holder
+        if holder is self._ahead:
+            self._reserve(holder, wanted)
+        return holder is self._ahead
+
+    def _pause(self, holder: Holder) -> None:
+        if not self._waiting:
             log.warning(
                 "clients are not read for now: they hold too much",
                 queued_max_request_bytes=self.max_bytes,
             )
-        if holder is self._ahead or not self._paused:
-            self._moved = self._clock()
-        self._paused[holder] = None
+        # A request of which a part was read is sooner complete than others.
+        self._waiting.add(holder, is_known=holder in self._known, is_first=holder in self._reserves)
+        self._end_reserve(holder)
         if holder.held_bytes <= LOW_USE_BYTES:
-            self._paused_with_little[holder] = None
+            self._waiting_with_little[holder] = None
         holder.pause("memory")
 
-    def _read_on(self, holder: Holder) -> None:
-        """Read a paused connection again if it is to be read to its end, or no other connection is.
-
-        The connection that is ahead may need several responses until it holds nothing any more.
-        """
-        if holder in self._paused and self._ahead in (None, holder) and holder.missing_bytes:
-            if self._ahead is None:
-                self._let_go_ahead(holder)
+    def _gave_back(self, holder: Holder, before: int) -> None:
+        """Let others continue after a connection has given memory back."""
+        low_use = self.low_use_bytes
+        if before > LOW_USE_BYTES:
+            self._known.add(holder)
+        if holder.held_bytes <= low_use or not holder.missing_bytes:
+            self._end_reserve(holder)
+        if holder.held_bytes <= low_use and holder in self._waiting:
             self._resume(holder)
+        self._resume_while_there_is_room()
+        self._resume_with_little()
+        if holder is self._ahead and holder.held_bytes - holder.remembered_bytes <= low_use:
+            self._ahead = None
+        elif holder is self._ahead and holder in self._waiting and holder.missing_bytes:
+            self._resume_ahead(holder)
+        if self._ahead is None:
+            self._let_the_next_go_ahead()
 
     def _let_the_next_go_ahead(self) -> None:
-        self._ahead = None
-        following = next((holder for holder in self._paused if holder.missing_bytes), None)
+        following = self._waiting.next_unfinished()
         if following is not None:
-            self._let_go_ahead(following)
-            self._resume(following)
+            self._resume_ahead(following)
 
-    def _let_go_ahead(self, holder: Holder) -> None:
+    def _resume_ahead(self, holder: Holder) -> None:
         """Read a request to its end beyond the budget: incomplete requests free no memory."""
         self._ahead = holder
-        self._ahead_since = self._clock()
+        self._reserve(holder, min(holder.missing_bytes, READ_BYTES))
+        self._resume(holder)
 
     def _resume_while_there_is_room(self) -> None:
-        """Resume connections while there is room, in the order in which they were paused."""
-        room = self.max_bytes - self.used_bytes
-        while self._paused and room >= READ_BYTES:
-            following = next(iter(self._paused))
-            is_little = following in self._paused_with_little
-            room -= max(0, LOW_USE_BYTES - following.held_bytes) if is_little else READ_BYTES
+        """Resume connections while there is room, in turn."""
+        room = self._room
+        while (following := self._waiting.next()) is not None:
+            missing = following.missing_bytes
+            wanted = min(missing or READ_BYTES, READ_BYTES)
+            if room < wanted:
+                break
+            room -= wanted
+            if missing:
+                self._reserve(following, wanted)
             self._resume(following)
-        if not self._paused and not self.is_exceeded:
+        if not self._waiting and not self.is_exceeded:
             self._ahead = None
 
     def _resume_with_little(self) -> None:
         """Resume a connection that holds little, if there is room again in the share of these."""
-        if self._paused_with_little and self.low_use_bytes == LOW_USE_BYTES:
-            self._resume(next(iter(self._paused_with_little)))
+        if self._waiting_with_little and self.low_use_bytes == LOW_USE_BYTES:
+            self._resume(next(iter(self._waiting_with_little)))
+
+    def _forget_waiting(self, holder: Holder) -> None:
+        self._waiting.remove(holder)
+        self._waiting_with_little.pop(holder, None)
 
     def _resume(self, holder: Holder) -> None:
-        del self._paused[holder]
-        self._paused_with_little.pop(holder, None)
-        self._moved = self._clock()
+        self._forget_waiting(holder)
+        self._waiting.end_turn()
         holder.resume("memory")
 
-    def tick(self) -> None:
-        """Close a connection that blocks all others; to be called every few seconds.
+    def look(self) -> None:
+        """Close the connections whose requests have stalled, if others wait for their memory.
 
-        A client that never completes its request must not block the others.
+        To be called every `LOOK_EVERY_S`.
         """
-        if stuck := self._find_stuck():
+        if self._waiting:
+            # Those of which a part was read and the rest is not there: the others are little.
+            self._close([holder for holder in self._reserves if holder.has_stalled])
+            self._resume_while_there_is_room()
+            self._note_short()
+        self._log_closed()
+
+    def _close(self, holders: list[Holder]) -> None:
+        for holder in holders:
+            self._closed_count += 1
+            self._closed_bytes += holder.held_bytes
+            holder.abort()
+
+    def _log_closed(self) -> None:
+        """Log how many were closed, at most every second: there may be thousands."""
+        now = self._clock()
+        if self._closed_count and now - self._logged_at >= _LOG_EVERY_S:
             log.warning(
-                "closing a connection: others wait for what it holds", bytes=stuck.held_bytes
+                "closing connections: others wait for what they hold",
+                connections=self._closed_count,
+                bytes=self._closed_bytes,
             )
-            stuck.abort()
+            self._closed_count = self._closed_bytes = 0
+            self._logged_at = now
+
+    def tick(self) -> None:
+        """Close clients that do not read, if others wait; return memory to the system.
+
+        To be called every few seconds.
+        """
+        if self._waiting:
+            since = self._clock() - UNREAD_S
+            unread = [
+                holder
+                for holder, freed in self._freed.items()
+                if freed < since and holder.held_bytes > _COUNTS_BYTES and holder.has_unread
+            ]
+            self._close(unread)
+        self._log_closed()
         if self._used_once - self.used_bytes > _RETURNED_BYTES:
             self._used_once = self.used_bytes
             return_memory()
-
-    def _find_stuck(self) -> Holder | None:
-        """Return the connection that blocks the others; first those that are not paused."""
-        since = self._clock() - STUCK_S
-        if not self._paused:
-            return None
-        if self._ahead is not None and self._ahead.missing_bytes and self._ahead_since < since:
-            return self._ahead
-        if self._moved >= since:
-            return None
-        for_long = [
-            holder
-            for holder, freed in self._freed.items()
-            if freed < since and holder.held_bytes > _COUNTS_BYTES
-        ]
-        return min(
-            for_long or self._paused,
-            key=lambda holder: (holder in self._paused, self._freed.get(holder, 0.0)),
-        )
 
 
 def default_budget() -> int:

@@ -365,6 +365,19 @@ class Session:
         return self._requests.missing_bytes
 
     @property
+    def left_bytes(self) -> int | None:
+        """The bytes of the current request, or of its head, that are missing; None between them."""
+        return self._requests.left_bytes
+
+    @property
+    def forwarded_bytes(self) -> int:
+        """The missing bytes of the current request that will be forwarded as they are received."""
+        receiving = self._receiving
+        if receiving is None or receiving.state not in _FLOWING:
+            return 0
+        return self._requests.missing_streamed_bytes
+
+    @property
     def missing_answer_bytes(self) -> int:
         """The bytes of a response that is being collected that have not been received yet."""
         return self._responses.missing_held_bytes
