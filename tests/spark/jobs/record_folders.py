@@ -63,13 +63,13 @@ class Record(NamedTuple):
 class RecordFolder:
     """A folder that was filled from a source of chance."""
 
-    def __init__(self, place: Path, chance: random.Random) -> None:
+    def __init__(self, place: Path, chance: random.Random, count: int | None = None) -> None:
         self.path = place / chance.choice(NAMES)
         self.path.mkdir()
         self._chance = chance
         self._are_json = chance.random() < 0.25
         self._written: list[Path] = []
-        self.records = self._records(chance.choice([0, 5, 60, 400]))
+        self.records = self._records(chance.choice([0, 5, 60, 400]) if count is None else count)
         for some in self._shares():
             self._write(self.path / chance.choice(BELOW), some)
         self._hide()

@@ -1,22 +1,11 @@
 """`split`, its stream and `redrive`, killed at random moments: each record is written once."""
 
-import random
-
 import pytest
 
 from tests.stored.kills.brokers import replicated_brokers
 from tests.stored.kills.rounds import Round
 
 pytestmark = [pytest.mark.system, pytest.mark.spark_processes]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each round, all of them from one seed."""
-    if "round_seed" in metafunc.fixturenames:
-        seed = metafunc.config.getoption("chaos_seed")
-        first = random.randrange(1_000_000) if seed is None else seed
-        count = metafunc.config.getoption("kill_rounds")
-        metafunc.parametrize("round_seed", range(first, first + count))
 
 
 @pytest.fixture(scope="module")

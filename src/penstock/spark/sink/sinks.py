@@ -7,6 +7,7 @@ column `sink` with the name of a sink.
 from __future__ import annotations
 
 import os
+import posixpath
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,8 @@ _BATCH: Final = "batch="
 """What the folder of a micro-batch begins with."""
 _METADATA: Final = ".metadata.json"
 """The end of the names of files in the folder `metadata` of an Iceberg table."""
+_INCOMPLETE: Final = ".incomplete"
+"""The suffix of the folder that is written first."""
 _BEFORE: Final = ".replaced"
 """The suffix of the folder of an interrupted attempt while it is being replaced."""
 _OPEN_FILES: Final = "spark.sql.maxConcurrentOutputFileWriters"
@@ -291,7 +294,7 @@ class Sinks:
         self, frame: DataFrame, below: str, elsewhere: int, proof: CountProof | None
     ) -> None:
         """Write to a temporary folder first, then rename the part of each sink."""
-        staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
+        staging = _hidden_beside(next(iter(self._folders.values())), _INCOMPLETE)
         staged, files = self._hadoop(staging)
         try:
             self._stage(frame, staging)
@@ -340,7 +343,7 @@ class Sinks:
     def _replace(self, files: Any, written: Any, folder: str) -> None:
         """Replace the folder of an interrupted attempt; there is always one of them, or none."""
         target, _ = self._hadoop(folder)
-        before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
+        before, _ = self._hadoop(_hidden_beside(folder, _BEFORE))
         files.mkdirs(target.getParent())
         files.delete(before, True)
         if files.exists(target):
@@ -366,6 +369,12 @@ class Sinks:
     def _hadoop(self, path: str) -> tuple[Any, Any]:
         """Return Hadoop's path and file system of a path."""
         return hadoop_path(self._spark, path)
+
+
+def _hidden_beside(folder: str, suffix: str) -> str:
+    """Return the path of a hidden folder beside a folder, which no reader of both sees."""
+    parent, name = posixpath.split(folder.rstrip("/"))
+    return posixpath.join(parent, f".{name}{suffix}")
 
 
 def _without_links(spark: SparkSession, folder: str) -> str:
