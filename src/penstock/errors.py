@@ -55,6 +55,7 @@
     │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
     │       │   ├── SharedTargetError    spark: another job writes to the same folder or table
     │       │   ├── LostTransactionsError  spark: the sink's, before they were committed
+    │       │   ├── OrderLostError       spark: the rows of the sink are not in their order
     │       │   ├── RefusedRecordsError  spark: records without a sink
     │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
@@ -89,6 +90,7 @@
     │   └── NotJsonError
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
     ├── TooLongError                     policies: a number in an Avro payload
+    ├── TooManyBlocksError               records: an lz4 frame has more blocks than are read
     ├── TooManyFieldsError               policies: a Protobuf message is not looked at further
     └── UnreadableAnswerError            policies: what no schema registry answers
 
