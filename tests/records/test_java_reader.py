@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from penstock.gateway.produce.dead_letters.letter_batches import join_letters
+from penstock.policy import Record
 from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild, rebuild_with_headers
 from penstock.records.errors import UnreadableRecords
+from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch
 from tests.conftest import NATIVE
 from tests.java import program
 from tests.records.conftest import chosen
+from tests.records.encoding import NOW, encode_batch
+from tests.records.framings import gzip_member, snappy_block, xerial
 from tests.records.hostile_batches import hostile_batch
 
 pytestmark = pytest.mark.system
@@ -110,6 +114,37 @@ def test_random_inputs_are_accepted_only_if_java_reads_the_same(pytestconfig, ch
             if kept is not None:
                 assert summary(kept.records, kept.offsets) == consumer, batch.hex()
     assert found > pytestconfig.getoption("fuzz_inputs") // 10
+
+
+def _cut(data, chance):
+    """Data in two or more parts, some of them empty."""
+    ends = sorted(chance.randrange(len(data) + 1) for _ in range(chance.choice((1, 1, 2, 5))))
+    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
+
+
+def _members(data, chance):
+    return b"".join(gzip_member(part, chance) for part in _cut(data, chance))
+
+
+def _versions(data, chance):
+    blocks = [snappy_block(part) for part in _cut(data, chance) if part]
+    return xerial(*blocks, versions=(chance.choice((0, 1, 2, 2**31, 2**32 - 1)), 1))
+
+
+@pytest.mark.usefixtures("reading_now")
+@pytest.mark.parametrize(("codec", "framing"), [("gzip", _members), ("snappy", _versions)])
+def test_gzip_members_and_versions_of_xerial_framing_are_read_as_java_reads_them(
+    codec, framing, chance
+):
+    batches = []
+    for size in (0, 100, 8_000, 8_150, 8_192, 16_300, 70_000):
+        for _ in range(40):
+            records = [Record(NOW, None, chance.randbytes(size + chance.randrange(90)), ())]
+            section = encode_batch(records)[HEADER.size :]
+            batches.append(encode_batch(records, codec=codec, payload=framing(section, chance)))
+    for batch, (consumer, broker) in zip(batches, in_java(batches), strict=True):
+        assert (summary(accepted(batch).records), "stored") == (consumer, broker), batch.hex()
+        assert summary(stored(batch).records) == consumer, batch.hex()
 
 
 @pytest.mark.usefixtures("reading_now")

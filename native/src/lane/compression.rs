@@ -22,7 +22,6 @@ pub const ZSTD: u16 = 4;
 
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
-const XERIAL_VERSION_AT: usize = 8;
 /// Blocks take time, however little is in them.
 pub const BLOCKS_MAX: usize = 65_536;
 
@@ -70,10 +69,6 @@ fn snappy(data: &[u8], limit: usize) -> Option<Vec<u8>> {
 
 /// Return the blocks behind the header of xerial's framing, each of which follows its length.
 fn xerial_blocks(data: &[u8]) -> Option<Vec<&[u8]>> {
-    let version = data.get(XERIAL_VERSION_AT..)?.first_chunk()?;
-    if i32::from_be_bytes(*version) < 1 {
-        return None;
-    }
     let mut blocks = Vec::new();
     let mut rest = data.get(XERIAL_HEADER_BYTES..)?;
     while !rest.is_empty() {

@@ -13,7 +13,7 @@ A stored batch differs from a batch that a producer sends (`penstock.records.bat
   written without a gateway: every batch that a consumer reads is read here, too. That includes
   header keys that are not UTF-8: their wrong parts are U+FFFD, as for a Java consumer. Where
   consumers differ (a record whose attributes are above 0x7F, numbers of more bits than they may
-  have, offset deltas that do not ascend, several gzip members) nothing is read.
+  have, offset deltas that do not ascend) nothing is read.
 """
 
 from __future__ import annotations
