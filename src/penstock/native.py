@@ -11,7 +11,7 @@ from penstock.errors import UnavailableError
 
 VARIABLE: Final = "PENSTOCK_NATIVE"
 """An environment variable: 0 for Python, 1 for native or nothing; empty for what is installed."""
-INTERFACE: Final = 12
+INTERFACE: Final = 13
 """`penstock_native.INTERFACE` of an extension that can be used: `native/src/python.rs`."""
 _MODULE: Final = "penstock_native"
 
