@@ -96,6 +96,12 @@ class AdminTalk(Talk):
     def observes_topic(self, _):
         return False
 
+    def settings(self, _):
+        return {}
+
+    def topic_changed(self, _):
+        pass
+
     async def sent(self):
         """Return the next request that the broker gets, and count the loop's turns until then."""
         turns = 0
