@@ -47,7 +47,7 @@ async def test_a_value_is_read_again_when_it_is_old_and_is_used_meanwhile(cluste
     cluster.values["log"] = "compact"
     cluster.now += REFRESH_S + 1
     assert cluster.policies.is_compacted("log") is False
-    await cluster.policies.look_up(())
+    await cluster.policies._reading
     assert cluster.policies.is_compacted("log") is True
     assert len(cluster.requests) == 2
 
@@ -82,6 +82,42 @@ async def test_an_answer_from_before_a_change_is_not_kept(cluster):
     assert await cluster.found("log") == [None]
     cluster.during = lambda: None
     assert await cluster.found("log") == [False]
+
+
+async def test_requests_for_changes_do_not_hold_batches_back(cluster):
+    """Any client may send AlterConfigs for any topic, and again before the cluster answers."""
+    cluster.during = lambda: cluster.policies.forget("log")
+    for _ in range(3):
+        assert await cluster.policies.look_up(["log"]) == {"log": False}
+    assert len(cluster.requests) == 3, "none is kept"
+
+
+async def test_a_batch_that_comes_after_a_change_waits_for_the_value_after_it(cluster):
+    later = []
+    loop = asyncio.get_running_loop()
+
+    async def change():
+        cluster.during = lambda: None
+        cluster.policies.forget("log")
+        cluster.values["log"] = "compact"
+        later.append(asyncio.ensure_future(cluster.policies.look_up(["log"])))
+
+    cluster.during = lambda: asyncio.run_coroutine_threadsafe(change(), loop).result()
+    assert await cluster.policies.look_up(["log"]) == {"log": False}
+    assert await later[0] == {"log": True}
+
+
+async def test_a_batch_does_not_wait_for_the_topics_behind_its_own(cluster):
+    own = asyncio.ensure_future(cluster.policies.look_up(["log"]))
+    others = asyncio.ensure_future(cluster.policies.look_up(f"t-{number}" for number in range(500)))
+    assert await own == {"log": False}
+    assert not others.done()
+    await others
+
+
+async def test_batches_that_come_together_share_a_request(cluster):
+    await asyncio.gather(*(cluster.policies.look_up(["log"]) for _ in range(9)))
+    assert cluster.requests == [["log"]]
 
 
 async def test_changes_of_any_number_of_other_topics_take_no_memory(cluster):

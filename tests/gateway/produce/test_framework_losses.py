@@ -105,6 +105,19 @@ def test_a_client_without_write_does_not_learn_the_rule():
     assert talk.refusals == []
 
 
+@pytest.mark.parametrize("framework", [FrameworkTopic.BY_NAME, FrameworkTopic.IF_COMPACTED])
+async def test_for_a_client_without_write_nothing_is_requested_or_logged(framework):
+    """It may name any number of topics, which would wait before those of others."""
+    talk = Framework(framework, {"judged": "compact"})
+    talk.produce(1, batch(b"a", b"b"))
+    with capture_logs() as logs:
+        talk.decide(diverted(batch(b"a"), 1))
+        talk.respond_with_rights(DESCRIBE)
+        await talk.settle()
+    assert talk.responses() == {"judged": (29, None)}
+    assert (talk.reads, logs) == (0, [])
+
+
 def test_a_batch_that_is_only_changed_is_stored():
     talk = Framework(FrameworkTopic.BY_NAME, interceptors=("a.Mask",))
     talk.produce(1, batch(b"a"))

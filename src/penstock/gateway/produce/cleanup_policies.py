@@ -3,6 +3,9 @@
 A topic whose records may be lost must not be compacted, unless it is meant (see
 `engine.plans.framework_topics`). Another gateway, or a client of the cluster, may change it: the
 value is read again when it is older than `REFRESH_S`, and not used for longer than `_TTL_S`.
+
+Any client may request a change. So a value that was requested before a change is not kept, but the
+batches that waited for it use it: they came before the change, too.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     Read = Callable[[Sequence[str]], tuple[Mapping[str, str], str]]
+    Found = asyncio.Future[bool | None]
 
 log = structlog.get_logger()
 
@@ -53,8 +57,8 @@ class CleanupPolicies:
         self._clock = clock
         self._known: TTLCache[str, tuple[bool, float]] = TTLCache(_TOPICS_MAX, _TTL_S, timer=clock)
         self._failed: TTLCache[str, bool] = TTLCache(_TOPICS_MAX, RETRY_S, timer=clock)
-        self._wanted: dict[str, None] = {}
-        self._requested: frozenset[str] = frozenset()
+        self._wanted: dict[str, Found] = {}
+        self._requested: Mapping[str, Found] = {}
         self._changed: set[str] = set()
         self._reading: asyncio.Task[Any] | None = None
         self._logged_at = -_LOG_EVERY_S
@@ -69,11 +73,18 @@ class CleanupPolicies:
             self._want([topic])
         return is_compacted
 
-    async def look_up(self, topics: Iterable[str]) -> None:
-        """Read the values of topics that are not known; give up after `WAIT_S`."""
-        self._want(topic for topic in topics if topic not in self._known)
-        if self._reading is not None:
-            await asyncio.wait([self._reading], timeout=WAIT_S)
+    async def look_up(self, topics: Iterable[str]) -> dict[str, bool]:
+        """Return whether topics are compacted, but for those that are not known after `WAIT_S`.
+
+        Args:
+            topics: The names.
+        """
+        found = {topic: self.is_compacted(topic) for topic in topics}
+        waiting = self._want(topic for topic, is_compacted in found.items() if is_compacted is None)
+        if waiting:
+            await asyncio.wait(waiting.values(), timeout=WAIT_S)
+        found |= {topic: answer.result() for topic, answer in waiting.items() if answer.done()}
+        return {topic: value for topic, value in found.items() if value is not None}
 
     def forget(self, topic: str) -> None:
         """Forget the value of a topic that may have changed."""
@@ -82,27 +93,36 @@ class CleanupPolicies:
         if topic in self._requested:
             self._changed.add(topic)
 
-    def _want(self, topics: Iterable[str]) -> None:
-        self._wanted |= dict.fromkeys(topic for topic in topics if topic not in self._failed)
+    def _want(self, topics: Iterable[str]) -> dict[str, Found]:
+        """Request values, but those that were not known a moment ago; return their answers."""
+        wanted: dict[str, Found] = {}
+        for topic in topics:
+            if topic not in self._failed:
+                answer = self._requested.get(topic) if topic not in self._changed else None
+                answer = answer or self._wanted.get(topic)
+                if answer is None:
+                    answer = self._wanted[topic] = asyncio.get_running_loop().create_future()
+                wanted[topic] = answer
         if self._wanted and (self._reading is None or self._reading.done()):
             self._reading = self._run(self._read_wanted())
+        return wanted
 
     async def _read_wanted(self) -> None:
         while self._wanted:
             topics = list(islice(self._wanted, _AT_ONCE))
-            for topic in topics:
-                del self._wanted[topic]
-            self._requested = frozenset(topics)
+            self._requested = {topic: self._wanted.pop(topic) for topic in topics}
             self._changed.clear()
             found, why = await asyncio.to_thread(self._read, topics)
-            self._requested = frozenset()
-            for topic in topics:
+            requested, self._requested = self._requested, {}
+            for topic, answer in requested.items():
+                is_compacted = "compact" in found[topic] if topic in found else None
+                answer.set_result(is_compacted)
                 if topic in self._changed:
                     continue  # since the request
-                if topic in found:
-                    self._known[topic] = "compact" in found[topic], self._clock()
-                else:
+                if is_compacted is None:
                     self._failed[topic] = True
+                else:
+                    self._known[topic] = is_compacted, self._clock()
             if why:
                 self._log(why, topics, found)
 

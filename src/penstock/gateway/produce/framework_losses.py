@@ -46,9 +46,9 @@ class FrameworkLosses:
             return self._cleanup.is_compacted(plan.topic)
         return plan.framework == FrameworkTopic.BY_NAME
 
-    async def look_up(self, topics: Iterable[str]) -> None:
-        """Find out whether topics are compacted, if that is possible now."""
-        await self._cleanup.look_up(topics)
+    async def look_up(self, topics: Iterable[str]) -> dict[str, bool]:
+        """Return whether topics are compacted, as far as it can be found out now."""
+        return await self._cleanup.look_up(topics)
 
     def forget(self, topic: str) -> None:
         """Forget whether a topic is compacted: that may have changed."""

@@ -5,9 +5,10 @@ A batch that is accepted is refused nevertheless if a framework's own topic woul
 or if policies made it larger than the topic's `max.message.bytes`. Batches that have grown wait for
 a later request if this request would exceed `socket.request.max.bytes`.
 
-Before a refusal, and before dead letters, it is looked up whether the client may write to the topic
-(`rights_lookup`). If it may not, it gets the broker's error instead: a policy's message, and the
-share of bad records, are for those who may write. Nothing is counted or reported then.
+Before a refusal, before dead letters, and before the gateway asks about a topic for a batch, it is
+looked up whether the client may write to the topic (`rights_lookup`). If it may not, it gets the
+broker's error instead: a policy's message, and the share of bad records, are for those who may
+write. Nothing is counted, reported or logged then.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from penstock.wire.requests import topics
 from penstock.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.gateway.produce.rights_lookup import Codes
     from penstock.wire.slices import Slices
+
+    Held = tuple[ProducePartition, PolicyVerdict]
+    """A batch that waits, and the verdict about it."""
 
 _NOT_KNOWN: Final = (
     "It is not known yet whether topic {} is compacted, so that it may lose no records"
@@ -63,22 +67,18 @@ class Verdicts:
         self._intercepted = intercepted
         self._on_done = on_done
         self._accepted: list[ProducePartition] = []
-        self._of_frameworks: list[tuple[ProducePartition, PolicyVerdict]] = []
-        self._held: list[tuple[ProducePartition, PolicyVerdict]] = []
+        self._of_frameworks: list[Held] = []
+        self._held: list[Held] = []
 
     def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch, or hold it until more is known."""
         plan = partition.topic.plan
         assert plan is not None
-        if loses_records(plan, verdict) and not partition.lost_before:
-            losses = self._request.gateway.framework_losses
-            are_refused = losses.are_refused(plan)
-            if are_refused is None:
-                self._of_frameworks.append((partition, verdict))
-                return
-            if are_refused:
-                verdict = losses.refusal(plan, verdict)
-        self._judged(partition, verdict)
+        loses = loses_records(plan, verdict) and not partition.lost_before
+        if loses and self._request.gateway.framework_losses.are_refused(plan) is not False:
+            self._of_frameworks.append((partition, verdict))
+        else:
+            self._judged(partition, verdict)
 
     def _judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch, or hold it until the client's right is known."""
@@ -148,31 +148,75 @@ class Verdicts:
 
     def check(self) -> None:
         """Check batches that policies accepted; call `on_done` once no more can be refused."""
-        if self._of_frameworks:
-            self._request.run(self._look_up_frameworks())
+        waiting, self._of_frameworks = self._of_frameworks, []
+        if waiting:
+            self._with_right(waiting, self._decide_losses)
         else:
             self._apply_held(self._check_sizes)
 
-    async def _look_up_frameworks(self) -> None:
-        """Find out which topics may be those of frameworks, and check their batches."""
-        losses, request = self._request.gateway.framework_losses, self._request
-        waiting, self._of_frameworks = self._of_frameworks, []
+    def _with_right(self, held: Sequence[Held], on_done: Callable[[Sequence[Held]], None]) -> None:
+        """Call `on_done` with the batches that the client may write; answer the others."""
+
+        def on_known(codes: Codes) -> None:
+            self._request.do(self._permitted(held, codes), on_done)
+
+        names = {partition.topic.known_name for partition, _ in held}
+        rights_lookup.look_up(self._request, names, on_known)
+
+    def _permitted(self, held: Sequence[Held], codes: Codes) -> Slices[Sequence[Held]]:
+        """Return the batches that the client may write; respond to the others as a broker does."""
+        found = []
+        for number, (partition, verdict) in enumerate(held, 1):
+            code = codes[partition.topic.known_name]
+            if code:
+                text = _RIGHT_NOT_KNOWN if code == REQUEST_TIMED_OUT else None
+                self._request.answer(partition, PartitionResponse(code, text))
+            else:
+                found.append((partition, verdict))
+            if number % SLICE == 0:
+                yield
+        return found
+
+    def _decide_losses(self, held: Sequence[Held]) -> None:
+        """Refuse batches of which a framework's own topic would lose records."""
+        are_refused = self._request.gateway.framework_losses.are_refused
+        unknown = {
+            partition.topic.known_name
+            for partition, _ in held
+            if partition.topic.plan is not None and are_refused(partition.topic.plan) is None
+        }
+        if unknown:
+            self._request.run(self._look_up_frameworks(held, unknown))
+        else:
+            self._request.do(self._take_losses(held, {}), lambda _: self.check())
+
+    async def _look_up_frameworks(self, held: Sequence[Held], unknown: Collection[str]) -> None:
+        """Find out which topics may be those of frameworks, and decide about their batches."""
         try:
-            await losses.look_up({partition.topic.known_name for partition, _ in waiting})
-            for partition, verdict in waiting:
-                plan = partition.topic.plan
-                assert plan is not None
-                are_refused = losses.are_refused(plan)
-                if are_refused is None:
-                    text = _NOT_KNOWN.format(plan.topic)
-                    request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
-                else:
-                    self._judged(
-                        partition, losses.refusal(plan, verdict) if are_refused else verdict
-                    )
-            self.check()
+            found = await self._request.gateway.framework_losses.look_up(unknown)
+            self._request.do(self._take_losses(held, found), lambda _: self.check())
         except Exception as error:
-            request.fail(error)
+            self._request.fail(error)
+
+    def _take_losses(self, held: Sequence[Held], found: Mapping[str, bool]) -> Slices[None]:
+        """Refuse batches, or go on with them.
+
+        Args:
+            held: The batches, which lose records.
+            found: Whether topics are compacted, as far as it was looked up.
+        """
+        losses, request = self._request.gateway.framework_losses, self._request
+        for number, (partition, verdict) in enumerate(held, 1):
+            plan = partition.topic.plan
+            assert plan is not None
+            are_refused = found.get(plan.topic, losses.are_refused(plan))
+            if are_refused is None:
+                text = _NOT_KNOWN.format(plan.topic)
+                request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
+            else:
+                self._judged(partition, losses.refusal(plan, verdict) if are_refused else verdict)
+            if number % SLICE == 0:
+                yield
 
     def _apply_held(self, on_applied: Callable[[], None]) -> None:
         """Apply the verdicts that depend on the client's right to write to their topic."""
@@ -181,22 +225,14 @@ class Verdicts:
             on_applied()
             return
 
-        def on_known(codes: Codes) -> None:
-            self._request.do(self._apply_all(held, codes), lambda _: on_applied())
+        def on_permitted(permitted: Sequence[Held]) -> None:
+            self._request.do(self._apply_all(permitted), lambda _: on_applied())
 
-        names = {partition.topic.known_name for partition, _ in held}
-        rights_lookup.look_up(self._request, names, on_known)
+        self._with_right(held, on_permitted)
 
-    def _apply_all(
-        self, held: Sequence[tuple[ProducePartition, PolicyVerdict]], codes: Codes
-    ) -> Slices[None]:
+    def _apply_all(self, held: Sequence[Held]) -> Slices[None]:
         for number, (partition, verdict) in enumerate(held, 1):
-            code = codes[partition.topic.known_name]
-            if code:
-                text = _RIGHT_NOT_KNOWN if code == REQUEST_TIMED_OUT else None
-                self._request.answer(partition, PartitionResponse(code, text))
-            else:
-                self._apply(partition, verdict)
+            self._apply(partition, verdict)
             if number % SLICE == 0:
                 yield
 
