@@ -10,12 +10,11 @@ import pytest
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import load_configuration
 from penstock.gateway.context.topic_losses import (
-    NAMES_MAX,
     losing_topics,
     losses,
     may_lose_records,
 )
-from penstock.gateway.produce.producer_state.changes import Change
+from penstock.gateway.produce.producer_state.changes import NAMES_MAX, Change
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers

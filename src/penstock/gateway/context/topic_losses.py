@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
-from penstock.gateway.produce.producer_state.changes import EVERY_TOPIC, NAMES_MAX, pattern_of
+from penstock.gateway.produce.producer_state.changes import are_too_many, pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +72,6 @@ async def losing_topics(plans: Sequence[Plan], index: TopicConfigIndex | None) -
             await asyncio.sleep(0)
         if may_lose_records(topic, plans, index):
             names.append(topic)
-            if len(names) > NAMES_MAX:
-                return [EVERY_TOPIC]
+            if are_too_many(names):
+                break
     return [pattern_of(names)] if names else []

@@ -1,5 +1,6 @@
 """What a gateway announces about changes, and for how long."""
 
+import json
 import re
 
 import pytest
@@ -108,9 +109,38 @@ def test_settings_of_many_topics_are_announced_as_a_change_of_interceptors(own, 
     assert now.affects("orders") == (EVERY_TOPIC in now.topics) == loses_records
 
 
+@pytest.mark.parametrize("loses_records", [False, True])
+def test_an_announcement_stays_small_whatever_topics_change_again_and_again(own, loses_records):
+    """It is read, and its patterns compiled, by each gateway; and it has to fit into the topic."""
+    own.put(["^q-"])
+    names = [f"{number:05}{'-.' * 122}" for number in range(3 * NAMES_MAX // 2)]
+    for topic in names * 3:
+        own.put_topic(topic, loses_records=loses_records)
+    assert len(json.dumps(own.current.fields)) < 500_000
+    now = announced(own)
+    assert all(map(now.affects, [*names, "q-1"]))
+    assert max(map(len, (*now.topics, *now.former))) < 100_000
+
+
+def test_topics_that_change_again_and_again_are_announced_once(own, clock):
+    for _ in range(3):
+        for number in range(NAMES_MAX):
+            own.put_topic(f"t-{number}", loses_records=True)
+        for number in range(NAMES_MAX):
+            own.put_topic(f"other-{number}", loses_records=False)
+    assert len(own.current.topics) == 1
+    clock.s += DOUBTED_S
+    assert [announced(own).affects(topic) for topic in ("t-1", "other-1")] == [True, False]
+
+
 def test_names_are_no_patterns():
     assert re.search(pattern_of(["a.b", "c"]), "a.b")
     assert re.search(pattern_of(["a.b", "c"]), "axb") is None
+
+
+@pytest.mark.parametrize("names", [map(str, range(NAMES_MAX + 1)), ["x" * 249] * 200])
+def test_the_pattern_of_too_many_names_is_that_of_every_topic(names):
+    assert pattern_of(list(names)) == EVERY_TOPIC
 
 
 @pytest.mark.parametrize("more", [{"former": [1]}, {"former": "x"}, {"settings": {"a": 1}}])

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 NAMES_MAX: Final = 1_000
 """The most topics that are named one by one: each name is compared with each topic's name."""
+_NAMES_CHARACTERS_MAX: Final = 30_000
+"""The most characters of these names: the event loop of each gateway compiles their pattern."""
+_FORMER_CHARACTERS_MAX: Final = 200_000
+"""The most characters of patterns of before; of more, every topic is announced."""
 EVERY_TOPIC: Final = ""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -88,8 +92,15 @@ def _are_texts(found: Iterable[object]) -> bool:
     return all(isinstance(text, str) for text in found)
 
 
-def pattern_of(topics: Iterable[str]) -> str:
-    """Return the pattern of topics by their names."""
+def are_too_many(topics: Collection[str]) -> bool:
+    """Return whether topics are too many, or their names too long, to name them one by one."""
+    return len(topics) > NAMES_MAX or sum(map(len, topics)) > _NAMES_CHARACTERS_MAX
+
+
+def pattern_of(topics: Collection[str]) -> str:
+    """Return the pattern of topics by their names; that of every topic if they are too many."""
+    if are_too_many(topics):
+        return EVERY_TOPIC
     return rf"\A(?:{'|'.join(map(re.escape, topics))})\Z"
 
 
@@ -118,6 +129,9 @@ class OwnChange:
         self._settings = {topic: kept for topic, kept in self._settings.items() if kept[0] > now}
         topics = [*self._change.topics, *([pattern_of(self._own)] if self._own else [])]
         former = dict.fromkeys(pattern for _, patterns in self._former for pattern in patterns)
+        if sum(map(len, former)) > _FORMER_CHARACTERS_MAX:
+            self._former = [(max(until for until, _ in self._former), [EVERY_TOPIC])]
+            former = dict.fromkeys([EVERY_TOPIC])
         return self._change._replace(
             topics=topics,
             former=[pattern for pattern in former if pattern not in topics],
@@ -160,15 +174,13 @@ class OwnChange:
         """
         if self._change is None:
             self._change = Change(uuid.uuid4().hex, [])
-        if loses_records:
+        if loses_records and EVERY_TOPIC not in self._change.topics:
             self._own[topic] = None
-        if len(self._own) > NAMES_MAX or len(self._settings) >= NAMES_MAX:
-            before = self.current
-            assert before is not None
-            topics = [EVERY_TOPIC] if len(self._own) > NAMES_MAX else before.topics
-            of_settings = pattern_of((*self._settings, topic))
+            if are_too_many(self._own):
+                self.put([EVERY_TOPIC])
+        until = self._now() + DOUBTED_S
+        if are_too_many([*self._settings, topic]):
+            self._former.append((until, [pattern_of(self._settings)]))
             self._settings.clear()
-            self.put(topics)
-            self._former.append((self._now() + DOUBTED_S, [of_settings]))
-            return
-        self._settings[topic] = self._now() + DOUBTED_S, uuid.uuid4().hex
+            self._change = self._change._replace(id=uuid.uuid4().hex)
+        self._settings[topic] = until, uuid.uuid4().hex
