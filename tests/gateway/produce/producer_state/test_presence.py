@@ -54,7 +54,7 @@ def test_gateways_from_before_the_start_are_not_warned_about():
 
 def test_records_of_another_version_are_left_out():
     reader = Presence("a", shares=False)
-    for value in (b"", b"x", b"[]", json.dumps({"shares": "perhaps"}).encode()):
+    for value in (b"", b"x", b"[]", b"[" * 100_000, json.dumps({"shares": "perhaps"}).encode()):
         reader.read(LogRecord(1, b"gateway:b", value, 0))
     says(reader, "a", shares=False, at_ms=1)
     assert reader.others() == []
@@ -107,9 +107,10 @@ class TestChanges:
         self.say(reader, reader)
         assert reader.changes == []
 
-    def test_an_unreadable_pattern_affects_every_topic(self, reader):
+    @pytest.mark.parametrize("pattern", ["(", "a{9999999999}", "(" * 9_999])
+    def test_an_unreadable_pattern_affects_every_topic(self, reader, pattern):
         other = Presence("b", shares=True)
-        other.own.put(["("])
+        other.own.put([pattern])
         self.say(reader, other)
         assert reader.changes[0]("orders")
 

@@ -161,7 +161,9 @@ def test_the_topic_of_a_record_is_known_before_the_event_loop_processes_it(tmp_p
         LogRecord(3, b"nothing", b"v"),
         LogRecord(4, b"[1]", b"v"),
         LogRecord(5, rb'["\ud800", 0, 7, ""]', b"v"),
-        LogRecord(6, key, b"v"),
+        LogRecord(6, b'["t", 1e999, 7, ""]', b"v"),
+        LogRecord(7, b"[" * 100_000, b"v"),
+        LogRecord(8, key, b"v"),
     ):
         store._read_ahead(record)
     assert seen == ["t"]

@@ -49,7 +49,7 @@ class Change(NamedTuple):
             return True
         try:
             return any(re.search(pattern, topic) for pattern in (*self.topics, *self.former))
-        except re.error:
+        except (re.error, OverflowError, RecursionError):
             return True
 
     @property

@@ -264,7 +264,7 @@ class ClusterStore:
     def _read_ahead(self, record: LogRecord) -> None:
         if Presence.is_about(record.key) or record.value is None:
             return
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # `_read` logs it
+        with contextlib.suppress(Exception):  # `_read` logs it; nothing may stop the thread
             self.ahead(ProducerKey.decode(record.key).topic)
 
     def _read(self, record: LogRecord) -> None:
@@ -276,7 +276,7 @@ class ClusterStore:
         try:
             key = ProducerKey.decode(record.key)
             self._take(key, record.value, record.timestamp_ms / 1000, record.position)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             log.error(
                 "the state of a producer cannot be understood",
                 topic=self.topic,

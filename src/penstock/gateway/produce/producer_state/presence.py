@@ -261,7 +261,7 @@ def _fields(value: bytes | None) -> dict[str, Any]:
     """Return the fields of an announcement; empty if the record cannot be read."""
     try:
         fields = json.loads(value or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
 
