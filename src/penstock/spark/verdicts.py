@@ -11,6 +11,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
 from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE
 from penstock.spark.values.parsing import with_parsed_values
 
@@ -150,6 +151,8 @@ def needed_columns(
     """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
+    if "timestamp" in columns and ("headers", COLUMNS["headers"]) in df.dtypes:
+        columns.setdefault("headers", _UNLIMITED)  # they have the timestamps that are far
     if replacing:
         columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
     by = f"the policies of {plan.path} look at"

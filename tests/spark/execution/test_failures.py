@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from penstock.cluster.offsets import Cluster
 from penstock.spark.execution.failures import (
-    NOT_REPRESENTED,
     reason_of,
 )
 from tests.limits import HANGS_S
@@ -294,9 +293,6 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
          "records may be committed to an Iceberg table, or not; start again"),
         ("Traceback\npenstock.spark.execution.failures.SparkError: table:t: unset spark.wap.id", 3,
          "a table cannot be written: table:t: unset spark.wap.id"),
-        (f"[USER_RAISED_EXCEPTION] t-0: the record at offset 5{NOT_REPRESENTED}", 3,
-         ("a record cannot be written to a folder or table; from topics to topics, it can: t-0: the "
-         "record at offset 5 has a timestamp that Spark cannot represent")),
         (("An error occurred while calling o6.parquet.\n: org.apache.spark.SparkException: "
           "[INTERNAL_ERROR] Executed command failed.\n\tat org.apache.spark"), 3,
          ("Spark's job failed: org.apache.spark.SparkException: [INTERNAL_ERROR] Executed command "

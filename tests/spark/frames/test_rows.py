@@ -15,3 +15,22 @@ def test_timestamps_of_every_year_are_in_ms_rounded_down():
     rows = Rows({"timestamp": column})
     assert list(rows.columns(0, len(micros)).timestamps) == expected
     assert list(rows.columns(5, len(micros)).timestamps) == expected[5:]
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def test_a_far_timestamp_is_that_of_the_last_header():
+    own = [{"key": "a", "value": b"1"}]
+    far = [*own, {"key": "__penstock.timestamp", "value": b"%d" % -(2**62)}]
+    times = pa.array([5_000, None, None, 7_000, None], pa.timestamp("us", "UTC"))
+    rows = Rows({"timestamp": times, "headers": pa.array([far, far, own, None, None], HEADERS)})
+    columns = rows.columns(0, 5)
+    assert list(columns.timestamps) == [5, -(2**62), -1, 7, -1]
+    assert [len(headers) for headers in columns.headers] == [2, 1, 1, 0, 0]
+    later = rows.columns(1, 3)
+    assert (list(later.timestamps), [len(headers) for headers in later.headers]) == (
+        [-(2**62), -1], [1, 1],
+    )  # fmt: skip
+    without = Rows({"timestamp": times}, no_time=9)
+    assert list(without.columns(0, 5).timestamps) == [5, 9, 9, 7, 9]

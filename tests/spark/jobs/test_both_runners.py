@@ -15,6 +15,7 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 VALUES = [b"good", b"bad1", b"bad7", b"odd", b"drop", b"fail", b"raise", b"", None]
 REPAIRED = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
+FAR = [b"%d" % far for far in (2**62, -(2**62), 2**63 - 1, -(2**63))]
 NUMBERS = [b"0", b"7", b" 3 ", b"-5", b"+2", b"x", b"", b"9" * 18, None]
 LETTER = ["__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset",
           "__penstock.timestamp", "__penstock.replays", "__penstock.message", "__dlq.id"]  # fmt: skip
@@ -24,6 +25,8 @@ def header(chance):
     name = chance.choice(["own", "own", "", *LETTER])
     if name == "__dlq.errors.topic":
         return {"key": name, "value": chance.choice([b"t", b"other", None])}
+    if name == "__penstock.timestamp":
+        return {"key": name, "value": chance.choice([*NUMBERS, *FAR])}
     return {"key": name, "value": chance.choice(NUMBERS)}
 
 

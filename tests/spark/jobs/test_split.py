@@ -342,8 +342,12 @@ def write_batch(kafka, topic, records, codec=0):
 
 
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-FAR = [-5_361_120_000_000, -1_000_001, -1, 0, 10_406_880_000_123, 316_306_080_000_000]
-"""Times before 1900, before 1970, after 2255 and after 9999."""
+MS_MAX = (2**63 - 1) // 1000
+FAR = [
+    -5_361_120_000_000, -1_000_001, -1, 0, 10_406_880_000_123, 316_306_080_000_000,
+    MS_MAX, -MS_MAX, MS_MAX + 1, -MS_MAX - 1, 2**62, -(2**62), 2**63 - 1, -(2**63),
+]  # fmt: skip
+"""Times before 1900, before 1970, after 2255, after 9999, and those that Spark does not have."""
 
 
 @pytest.mark.slow
@@ -358,7 +362,7 @@ def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, ka
         ("--input", folder, "--accepted", back, "--rejected", topic("dead")),
     ):
         done = command("split", file, *arguments)
-        assert "6 accepted" in done.out, done
+        assert f"{len(FAR)} accepted" in done.out, done
     for name in (good, back):
         found = read_topic(kafka.bootstrap_servers, name, full=True)
         # Its consumer takes -1 for no timestamp.
@@ -368,18 +372,24 @@ def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, ka
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("streaming", [False, True])
-def test_a_timestamp_that_spark_cannot_represent_is_not_replaced(
-    command, configured, topic, kafka, tmp_path, streaming
+@pytest.mark.parametrize("way", ["spark", "stream", "local"])
+def test_records_with_any_timestamp_become_letters_and_return(
+    command, configured, topic, kafka, tmp_path, way
 ):
-    source, good = topic("in", **ANY_TIME), topic("good", **ANY_TIME)
-    write_batch(kafka, source, [(5, b"good"), (2**62, b"far")])
-    options = ("--streaming", "--available-now", "--checkpoint", tmp_path / "checkpoint")
-    done = command("split", configured(), "--topic", source, "--accepted", good, "--rejected",
-                   f"path:{tmp_path / 'dead'}", *(options if streaming else ()))  # fmt: skip
-    expected = f"{source}-0: the record at offset 1 has a timestamp that Spark cannot represent"
-    assert (done.code, expected in done.err) == (3, True), done
-    assert not read_topic(kafka.bootstrap_servers, good)
+    source, good = (topic(name, **ANY_TIME) for name in ("in", "good"))
+    write_batch(kafka, source, [(time, b"bad%d" % at) for at, time in enumerate(FAR)])
+    dead, local = f"path:{tmp_path / 'dead'}", ["--local"] if way == "local" else []
+    stream = ("--streaming", "--available-now", "--checkpoint", tmp_path / "checkpoint")
+    done = command("split", configured(NO_BAD), "--topic", source, "--accepted", good,
+                   "--rejected", dead, *(stream if way == "stream" else local))  # fmt: skip
+    assert (done.code, f"{len(FAR)} refused" in done.out + done.err) == (0, True), done
+    for policies in (NO_BAD, {}):  # they are refused again, and return
+        redriven = ("--from", dead, "--to", source, *local)
+        done = command("redrive", configured(policies), *redriven)
+        assert done.code == 0, done
+    found = read_topic(kafka.bootstrap_servers, source, full=True)
+    assert [record.value() for record in found] == [b"bad%d" % at for at in range(len(FAR))] * 2
+    assert [record.timestamp()[1] for record in found] == FAR * 2
 
 
 @pytest.mark.slow

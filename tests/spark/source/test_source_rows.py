@@ -20,6 +20,7 @@ from penstock.engine.verdict import dropped, refused_record
 from penstock.policy import Header, Record
 from penstock.records import implementation as implementations
 from penstock.records.stored_batch import read_stored_batch
+from penstock.spark.frames.rows import Rows
 from penstock.spark.source.source_rows import TYPES, RowBatches, check_types
 from tests.conftest import RECORD_BATCHES
 from tests.records.encoding import encode_batch
@@ -102,13 +103,18 @@ def test_values():
     assert outcomes == ["refused", "accepted", "dropped"]
 
 
-def test_a_timestamp_that_spark_cannot_have_is_null():
+def test_a_timestamp_that_spark_cannot_have_is_null_and_in_a_header():
     fits = (2**63 - 1) // 1000
-    (made,) = rows(
-        stored([Record(timestamp, None, b"", ()) for timestamp in (5, fits, fits + 1, 2**62)])
-    )
+    given = [5, fits, -fits, fits + 1, 2**62, -(2**62)]
+    (made,) = rows(stored([Record(timestamp, None, b"", ()) for timestamp in given]))
     in_micros = made.column("timestamp").cast(pa.int64()).to_pylist()
-    assert in_micros == [5000, fits * 1000, None, None]
+    assert in_micros == [5000, fits * 1000, -fits * 1000, None, None, None]
+    assert made.column("headers").to_pylist() == [None] * 3 + [
+        [{"key": "__penstock.timestamp", "value": b"%d" % timestamp}] for timestamp in given[3:]
+    ]
+    columns = Rows(dict(zip(made.schema.names, made.columns, strict=True))).columns(0, len(given))
+    assert list(columns.timestamps) == given
+    assert not any(columns.headers)
 
 
 def test_a_part_of_a_batch():

@@ -237,6 +237,17 @@ def test_files_that_are_not_records(tmp_path, make, message):
         list(read_files(str(path)))
 
 
+@pytest.mark.parametrize("timestamp", [-(2**62), 2**63 - 1, -1, NOW_MS])
+def test_parquet_files_in_ms_have_any_timestamp(tmp_path, timestamp):
+    schema = TYPES.set(5, pa.field("timestamp", pa.timestamp("ms", "UTC")))
+    made = {name: [None] for name in TYPES.names} | {
+        "timestamp": pa.array([timestamp], pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    }
+    pq.write_table(pa.table(made, schema), tmp_path / "a.parquet")
+    (found,) = read_files(str(tmp_path / "a.parquet"))
+    assert found.timestamp == timestamp
+
+
 def test_files_that_do_not_exist(tmp_path):
     for name in ("none", "*.jsonl"):
         with pytest.raises(ConfigurationError, match="no files with this name"):

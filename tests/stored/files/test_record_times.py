@@ -28,6 +28,8 @@ NOON_MS = 1_769_860_800_000
         (-1, -1),
         (10**8 - 1, 10**8 - 1),
         (10**11, 10**11),
+        (2**63 - 1, 2**63 - 1),
+        (str(-(2**63)), -(2**63)),
     ],
 )
 def test_times_and_milliseconds(given, ms):
@@ -37,7 +39,7 @@ def test_times_and_milliseconds(given, ms):
 @pytest.mark.parametrize(
     "given",
     ["", "secret", "2026-02-31", "2026-01-31T25:00", "20260131T120000Z", "2026-W05-6", None, True,
-     1.5, [], {}, 10**18, "1e9", "12:00", "٢٠٢٦-01-31"],
+     1.5, [], {}, 2**63, -(2**63) - 1, "1e9", "12:00", "٢٠٢٦-01-31"],
 )  # fmt: skip
 def test_everything_else_is_an_error_that_names_the_forms(given):
     with pytest.raises(ValueError, match=r"^timestamp must be an ISO time .* since 1970$") as wrong:

@@ -85,6 +85,22 @@ def letter(value, replays=0):
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize("timestamp", [-(2**62), 2**63 - 1])
+def test_redrive_returns_a_record_with_its_timestamp_whatever_it_is(timestamp):
+    far = letter(b"a")
+    headers = [
+        Header(name, b"%d" % timestamp if name == "__penstock.timestamp" else value)
+        for name, value in far.headers
+    ]
+    policies = Upper()
+    ((_, returned),) = redrive_rows(
+        [far._replace(headers=tuple(headers))], policies, Counter(), target="back",
+        attempts=Attempts.of("dead", 2),
+    )  # fmt: skip
+    assert returned.timestamp == timestamp
+    assert policies.seen == [("back", 1, timestamp, (Header("own", b"1"),))]
+
+
 @pytest.mark.parametrize(("target", "judged_as"), [("back", "back"), (None, "first")])
 def test_redrive(target, judged_as):
     counts, policies = Counter(), Upper()

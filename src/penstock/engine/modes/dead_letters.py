@@ -107,6 +107,11 @@ def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
     )
 
 
+def read_timestamp(headers: Sequence[Header]) -> int | None:
+    """Return the timestamp in the headers of a dead letter; None where they do not say it."""
+    return _number(dict(headers).get(TIMESTAMP), _INT64)
+
+
 def read_replays(headers: Sequence[Header]) -> int:
     """Return how often a record has been redriven; 0 where its headers do not say it."""
     return max(0, _number(dict(headers).get(REPLAYS), _INT32) or 0)

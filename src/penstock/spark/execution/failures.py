@@ -42,7 +42,6 @@ _DOES_NOT_ANSWER: Final = (
 _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
-NOT_REPRESENTED: Final = " has a timestamp that Spark cannot represent"
 _LATE_WORKER: Final = re.compile(r"Python worker (?:failed )?to connect back")
 _FAILURES: Final = (
     # First: the message of a policy may hold any of the words below.
@@ -67,10 +66,6 @@ _FAILURES: Final = (
             "records of the range are no longer there (retention, or the topic was created again); "
             "run again with a later --from, and a stream with a new --checkpoint (and new folders)"
         ),
-    ),
-    (
-        re.compile(rf"(\S+: the record at offset \d+{NOT_REPRESENTED})"),
-        "a record cannot be written to a folder or table; from topics to topics, it can",
     ),
     (
         re.compile(r"SourceError: (.*)"),

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
 from penstock.spark.frames.record_order import PLACE
 from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
+from penstock.stored.rows.far_times import in_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -136,7 +137,7 @@ def records(batches: Iterable[pa.RecordBatch], *, is_base64: bool) -> Iterator[p
 
 
 def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
-    record = line.record(is_base64=is_base64)
+    record = in_row(line.record(is_base64=is_base64))
     return (
         record.key,
         record.value,

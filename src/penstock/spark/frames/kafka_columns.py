@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.stored.rows.far_times import MS_MAX
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -21,7 +23,6 @@ COLUMNS: Final = {
 }
 """The columns of Spark's Kafka source, and their types."""
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-_MS_MAX: Final = (2**63 - 1) // 1000
 
 
 def with_all_columns(df: DataFrame) -> DataFrame:
@@ -37,4 +38,4 @@ def with_all_columns(df: DataFrame) -> DataFrame:
 def from_ms(column: Column) -> Column:
     """Return ms since the epoch as a timestamp; null where Spark cannot represent it."""
     # Outside of it, timestamp_millis would end the job.
-    return F.when(column.between(-_MS_MAX, _MS_MAX), F.timestamp_millis(column))
+    return F.when(column.between(-MS_MAX, MS_MAX), F.timestamp_millis(column))

@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from penstock.engine.columns import Columns
 from penstock.engine.verdict import Outcome
 from penstock.policy import Header
+from penstock.stored.rows.far_times import read_far_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.stored.rows.far_times import FarTime
 
 VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
 """Spark's type of a verdict."""
@@ -83,8 +85,16 @@ class _OnDemand:
 class Rows:
     """A batch of Spark's rows, with only the columns that a plan needs."""
 
-    def __init__(self, arrays: dict[str, pa.Array]) -> None:
+    def __init__(self, arrays: dict[str, pa.Array], *, no_time: int = -1) -> None:
+        """Take columns.
+
+        Args:
+            arrays: By name.
+            no_time: The timestamp of rows without one, in ms. Of a row with a far timestamp, it is
+                the timestamp in its headers.
+        """
         self._arrays = arrays
+        self._no_time = no_time
 
     def columns(self, start: int, end: int) -> Columns:
         """Return the engine's view of some rows; missing columns are None, -1 or ()."""
@@ -110,12 +120,35 @@ class Rows:
     def _timestamps(self, start: int, count: int) -> Any:
         array = self._slice("timestamp", start, count)
         if array is None:
-            return (-1,) * count
-        micros = pc.fill_null(array.cast(pa.int64()), -_MICROS)
+            return (self._no_time,) * count
+        micros = pc.fill_null(array.cast(pa.int64()), self._no_time * _MICROS)
         # Arrow divides integers toward zero; as floats, those from the year 2255 on are not exact.
-        return (micros.to_numpy() // _MICROS).tolist()
+        found = (micros.to_numpy() // _MICROS).tolist()
+        for position, far in self._far_times(array, self._given_headers(start, count)):
+            found[position] = far.timestamp
+        return found
 
     def _headers(self, start: int, count: int) -> Any:
+        given = self._given_headers(start, count)
+        far_times = list(self._far_times(self._slice("timestamp", start, count), given))
+        if not far_times:
+            return given
+        own = list(given)
+        for position, far in far_times:
+            own[position] = far.headers
+        return own
+
+    def _far_times(
+        self, times: pa.Array | None, headers: Sequence[tuple[Header, ...]]
+    ) -> Iterator[tuple[int, FarTime]]:
+        """Return the positions of rows whose timestamps are far, and those."""
+        if times is None or not times.null_count:
+            return
+        for position in pc.indices_nonzero(times.is_null()).to_pylist():
+            if (far := read_far_time(headers[position])) is not None:
+                yield position, far
+
+    def _given_headers(self, start: int, count: int) -> Sequence[tuple[Header, ...]]:
         array = self._slice("headers", start, count)
         if array is None or array.null_count == count:
             return ((),) * count

@@ -12,6 +12,7 @@ from penstock.report.counts import OUTCOMES, AuditCounts, Reason, Records, Sampl
 from penstock.report.encoding import decode, encode
 from penstock.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
 from penstock.report.times import HOUR_MS
+from penstock.spark.jobs.dead_letters import far_time, in_ms
 from penstock.spark.verdicts import judge
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ AUDITED: Final = ("key", "partition", "offset", "timestamp")
 _PREFIX: Final = rf"^[A-Za-z]{{1,{PREFIX_MAX}}}"
 _VERDICT: Final = ("outcome", "policy", "code", "message")
 _COUNTS: Final = "counts binary"
-_NO_TIME_MICROS: Final = -1000
+_NO_TIME: Final = -1
 
 
 def audit(
@@ -66,11 +67,14 @@ def _grouped(
         judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
     short = verdict["outcome"] != Outcome.ACCEPTED.value
-    micros = F.unix_micros("timestamp")
+    times = [in_ms(F.col("timestamp"))]
+    if "headers" in df.columns:
+        times.append(far_time())
+    time = F.coalesce(*times)
     keys: dict[str, Column] = {
         "topic": F.col("topic") if topic is None else F.lit(topic),
         "partition": F.col("partition"),
-        "hour": F.when(micros != _NO_TIME_MICROS, F.floor(micros / (HOUR_MS * 1000))),
+        "hour": F.when(time != _NO_TIME, F.floor(time / HOUR_MS)),
         **{name: verdict[name] for name in _VERDICT},
         "header_keys": F.when(short, _header_keys(df)),
         "key_prefix": F.when(short, _key_prefix()),

@@ -19,13 +19,15 @@ from penstock.engine.modes.dead_letters import (
     TIMESTAMP,
     TOPIC,
 )
+from penstock.stored.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
-_DIGITS: Final = {"int": 9, "bigint": 18}
-"""All numbers of so many digits fit the type."""
+TIME: Final = "time"
+"""The column of `with_times`."""
+_BITS: Final = {"int": 32, "bigint": 64}
 
 
 def dead_letter(
@@ -71,16 +73,20 @@ def number(name: str, kind: str) -> Column:
         name: The header.
         kind: Spark's type, `int` or `bigint`.
     """
-    text = header(name)
+    return _number(header(name), kind)
+
+
+def _number(text: Column, kind: str) -> Column:
     if hasattr(text, "try_cast") and not isinstance(text.try_cast, type(text)):
         return text.try_cast(kind)
     # PySpark 3.5 takes an attribute that a column has not for a field of it.
-    is_number = text.rlike(rf"^\s*[+-]?[0-9]{{1,{_DIGITS[kind]}}}\s*$")
-    return F.when(is_number, F.trim(text).cast(kind))
+    is_number = text.rlike(r"^\s*[+-]?[0-9]{1,20}\s*$")
+    exact, limit = F.trim(text).cast("decimal(20,0)"), 2 ** (_BITS[kind] - 1)
+    return F.when(is_number, F.when(exact.between(-limit, limit - 1), exact.cast(kind)))
 
 
 def still_dead_letter(verdict: Column) -> Column:
-    """Return the headers of a record that was refused, of a frame with Kafka's columns.
+    """Return the headers of a record that was refused, of a frame with Kafka's columns and `TIME`.
 
     A record that is a dead letter already keeps the place that it first came from.
 
@@ -98,7 +104,7 @@ def still_dead_letter(verdict: Column) -> Column:
         topic=F.coalesce(header(TOPIC), F.col("topic")),
         partition=F.coalesce(F.when(is_letter, partition), F.col("partition")),
         offset=first(OFFSET, "bigint", F.col("offset")),
-        timestamp=first(TIMESTAMP, "bigint", in_ms(F.col("timestamp"))),
+        timestamp=first(TIMESTAMP, "bigint", F.col(TIME)),
         replays=replays(),
     )
 
@@ -137,9 +143,37 @@ def header(name: str) -> Column:
     return F.when(F.size(found) > 0, F.element_at(found, -1)["value"].cast("string"))
 
 
+def far_time() -> Column:
+    """Return a row's timestamp, in ms, if it is far and so in the last header; null otherwise."""
+    last = F.when(F.size("headers") > 0, F.element_at("headers", -1))
+    found = _number(F.when(last["key"] == TIMESTAMP, last["value"].cast("string")), "bigint")
+    return F.when(F.col("timestamp").isNull() & is_far(found), found)
+
+
+def with_times(rows: DataFrame) -> DataFrame:
+    """Add a column with the timestamp in ms, and remove it from headers where it is far."""
+    own = F.slice("headers", 1, F.greatest(F.size("headers") - 1, F.lit(0)))
+    return rows.withColumns(
+        {
+            TIME: F.coalesce(in_ms(F.col("timestamp")), far_time()),
+            "headers": F.when(far_time().isNotNull(), own).otherwise(F.col("headers")),
+        }
+    )
+
+
+def with_far_time(headers: Column, timestamp: Column) -> Column:
+    """Return the headers of a row: with its timestamp, in ms, if that is far."""
+    return F.when(is_far(timestamp), with_header(headers, TIMESTAMP, timestamp)).otherwise(headers)
+
+
+def is_far(timestamp: Column) -> Column:
+    """Return whether a timestamp in ms does not fit a row."""
+    return ~timestamp.between(-MS_MAX, MS_MAX)
+
+
 def in_ms(timestamp: Column) -> Column:
     """Return a timestamp in ms since the epoch."""
-    return F.floor(F.unix_micros(timestamp) / 1000).cast("bigint")
+    return F.unix_millis(timestamp)
 
 
 def _header(name: str, value: Column) -> Column:

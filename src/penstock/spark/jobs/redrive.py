@@ -21,14 +21,17 @@ from penstock.engine.verdict import Outcome
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
 from penstock.spark.jobs.counting import counted
 from penstock.spark.jobs.dead_letters import (
+    TIME,
     dead_letter,
     header,
-    in_ms,
+    is_far,
     number,
     own_headers,
     partition_or_null,
     replays,
+    with_far_time,
     with_header,
+    with_times,
 )
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
@@ -67,9 +70,11 @@ def redrive(
     """
     came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
     first_time = number(dead_letters.TIMESTAMP, "bigint")
-    df = with_all_columns(df).select(
+    time = F.coalesce(first_time, F.col(TIME))
+    df = with_times(with_all_columns(df)).select(
         "key", "value", "offset", "timestampType",
-        F.coalesce(from_ms(first_time), F.col("timestamp")).alias("timestamp"),
+        F.when(~is_far(time), F.coalesce(from_ms(first_time), F.col("timestamp")))
+        .alias("timestamp"),
         (F.lit(target) if target else came_from).alias("topic"),
         came_from.alias("from_topic"),
         F.col("topic").alias("letter_topic"),
@@ -77,9 +82,9 @@ def redrive(
         F.coalesce(partition_or_null(), F.col("partition")).alias("partition"),
         F.coalesce(number(dead_letters.OFFSET, "bigint"), F.col("offset"))
         .alias("from_offset"),
-        F.coalesce(first_time, in_ms(F.col("timestamp"))).alias("from_timestamp"),
+        time.alias("from_timestamp"),
         replays().alias("replays"),
-        own_headers().alias("headers"),
+        with_far_time(own_headers(), time).alias("headers"),
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),
     )  # fmt: skip
@@ -110,14 +115,16 @@ def redrive(
         replays=tried,
     )
     back = with_header(
-        with_header(F.col("headers"), dead_letters.REPLAYS, tried),
+        with_header(own_headers(), dead_letters.REPLAYS, tried),
         dead_letters.TIMESTAMP,
         F.col("from_timestamp"),
     )
     write(
         judged.where(F.col(SINK) != DROPPED).withColumns(
             {
-                "headers": F.when(returned, back).otherwise(letter),
+                "headers": with_far_time(
+                    F.when(returned, back).otherwise(letter), F.col("from_timestamp")
+                ),
                 "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
                 "value": F.when(returned, F.col("value")).otherwise(F.col(_ORIGINALS[1])),
                 "topic": F.when(returned, F.col("topic")).otherwise(F.col("letter_topic")),

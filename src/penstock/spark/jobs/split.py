@@ -13,7 +13,7 @@ from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES
 from penstock.spark.frames.kafka_columns import COLUMNS, with_all_columns
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
-from penstock.spark.jobs.dead_letters import still_dead_letter
+from penstock.spark.jobs.dead_letters import TIME, still_dead_letter, with_far_time, with_times
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
@@ -231,11 +231,13 @@ def _judged(
 
 def _with_sink(judged: DataFrame) -> DataFrame:
     """Add the sink of each record, and the columns that are written to it."""
+    judged = with_times(judged)
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
+    headers = F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict))
     columns = {
         SINK: F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
-        "headers": F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict)),
+        "headers": with_far_time(headers, F.col(TIME)),
     }
     for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
         if original in judged.columns:
@@ -243,5 +245,5 @@ def _with_sink(judged: DataFrame) -> DataFrame:
     return (
         judged.where(verdict["outcome"] != Outcome.DROPPED.value)
         .withColumns(columns)
-        .drop("verdict", *_ORIGINALS)
+        .drop("verdict", TIME, *_ORIGINALS)
     )

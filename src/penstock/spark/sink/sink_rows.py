@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.batch_jobs.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.client.protocol.produced_batches import BatchSource
@@ -72,6 +71,7 @@ class OutgoingRows:
         *,
         codec: int,
         task: int = 0,
+        retimed: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set the work.
@@ -82,12 +82,14 @@ class OutgoingRows:
             judge: Returns the verdicts on records of a partition; None to judge nothing.
             codec: Kafka's number of the compression codec.
             task: The number of the task: records without a key are spread by it.
+            retimed: Whether all records get the current time, as dead letters do.
             clock: Returns seconds since the epoch.
         """
         self._accepted = accepted
         self._rejected = rejected
         self._judge = judge
         self._spread = task
+        self._retimed = retimed
         self._clock = clock
         self._reasons = ReasonHeaders()
         self._waiting = GatheredRecords(codec=codec)
@@ -118,8 +120,9 @@ class OutgoingRows:
         arrays = {
             "key": _binary(columns.get("key"), count),
             "value": _binary(columns["value"], count),
-            "timestamp": self._timestamps(columns.get("timestamp"), count),
         }
+        if "timestamp" in columns:
+            arrays["timestamp"] = columns["timestamp"].cast(_TIMESTAMP)
         if "headers" in columns:
             arrays["headers"] = columns["headers"]
         for name in ("topic", "partition", "offset"):
@@ -138,15 +141,10 @@ class OutgoingRows:
             for number, key in zip(given, keys.to_pylist(), strict=True)
         ]
 
-    def _timestamps(self, given: pa.Array | None, count: int) -> pa.Array:
-        now = pa.scalar(int(self._clock() * 1000) * 1000, pa.int64()).cast(_TIMESTAMP)
-        if given is None:
-            return pa.repeat(now, count)
-        return pc.fill_null(given.cast(_TIMESTAMP), now)
-
     def _judged(self, arrays: dict[str, pa.Array]) -> Iterator[None]:
         """Judge rows and keep them, a partition at a time."""
-        rows = Rows(arrays)
+        now = int(self._clock() * 1000)
+        rows = Rows(arrays, no_time=now)
         for start, end, _, partition in runs(self._accepted.topic, arrays["partition"]):
             columns = rows.columns(start, end)
             sources = self._sources(arrays, start, end)
@@ -157,7 +155,8 @@ class OutgoingRows:
             if found is not None and found.replaced is not None:
                 new_keys, new_values = map(list, found.replaced)
             kept = []
-            rest = zip(columns.headers, columns.timestamps, sources, strict=True)
+            times = [now] * (end - start) if self._retimed else columns.timestamps
+            rest = zip(columns.headers, times, sources, strict=True)
             for index, (headers, timestamp, source) in enumerate(rest):
                 verdict = turned_away.get(index)
                 if verdict is None:

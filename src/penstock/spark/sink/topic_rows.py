@@ -50,7 +50,8 @@ class TopicRows:
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pipeline = idempotent_pipeline(self.access.connect(), WriterLimits())
         outgoing = {
-            sink: OutgoingRows(target, None, None, codec=0) for sink, target in self.targets.items()
+            sink: OutgoingRows(target, None, None, codec=0, retimed=sink in self.letters)
+            for sink, target in self.targets.items()
         }
         written = 0
         for batch in batches:
@@ -68,5 +69,4 @@ class TopicRows:
         sinks = batch.column(batch.schema.get_field_index(SINK))
         for sink in self.targets:
             rows = batch.filter(pc.equal(sinks, sink))
-            dropped = {SINK, "timestamp"} if sink in self.letters else {SINK}
-            yield sink, rows.select([name for name in rows.schema.names if name not in dropped])
+            yield sink, rows.select([name for name in rows.schema.names if name != SINK])

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
-
 from penstock.configuration import ConfigurationError
-from penstock.spark.execution.failures import NOT_REPRESENTED
 from penstock.spark.execution.task_slots import task_slots
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.source.source_reading import SourceReading
@@ -41,8 +38,7 @@ def read_range(
     """Read the records of topics in a range of offsets of each partition.
 
     A partition is read by one task, so that its records stay in order. Nothing is read before the
-    frame is used. A task fails if records were removed before it has read them, and at a record
-    whose timestamp Spark cannot represent.
+    frame is used. A task fails if records were removed before it has read them.
 
     Args:
         spark: The session.
@@ -65,8 +61,7 @@ def read_range(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    rows = numbers.mapInArrow(_rows(PackedTasks(tasks), topic_ids, reading, done), SCHEMA)
-    return _with_timestamps(rows)
+    return numbers.mapInArrow(_rows(PackedTasks(tasks), topic_ids, reading, done), SCHEMA)
 
 
 def read_stream(
@@ -121,21 +116,7 @@ def read_stream(
     )
     if BOUNDS_BATCHES:
         reader = reader.option("maxOffsetsPerTrigger", batch_records or default_batch_records)
-    return _with_timestamps(reader.load())
-
-
-def _with_timestamps(rows: DataFrame) -> DataFrame:
-    """Make a query fail at a timestamp that Spark cannot represent, which is null.
-
-    Written to a topic, the record would have the current time instead.
-    """
-    message = F.concat(
-        F.concat_ws("-", "topic", "partition"),
-        F.lit(": the record at offset "),
-        F.col("offset").cast("string"),
-        F.lit(NOT_REPRESENTED),
-    )
-    return rows.withColumn("timestamp", F.coalesce("timestamp", F.raise_error(message)))
+    return reader.load()
 
 
 def _rows(

@@ -11,12 +11,14 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.stored_columns import StoredColumns
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
+from penstock.stored.rows.far_times import is_far, with_far_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
+    from penstock.records.stored import StoredRecords
     from penstock.records.stored_batch import StoredBatch
 
 VERDICT: Final = "verdict"
@@ -29,7 +31,6 @@ _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _MICROS: Final = 1000
-_INT64_MAX: Final = 2**63 - 1
 
 
 def check_types(types: Mapping[str, str]) -> None:
@@ -131,7 +132,7 @@ def _record_batch(
         "offset": lambda: pa.array(batch.offsets, pa.int64()),
         "timestamp": lambda: _timestamps(records.timestamps),
         "timestampType": lambda: constant(int(batch.is_log_append_time), pa.int32()),
-        "headers": lambda: _headers(records.headers),
+        "headers": lambda: _headers(_with_far_times(records)),
         VERDICT: lambda: verdict_array(count, verdicts),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in names], list(names))
@@ -145,16 +146,25 @@ def _binary(column: Any) -> pa.Array:
 
 
 def _timestamps(in_ms: Sequence[int]) -> pa.Array:
-    """Return timestamps; null where microseconds do not fit 64 bits."""
+    """Return timestamps; null where they are far."""
     given = pa.array(in_ms, pa.int64())
     try:
         micros = pc.multiply_checked(given, _MICROS)
     except pa.ArrowInvalid:
-        fit = (
-            timestamp if abs(timestamp) <= _INT64_MAX // _MICROS else None for timestamp in in_ms
-        )
-        micros = pc.multiply_checked(pa.array(list(fit), pa.int64()), _MICROS)
+        fit = [None if is_far(timestamp) else timestamp for timestamp in in_ms]
+        micros = pc.multiply_checked(pa.array(fit, pa.int64()), _MICROS)
     return micros.cast(_TIMESTAMP)
+
+
+def _with_far_times(records: StoredRecords) -> Sequence[tuple[Header, ...]]:
+    """Return the headers of each record, with its timestamp if that is far."""
+    headers, timestamps = records.headers, records.timestamps
+    if not any(map(is_far, (min(timestamps, default=0), max(timestamps, default=0)))):
+        return headers
+    return [
+        with_far_time(own, timestamp) if is_far(timestamp) else own
+        for own, timestamp in zip(headers, timestamps, strict=True)
+    ]
 
 
 def _headers(headers: Sequence[tuple[Header, ...]]) -> pa.Array:

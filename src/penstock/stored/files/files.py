@@ -12,6 +12,7 @@ from penstock.errors import UnavailableError
 from penstock.policy import Header
 from penstock.stored.files.json_lines import SEEN, JsonLine, are_base64
 from penstock.stored.files.listing import INPUT, ListedFiles, find_files, is_compressed, unreadable
+from penstock.stored.rows.far_times import read_far_time
 from penstock.stored.rows.record_rows import COLUMNS, RecordRow
 
 if TYPE_CHECKING:
@@ -284,28 +285,24 @@ def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
     import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
 
     columns = {name: batch.column(name) for name in batch.schema.names}
-    # Not Python's times, which end with the year 9999.
-    micros = columns["timestamp"].cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_pylist()
+    # Not Python's times, which end with the year 9999; and ms have times that microseconds do not.
+    unit = "ms" if columns["timestamp"].type.unit == "ms" else "us"
+    times = columns["timestamp"].cast(pa.timestamp(unit), safe=False).cast(pa.int64()).to_pylist()
+    in_ms = 1 if unit == "ms" else 1000
     missing = [None] * len(batch)
-    kinds, headers = (
+    kinds, all_headers = (
         columns[name].to_pylist() if name in columns else missing
         for name in ("timestampType", "headers")
     )
     names = ("topic", "partition", "offset", "key", "value")
     fields = (columns[name].to_pylist() for name in names)
     for topic, partition, offset, key, value, time, kind, own in zip(
-        *fields, micros, kinds, headers, strict=True
+        *fields, times, kinds, all_headers, strict=True
     ):
-        yield RecordRow(
-            topic,
-            partition,
-            offset,
-            None if time is None else time // 1000,
-            kind,
-            key,
-            value,
-            tuple(map(_header, own or ())),
-        )
+        headers = tuple(map(_header, own or ()))
+        far = read_far_time(headers) if time is None else None
+        timestamp, headers = far or (None if time is None else time // in_ms, headers)
+        yield RecordRow(topic, partition, offset, timestamp, kind, key, value, headers)
 
 
 def _header(entry: dict[str, Any] | None) -> Header:

@@ -11,7 +11,8 @@ _FORMS: Final = (
 )
 _SECONDS: Final = (10**8, 10**11 - 1)
 """Numbers of today's times in seconds; in ms, they are times of the first years after 1970."""
-_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
+_NUMBER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+_INT64: Final = range(-(2**63), 2**63)
 _ISO: Final = re.compile(
     r"[+-]?\d{4,6}-\d\d-\d\d"
     r"([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?[+-]\d\d(\d\d)?"
@@ -42,6 +43,8 @@ def timestamp_ms(given: object) -> int:
         found = int(text)
         if _SECONDS[0] <= found <= _SECONDS[1]:
             raise ValueError(f"{_FORMS}, and not in seconds")
+        if found not in _INT64:
+            raise ValueError(_FORMS)
         return found
     if not _ISO.fullmatch(text):
         raise ValueError(_FORMS)

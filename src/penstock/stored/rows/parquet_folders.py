@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.stored.rows.record_rows import MS_MAX
+from penstock.stored.rows.far_times import in_row
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -252,14 +252,9 @@ class ParquetFolder(TargetFolder):
         """Write a row.
 
         Raises:
-            UnavailableError: Parquet cannot have its timestamp, or the file system fails.
+            UnavailableError: The file system fails.
         """
-        if row.timestamp is not None and abs(row.timestamp) > MS_MAX:
-            where = f"{row.topic}-{row.partition}: " if row.topic is not None else ""
-            offset = f" at offset {row.offset}" if row.offset is not None else ""
-            raise UnavailableError(
-                f"{where}the record{offset} has a timestamp that Parquet files cannot represent"
-            )
+        row = in_row(row)
         self._rows.append(row)
         self._bytes += row.size
         if len(self._rows) >= _ROWS_MAX or self._bytes >= _BYTES_MAX:

@@ -18,8 +18,6 @@ COLUMNS: Final = {
     "headers": "list<struct<key: string, value: binary>>",
 }
 """Kafka's columns, and their types in Arrow."""
-MS_MAX: Final = (2**63 - 1) // 1000
-"""The largest timestamp of Arrow and Spark, which have microseconds."""
 _UNKNOWN: Final = -1
 """Kafka's number for a partition, an offset or a timestamp that is not known."""
 

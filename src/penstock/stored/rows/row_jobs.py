@@ -23,7 +23,6 @@ from penstock.engine.modes.dead_letters import (
 from penstock.engine.verdict import REJECTED, Outcome
 from penstock.policy import Header
 from penstock.stored.rows.judged_rows import judge_rows
-from penstock.stored.rows.record_rows import MS_MAX
 from penstock.stored.tasks.writing_task import ACCEPTED
 from penstock.stored.tasks.writing_task import REJECTED as LETTERS
 
@@ -126,11 +125,10 @@ def _place_of(row: RecordRow) -> PartialOrigin:
 
 def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> RecordRow:
     """Return a letter as policies see it: where it was, without the headers of a dead letter."""
-    is_of_time = origin.timestamp is not None and abs(origin.timestamp) <= MS_MAX
     return letter._replace(
         topic=target or origin.topic,
         partition=origin.partition,
-        timestamp=origin.timestamp if is_of_time else letter.timestamp,
+        timestamp=letter.timestamp if origin.timestamp is None else origin.timestamp,
         headers=own_headers(letter.headers),
     )
 
