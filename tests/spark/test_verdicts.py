@@ -51,6 +51,10 @@ def test_a_single_topic_for_all_records_needs_no_column(rows, plan):
     assert [v[0] for v in verdicts(apply(df, plan(only_t), topic="u"))] == ["accepted"] * 2
 
 
+def test_where_no_column_is_judged_records_of_a_single_topic_are_accepted(rows, plan):
+    assert verdicts(judge(rows(b"bad", b"good"), plan({}), topic="t")) == [ACCEPTED] * 2
+
+
 def test_partitions_headers_and_ids_reach_the_policy(rows, plan):
     import uuid
 

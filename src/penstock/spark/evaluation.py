@@ -88,7 +88,9 @@ def _evaluated(
     evaluator = evaluator_of(plan)
     evaluate = apply if replacing else judge
     for arrays in batches:
-        yield evaluate(evaluator, dict(zip(names, arrays, strict=True)), topic)
+        # Spark passes a single column as itself.
+        columns = (arrays,) if len(names) == 1 else arrays
+        yield evaluate(evaluator, dict(zip(names, columns, strict=True)), topic)
     task_ended()
 
 
