@@ -5,8 +5,8 @@ A batch that is accepted is refused nevertheless if a framework's own topic woul
 or if policies made it larger than the topic's `max.message.bytes`. Batches that have grown wait for
 a later request if this request would exceed `socket.request.max.bytes`.
 
-Before a refusal, before dead letters, and before the gateway asks about a topic for a batch, it is
-looked up whether the client may write to the topic (`rights_lookup`). If it may not, it gets the
+Before a refusal, before dead letters, and before the gateway reads a topic's `cleanup.policy`, it
+is looked up whether the client may write to the topic (`rights_lookup`). If it may not, it gets the
 broker's error instead: a policy's message, and the share of bad records, are for those who may
 write. Nothing is counted, reported or logged then.
 """
@@ -199,7 +199,7 @@ class Verdicts:
             self._request.fail(error)
 
     def _take_losses(self, held: Sequence[Held], found: Mapping[str, bool]) -> Slices[None]:
-        """Refuse batches, or go on with them.
+        """Refuse batches, or apply their verdicts.
 
         Args:
             held: The batches, which lose records.
