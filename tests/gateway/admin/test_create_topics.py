@@ -1,10 +1,13 @@
 """CreateTopics: validated by the cluster, judged, created; keys of Penstock are stored before."""
 
+import asyncio
+import itertools
 from uuid import UUID
 
 import pytest
 
 from penstock.gateway.admin import topic_configs
+from penstock.gateway.admin.create_topics import SLICE
 from penstock.topic_configs import definitions
 from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
 
@@ -347,3 +350,14 @@ async def test_without_a_policy_a_topic_next_to_a_misspelt_key_needs_no_counts()
     await created(talk, "b")
     message = f"{UNKNOWN}penstock.mod; did you mean penstock.mode?"
     assert read(await talk.response()) == {"a": (40, message), "b": (0, None)}
+
+
+async def test_thousands_of_topics_are_read_in_slices():
+    talk = AdminTalk()
+    await talk.request(API, 7, **requested(*(f"t{number}" for number in range(20 * SLICE))))
+    changed = [0]
+    while not talk.broker.data:
+        await asyncio.sleep(0)
+        changed.append(len(talk.changed))
+    assert changed[-1] == 20 * SLICE
+    assert max(after - before for before, after in itertools.pairwise(changed)) <= SLICE

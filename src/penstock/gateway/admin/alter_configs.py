@@ -144,9 +144,12 @@ class _AlterConfigs:
         return _Resource(given, changes, own, stripped, is_misnamed)
 
     async def respond(self) -> bytes:
+        is_handled = False
         async for given in self._steps.over(self._body.resources):
-            self._resources.append(await self._read(given))
-        if not any(self._is_handled(resource) for resource in self._resources):
+            resource = await self._read(given)
+            self._resources.append(resource)
+            is_handled = is_handled or self._is_handled(resource)
+        if not is_handled:
             return await self._context.forward()
         if self._settings.are_stored:
             self._over = {

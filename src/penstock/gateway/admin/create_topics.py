@@ -91,6 +91,11 @@ class _RequestedTopic(NamedTuple):
     is_misnamed: bool
 
     @property
+    def has_own(self) -> bool:
+        """Whether a config is for Penstock, or may be meant for it."""
+        return bool(self.own or self.is_misnamed or GROUP_DEAD_LETTERS in self.configs)
+
+    @property
     def configs(self) -> dict[str, str | None]:
         return {config.name: config.value for config in self.given.configs}
 
@@ -98,17 +103,16 @@ class _RequestedTopic(NamedTuple):
 async def create_topics(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     body = await context.body()
-    topics = context.steps(SLICE).over(body.topics)
-    requested = [await _read(context, topic) async for topic in topics]
-    for topic in requested:  # another of its name may have been deleted elsewhere
-        context.gateway.topic_changed(topic.given.name)
-    policies = context.gateway.policies.topics
+    gateway = context.gateway
+    requested, is_handled = [], False
+    async for given in context.steps(SLICE).over(body.topics):
+        topic = await _read(context, given)
+        gateway.topic_changed(given.name)  # another of its name may have been deleted elsewhere
+        is_handled |= topic.has_own or gateway.topic_configs.names(given.name)
+        requested.append(topic)
+    policies = gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
-    has_configs = any(context.gateway.topic_configs.names(topic.given.name) for topic in requested)
-    has_own = any(
-        topic.own or topic.is_misnamed or GROUP_DEAD_LETTERS in topic.configs for topic in requested
-    )
-    if not (has_policy or has_configs or has_own):
+    if not (has_policy or is_handled):
         return await context.forward()
     return await _CreateTopics(context, body, requested).respond()
 
