@@ -141,6 +141,16 @@ async def test_a_refusal_is_final_for_a_while():
     names.check(TO)
 
 
+@pytest.mark.parametrize("is_final", [False, True])
+async def test_a_topic_that_is_created_elsewhere_gets_dead_letters_at_once(is_final):
+    names = Gateway().names
+    names.not_created(TO, "the cluster has too few brokers", is_final=is_final)
+    with pytest.raises(ClientError):
+        names.check(TO)
+    await names.learn(found(TO.name, FIRST), 100.0)
+    names.check(TO)
+
+
 async def test_other_policies_judge_it_again():
     gateway = Gateway("a.P")
     gateway.verdicts = [NO]

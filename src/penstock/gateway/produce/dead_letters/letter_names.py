@@ -145,6 +145,8 @@ class LetterNames:
         Raises:
             ClientError: The keys cannot be read now.
         """
+        for to in [each for each in self._not_created if each.name == topic.name]:
+            self._not_created.pop(to, None)  # it was created elsewhere
         configs = self._gateway.topic_configs
         if not configs.are_stored:
             return
