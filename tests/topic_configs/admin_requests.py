@@ -80,10 +80,16 @@ class TopicClient(RawClient):
         (result,) = self.call(DeleteTopicsRequest(topics=(state,), timeout=_TIMEOUT)).responses
         return result.error_code
 
-    def own_settings(self, topic: str) -> dict[str, str]:
-        """Return the topic level keys of Penstock that DescribeConfigs reports as set on the topic."""
+    def own_settings(self, topic: str, *declared: str) -> dict[str, str]:
+        """Return the topic level keys that DescribeConfigs reports as set on the topic.
+
+        Args:
+            topic: The topic.
+            declared: The keys that a policy declares; those of Penstock are always among them.
+        """
+        keys = *config_keys(), *declared
         resource = DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(config_keys())
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=keys
         )
         request = DescribeConfigsRequest(resources=(resource,))
         result = _once_known(lambda: self.call(request).results[0])

@@ -61,6 +61,6 @@ def test_a_value_by_which_each_batch_would_fail_is_not_set(topic_client, changes
     assert why in altered.error_message
     assert created.error_code == INVALID_CONFIG
     assert why in created.error_message
-    assert topic_client.own_settings(topic) == given
+    assert topic_client.own_settings(topic, *given) == given
     assert topic_client.produce(topic, b'{"id": 1}').error_code == OK
     assert topic_client.produce(topic, b"{}").error_code == INVALID_RECORD
