@@ -71,6 +71,12 @@ def test_a_gateway_that_is_to_reload_before_it_has_read_its_file_goes_on(tmp_pat
     assert "missing: cannot be read" in done.stderr
 
 
+@pytest.mark.parametrize(("before", "code"), [([], 0), (["nohup"], 2)])
+def test_dev_ends_with_its_terminal(tmp_path, before, code):
+    done = run(["dev", tmp_path / "missing"], "uvloop", signal.SIGHUP, before=before)
+    assert done.returncode == code, done.stderr
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, 130)])
 def test_another_command_ends_as_without_a_handler(file, number, code):
     assert run(["check", file], "penstock.cli", number).returncode == code

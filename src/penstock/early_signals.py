@@ -25,31 +25,41 @@ _BY_SIGNAL: Final = 128
 def keep() -> None:
     """Keep signals from now on, also those that came while they were blocked."""
     for number in (*_ENDING, signal.SIGHUP):
-        before = signal.getsignal(number)
-        if before is not signal.SIG_IGN:  # as of nohup
-            _before[number] = before
+        if not is_ignored(number):
+            _before[number] = signal.getsignal(number)
             signal.signal(number, _keep)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_ENDING, signal.SIGHUP))
+
+
+def is_ignored(number: int) -> bool:
+    """Return whether a signal is ignored, as SIGHUP is by a program that nohup has started."""
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 def _keep(number: int, _: FrameType | None) -> None:
     _received.append(number)
 
 
-def interrupt() -> None:
+def interrupt(*, at_hang_up: bool = False) -> None:
     """Raise KeyboardInterrupt at a signal to end, from now on, or now if it came before.
 
-    Until a service has an event loop with handlers. SIGHUP has no effect: what it would read again
-    is about to be read.
+    Until a service has an event loop with handlers.
+
+    Args:
+        at_hang_up: Whether SIGHUP is to end the process, too: its terminal was closed. Otherwise
+            it has no effect: what it would read again is about to be read.
 
     Raises:
         KeyboardInterrupt: The process is to end.
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in _ENDING:
+    ending = {*_ENDING}
+    if at_hang_up and not is_ignored(signal.SIGHUP):
+        ending.add(signal.SIGHUP)
+    for number in ending:
         signal.signal(number, _interrupt)
-    if not set(_received).isdisjoint(_ENDING):
+    if not ending.isdisjoint(_received):
         raise KeyboardInterrupt
 
 

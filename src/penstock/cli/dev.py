@@ -1,7 +1,8 @@
 """Run a local single-node Kafka and the gateway in front of it, in one terminal.
 
 Without FILE, it uses a scratch folder with a sample policy. It reloads the policies whenever you
-save FILE or a .py file next to it, and shows every refusal. Press Ctrl-C to stop both.
+save FILE or a .py file next to it, and shows every refusal. Press Ctrl-C, or close the terminal, to
+stop both.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     scratch = None
     steps, topics = StepLines(), [_SAMPLE_TOPIC]
     try:
-        early_signals.interrupt()
+        early_signals.interrupt(at_hang_up=True)
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
             with steps.step(f"loading {file} and its policies"):
@@ -126,8 +127,9 @@ async def _serve(
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number is not signal.SIGHUP or not early_signals.is_ignored(number):
+            loop.add_signal_handler(number, ended.set)
     gateway = Gateway(configuration, watch=_show)
     with steps.step("starting the gateway"):
         address = await gateway.start()
