@@ -34,11 +34,17 @@ def above_the_rate(greedy: Connections, target: Target) -> None:
     _send(greedy, target, PART_BYTES, 2200, 0.5)
 
 
+def steadily(greedy: Connections, target: Target) -> None:
+    """Send a little more than the least rate, from the beginning."""
+    _send(greedy, target, 1, 2200, 0.5)
+
+
 ATTACKS: list[Callable[[Connections, Target], None]] = [
     silent,
     a_byte_a_second,
     below_the_rate,
     above_the_rate,
+    steadily,
 ]
 
 

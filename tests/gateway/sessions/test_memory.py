@@ -10,6 +10,7 @@ from penstock.gateway.sessions.memory import (
     LOW_USE_BYTES,
     LOW_USE_SHARE,
     READ_BYTES,
+    TURN_S,
     UNREAD_S,
     Budget,
     default_budget,
@@ -234,10 +235,11 @@ def test_a_connection_that_is_only_paused_is_never_closed(budget, clock):
     ahead, *paused = unfinished(budget, 30)
     for holder in (ahead, *paused):
         holder.hold(MIB)
-        holder.has_stalled = holder.is_paused
     assert any(holder.is_paused for holder in paused)
     clock[0] += 100 * UNREAD_S
     for _ in range(100):
+        for holder in (ahead, *paused):
+            holder.has_stalled = holder.is_paused
         budget.look()
         budget.tick()
     assert all(holder.is_open for holder in (ahead, *paused))
@@ -438,6 +440,46 @@ def test_small_clients_that_connect_and_disconnect_do_not_hide_those_that_read_n
     assert not unread.is_open
     assert large.is_open
     assert not large.is_paused
+
+
+def test_a_request_that_is_read_beyond_the_budget_gives_way_if_it_comes_slowly(budget, clock):
+    """Clients that keep just above the least rate had all others wait for as long as they liked."""
+    slow = unfinished(budget, 140, missing_bytes=100 * MIB)
+    for sender in slow:
+        sender.hold(70 * 1024)
+    (fast,) = unfinished(budget, 1, missing_bytes=200 * 1024)
+    fast.hold(70 * 1024)
+    assert fast.is_paused
+    turns = 0
+    while fast.is_paused:
+        reading = [sender for sender in slow if not sender.is_paused]
+        for sender in reading:
+            sender.hold(sender.held_bytes + 2200)
+        clock[0] += TURN_S
+        budget.look()
+        turns += 1
+        assert turns <= len(slow)
+    assert all(sender.is_open for sender in slow)
+    # One that comes fast does not give way.
+    for _ in range(5):
+        fast.hold(fast.held_bytes + LOW_USE_BYTES)
+        clock[0] += TURN_S
+        budget.look()
+    assert not fast.is_paused
+
+
+def test_slow_requests_do_not_give_way_where_too_much_is_held(budget, clock):
+    slow = unfinished(budget, 140, missing_bytes=100 * MIB)
+    for _ in range(100):
+        for sender in slow:
+            if not sender.is_paused:
+                sender.hold(sender.held_bytes + LOW_USE_BYTES - 1)
+        clock[0] += TURN_S
+        budget.look()
+    (ahead,) = (sender for sender in slow if not sender.is_paused)
+    assert ahead.held_bytes > 2 * MIB
+    most = 10 * MIB + 10 * MIB // LOW_USE_SHARE
+    assert budget.used_bytes - ahead.held_bytes < most + len(slow) * LOW_USE_BYTES
 
 
 def test_a_connection_is_read_although_many_that_hold_little_have_used_up_the_budget(budget):

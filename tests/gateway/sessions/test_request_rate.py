@@ -81,6 +81,13 @@ def test_a_request_that_comes_at_once_and_then_trickles_has_stalled(trickle):
     assert stalled <= STALL_S + 0.3
 
 
+@pytest.mark.parametrize("round_trip_s", [0.3, 0.6])
+def test_a_client_far_away_whose_windows_come_one_by_one_has_not_stalled(round_trip_s):
+    """TCP sends ten packets in a round trip, then twice as many in each; the link may be idle."""
+    windows = [(0.05 + round_trip_s * turn, 14_600 << min(turn, 4)) for turn in range(210)]
+    assert rated(windows) == (None, None)
+
+
 def test_without_a_least_rate_nobody_is_too_slow():
     assert rated([(0.0, 300_000)], least=0)[0] is None
 

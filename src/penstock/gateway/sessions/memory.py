@@ -14,9 +14,11 @@ requests were complete before and to those of which nothing is known: attackers 
 and again stand behind each other, and not before a client that is served.
 
 Requests that are not complete may fill the budget together. To resolve this, one of them is read to
-its end beyond the budget, until it has its response. And while others wait, a connection whose
-request has stalled is closed (`request_rate`), as soon as it has: what it held is for the others. A
-client that the gateway has paused has not stalled. Nor has one that is read and sends steadily.
+its end beyond the budget, until it has its response. One that comes slowly gives way to the next
+after `TURN_S`, and waits again: a client that sends steadily could keep all others waiting. And
+while others wait, a connection whose request has stalled is closed (`request_rate`), as soon as it
+has: what it held is for the others. A client that the gateway has paused has not stalled. Nor has
+one that is read and sends steadily.
 
 Connections that hold little need no room. There is a share of the budget, or beyond it, for the
 little of all. When it is used up, little is a connection's part of the share. Without room, a few
@@ -48,6 +50,9 @@ FEW_BYTES: Final = 4 * 1024
 """The most bytes of a read without room."""
 LOOK_EVERY_S: Final = 0.1
 """How often it is looked for connections that have stalled, while others wait."""
+TURN_S: Final = 1.0
+"""In this time, a request that is read beyond the budget is to bring `LOW_USE_BYTES`; otherwise it
+gives way to the next, as long as those that gave way brought no more than a `LOW_USE_SHARE`."""
 UNREAD_S: Final = 30.0
 """While others wait, a client that has read no response for this time is closed."""
 _COUNTS_BYTES: Final = 16 * 1024
@@ -167,6 +172,9 @@ class Budget:
         self._freed: dict[Holder, float] = {}
         self._known: set[Holder] = set()
         self._ahead: Holder | None = None
+        self._ahead_since = 0.0
+        self._ahead_bytes = 0
+        self._gave_way: dict[Holder, int] = {}
         self._closed_count = self._closed_bytes = 0
         self._logged_at = 0.0
 
@@ -254,6 +262,7 @@ class Budget:
         """Remove a connection that is closed."""
         self._forget_waiting(holder)
         self._end_reserve(holder)
+        self._gave_way.pop(holder, None)
         self.set_held_bytes(holder, 0)
         self._known.discard(holder)
 
@@ -281,10 +290,15 @@ class Budget:
             self._reserve(holder, wanted)
             return True
         if self._ahead is None:
-            self._ahead = holder
+            self._go_ahead(holder)
         if holder is self._ahead:
             self._reserve(holder, wanted)
         return holder is self._ahead
+
+    def _go_ahead(self, holder: Holder) -> None:
+        if holder is not self._ahead:
+            self._ahead = holder
+            self._ahead_since, self._ahead_bytes = self._clock(), holder.held_bytes
 
     def _pause(self, holder: Holder) -> None:
         if not self._waiting:
@@ -306,6 +320,7 @@ class Budget:
             self._known.add(holder)
         if holder.held_bytes <= low_use or not holder.missing_bytes:
             self._end_reserve(holder)
+            self._gave_way.pop(holder, None)
         if holder.held_bytes <= low_use and holder in self._waiting:
             self._resume(holder)
         self._resume_while_there_is_room()
@@ -324,9 +339,26 @@ class Budget:
 
     def _resume_ahead(self, holder: Holder) -> None:
         """Read a request to its end beyond the budget: incomplete requests free no memory."""
-        self._ahead = holder
+        self._go_ahead(holder)
         self._reserve(holder, min(holder.missing_bytes, READ_BYTES))
         self._resume(holder)
+
+    def _let_slow_one_give_way(self) -> None:
+        """Let another request be read beyond the budget if the current one comes slowly."""
+        slow, now = self._ahead, self._clock()
+        if slow is None or now - self._ahead_since < TURN_S:
+            return
+        brought = slow.held_bytes - self._ahead_bytes
+        self._ahead_since, self._ahead_bytes = now, slow.held_bytes
+        is_slow = slow.missing_bytes and brought < LOW_USE_BYTES and slow not in self._waiting
+        if not is_slow or sum(self._gave_way.values()) > self.max_bytes // LOW_USE_SHARE:
+            return
+        if (following := self._waiting.next_unfinished()) not in (None, slow):
+            self._gave_way[slow] = self._gave_way.get(slow, 0) + max(0, brought)
+            self._known.discard(slow)
+            self._end_reserve(slow)
+            self._resume_ahead(following)
+            self._pause(slow)
 
     def _resume_while_there_is_room(self) -> None:
         """Resume connections while there is room, in turn."""
@@ -365,6 +397,7 @@ class Budget:
         if self._waiting:
             # Those of which a part was read and the rest is not there: the others are little.
             self._close([holder for holder in self._reserves if holder.has_stalled])
+            self._let_slow_one_give_way()
             self._resume_while_there_is_room()
             self._note_short()
         self._log_closed()

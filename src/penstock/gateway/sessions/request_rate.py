@@ -6,10 +6,10 @@ the connection: a client that the gateway has paused is not slow.
 
 - **The least rate** (`socket.request.min.bytes.per.second`), over `WINDOW_S`, holds always.
 - **A request has stalled** if it comes much slower than before: over the time in which it brought
-  `STALL_BYTES` on average so far, it brought less than a quarter of that. This holds only while
-  others wait for the memory. An attacker can keep to the least rate, but whoever sends 300 KB at
-  once and then trickles has stalled after `STALL_S`. A client
-  that sends steadily never stalls, however slow it is.
+  `STALL_BYTES` on average so far, at least `STALL_S`, it brought less than a quarter of that
+  average, of which no more than `FAST` counts. This holds only while others wait for the memory. An
+  attacker can keep to the least rate, but whoever sends 300 KB at once and then trickles has
+  stalled after `STALL_S`. A client that sends steadily never stalls, however slow it is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from typing import Final
 WINDOW_S: Final = 10.0
 """The least rate is that over so much time."""
 STALL_BYTES: Final = 24 * 1024
-STALL_S: Final = 0.25
-"""The least time after which a request has stalled: a lost packet is sent again in less."""
+STALL_S: Final = 1.0
+"""The least time after which a request has stalled: a round trip to a client far away takes less,
+and TCP sends only some packets in each; so does a packet that is lost and sent again."""
+FAST: Final = 96 * 1024
+"""A rate, in bytes a second: a client that was faster may be as slow as one that was not."""
 _STALLED_PART: Final = 4
 
 
@@ -80,7 +83,9 @@ class RequestRate:
         (began, before), (now, received) = self._begun, self._before
         if received <= before:
             return False
-        window_s = (now - began) * STALL_BYTES / (received - before)
-        since_s = self._looks[-1][0] - min(max(window_s, STALL_S), WINDOW_S)
+        average = (received - before) / (now - began)
+        window_s = min(max(STALL_BYTES / average, STALL_S), WINDOW_S)
+        expected = min(average, FAST) * window_s
+        since_s = self._looks[-1][0] - window_s
         earlier = next((count for at, count in reversed(self._looks) if at <= since_s), None)
-        return earlier is not None and received - earlier < STALL_BYTES // _STALLED_PART
+        return earlier is not None and received - earlier < expected / _STALLED_PART
