@@ -468,6 +468,26 @@ def test_a_request_that_is_read_beyond_the_budget_gives_way_if_it_comes_slowly(b
     assert not fast.is_paused
 
 
+def test_a_whole_request_beyond_the_budget_whose_response_is_not_read_gives_way(budget, clock):
+    """Its client reads a byte a second, so that it is not closed."""
+    others, ahead, waiting = unfinished(budget, 3, missing_bytes=MIB)
+    others.hold(10 * MIB)
+    for holder in (ahead, waiting):
+        holder.hold(MIB)
+    (unread,) = (holder for holder in (others, ahead, waiting) if not holder.is_paused)
+    unread.missing_bytes, unread.has_unread = 0, True
+    for _ in range(2):
+        unread.hold(unread.held_bytes - 1)
+        clock[0] += TURN_S
+        budget.look()
+    assert (
+        sum(not holder.is_paused for holder in (others, ahead, waiting) if holder is not unread)
+        == 1
+    )
+    assert unread.is_open
+    assert not unread.is_paused
+
+
 def test_slow_requests_do_not_give_way_where_too_much_is_held(budget, clock):
     slow = unfinished(budget, 140, missing_bytes=100 * MIB)
     for _ in range(100):

@@ -14,8 +14,9 @@ requests were complete before and to those of which nothing is known: attackers 
 and again stand behind each other, and not before a client that is served.
 
 Requests that are not complete may fill the budget together. To resolve this, one of them is read to
-its end beyond the budget, until it has its response. One that comes slowly gives way to the next
-after `TURN_S`, and waits again: a client that sends steadily could keep all others waiting. And
+its end beyond the budget, until it has its response. One that takes long gives way to the next
+after `TURN_S`, and waits again for the rest of its bytes: a client that sends slowly, or reads its
+response so, could keep all others waiting. And
 while others wait, a connection whose request has stalled is closed (`request_rate`), as soon as it
 has: what it held is for the others. A client that the gateway has paused has not stalled. Nor has
 one that is read and sends steadily.
@@ -52,7 +53,7 @@ LOOK_EVERY_S: Final = 0.1
 """How often it is looked for connections that have stalled, while others wait."""
 TURN_S: Final = 1.0
 """In this time, a request that is read beyond the budget is to bring `LOW_USE_BYTES`; otherwise it
-gives way to the next, as long as those that gave way brought no more than a `LOW_USE_SHARE`."""
+gives way to the next, as long as those that gave way hold no more of it than `LOW_USE_SHARE`."""
 UNREAD_S: Final = 30.0
 """While others wait, a client that has read no response for this time is closed."""
 _COUNTS_BYTES: Final = 16 * 1024
@@ -173,7 +174,7 @@ class Budget:
         self._known: set[Holder] = set()
         self._ahead: Holder | None = None
         self._ahead_since = 0.0
-        self._ahead_bytes = 0
+        self._ahead_from = self._ahead_bytes = 0
         self._gave_way: dict[Holder, int] = {}
         self._closed_count = self._closed_bytes = 0
         self._logged_at = 0.0
@@ -298,7 +299,8 @@ class Budget:
     def _go_ahead(self, holder: Holder) -> None:
         if holder is not self._ahead:
             self._ahead = holder
-            self._ahead_since, self._ahead_bytes = self._clock(), holder.held_bytes
+            self._ahead_since = self._clock()
+            self._ahead_from = self._ahead_bytes = holder.held_bytes
 
     def _pause(self, holder: Holder) -> None:
         if not self._waiting:
@@ -320,6 +322,7 @@ class Budget:
             self._known.add(holder)
         if holder.held_bytes <= low_use or not holder.missing_bytes:
             self._end_reserve(holder)
+        if holder.held_bytes <= low_use:
             self._gave_way.pop(holder, None)
         if holder.held_bytes <= low_use and holder in self._waiting:
             self._resume(holder)
@@ -344,21 +347,23 @@ class Budget:
         self._resume(holder)
 
     def _let_slow_one_give_way(self) -> None:
-        """Let another request be read beyond the budget if the current one comes slowly."""
+        """Let another request be read beyond the budget if the current one takes long."""
         slow, now = self._ahead, self._clock()
         if slow is None or now - self._ahead_since < TURN_S:
             return
         brought = slow.held_bytes - self._ahead_bytes
         self._ahead_since, self._ahead_bytes = now, slow.held_bytes
-        is_slow = slow.missing_bytes and brought < LOW_USE_BYTES and slow not in self._waiting
-        if not is_slow or sum(self._gave_way.values()) > self.max_bytes // LOW_USE_SHARE:
+        beyond = sum(min(held, holder.held_bytes) for holder, held in self._gave_way.items())
+        if brought >= LOW_USE_BYTES or beyond > self.max_bytes // LOW_USE_SHARE:
             return
         if (following := self._waiting.next_unfinished()) not in (None, slow):
-            self._gave_way[slow] = self._gave_way.get(slow, 0) + max(0, brought)
+            gone = slow.held_bytes - self._ahead_from
+            self._gave_way[slow] = self._gave_way.get(slow, 0) + max(0, gone)
             self._known.discard(slow)
             self._end_reserve(slow)
             self._resume_ahead(following)
-            self._pause(slow)
+            if slow.missing_bytes and slow not in self._waiting:
+                self._pause(slow)
 
     def _resume_while_there_is_room(self) -> None:
         """Resume connections while there is room, in turn."""
