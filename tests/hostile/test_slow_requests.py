@@ -4,12 +4,15 @@ import time
 
 import pytest
 
+from penstock.local import free_ports
 from tests.certificates import Files
+from tests.gateways import wait_until
 from tests.hostile.attack import unexpected
 from tests.hostile.attacks import Target
 from tests.hostile.elsewhere import APART, Producing, attackers
 from tests.hostile.slow_senders import ATTACKS
 from tests.hostile.watchdog import Watchdog
+from tests.metrics import scrape
 
 pytestmark = pytest.mark.slow
 
@@ -46,11 +49,12 @@ def listener(request, tmp_path):
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_large_requests_beside_slow_senders(gateway, topic, listener, attack):
     keys, trust = listener
-    name = topic()
+    name, (metrics,) = topic(), free_ports(1)
     properties = {
         "record.validator.classes": "policies.Judges",
         "queued.max.request.bytes": BUDGET,
         "policy.workers": 1,
+        "metrics.listener": f"127.0.0.1:{metrics}",
     }
     running = gateway(properties | keys, POLICIES, program=APART, tls=bool(keys))
     target = Target(running.broker_address(), name, None, trust)
@@ -66,3 +70,4 @@ def test_large_requests_beside_slow_senders(gateway, topic, listener, attack):
     assert innocent.p99_s < WITHIN_S
     assert seen.grown_bytes < BUDGET + ROOM
     assert not unexpected(running)
+    wait_until(lambda: scrape(metrics)("penstock_held_bytes") == 0, what="memory that is free")

@@ -20,7 +20,7 @@ from typing import Final
 WINDOW_S: Final = 10.0
 """The least rate is that over so much time."""
 STALL_BYTES: Final = 24 * 1024
-STALL_S: Final = 1.0
+STALL_S: Final = 0.75
 """The least time after which a request has stalled: a round trip to a client far away takes less,
 and TCP sends only some packets in each; so does a packet that is lost and sent again."""
 FAST: Final = 96 * 1024
