@@ -451,7 +451,8 @@ def test_a_connection_that_is_paused_for_lack_of_memory_returns_to_python(run):
 class Greedy:
     """Holds memory without a client."""
 
-    held_bytes = 0
+    held_bytes = remembered_bytes = 0
+    has_stalled = has_unread = False
 
     def __init__(self, missing_bytes):
         self.missing_bytes = missing_bytes
