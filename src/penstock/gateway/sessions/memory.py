@@ -51,7 +51,7 @@ FEW_BYTES: Final = 4 * 1024
 """The most bytes of a read without room."""
 LOOK_EVERY_S: Final = 0.1
 """How often it is looked for connections that have stalled, while others wait."""
-TURN_S: Final = 1.0
+TURN_S: Final = 0.5
 """In this time, a request that is read beyond the budget is to bring `LOW_USE_BYTES`; otherwise it
 gives way to the next, as long as those that gave way hold no more of it than `LOW_USE_SHARE`."""
 UNREAD_S: Final = 30.0
