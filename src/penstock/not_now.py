@@ -24,7 +24,6 @@ _NUMBERS: Final = frozenset(
         errno.ENFILE,
         errno.ENOBUFS,
         errno.ENOMEM,
-        errno.ENOSPC,
     }
 )
 
