@@ -43,7 +43,7 @@ pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
         return None;
     }
     let mut found = vec![0; limit.min(frame.len().saturating_mul(RATIO_MAX))];
-    let (mut size, mut blocks) = (0_usize, 0);
+    let (mut size, mut blocks) = (0_usize, 0_usize);
     loop {
         let length = u32::from_le_bytes(take(&mut rest)?);
         if length == 0 {
@@ -70,7 +70,7 @@ pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
         if added == 0 || blocks == BLOCKS_MAX {
             return None; // Java takes a block of nothing for the end
         }
-        blocks += 1;
+        blocks = blocks.checked_add(1)?;
         size = size.checked_add(added)?;
     }
     found.truncate(size);

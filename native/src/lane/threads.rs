@@ -705,7 +705,7 @@ mod tests {
         client.set_nonblocking(true).unwrap();
         let sent = AtomicUsize::new(0);
         until(&|figures| {
-            let sent_now = (&client).write(&[0; 65536]).unwrap_or(0);
+            let sent_now = (&client).write(&vec![0; 65536]).unwrap_or(0);
             sent.fetch_add(sent_now, Ordering::Relaxed);
             figures.unread_s > 0.0
         });
