@@ -11,9 +11,11 @@ from tests.gateways import write_configuration
 
 pytestmark = pytest.mark.system
 
-# The program sends itself a signal when it imports a module.
+# The program sends itself a signal when it imports a module. A shell has a job in the background
+# ignore SIGINT.
 SENDS = """
-import os, runpy, sys
+import os, runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 at, number = sys.argv[1:3]
 sys.argv[1:3] = []
 sys.modules["hypothesis"] = None

@@ -140,7 +140,7 @@ def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatc
         "topics.*.record.validation.policy=x\n"
     )
     monkeypatch.setattr(connected_check, "_topics", lambda *_: ({"t": {}}, {"t": 1}))
-    for line in connected_check.describe_topics(load_configuration(file)):
+    for line in connected_check.describe_topics(load_configuration(file), ()):
         print(line)
     shown, others = capsys.readouterr()
     assert shown.splitlines() == [
