@@ -16,10 +16,9 @@ and again stand behind each other, and not before a client that is served.
 Requests that are not complete may fill the budget together. To resolve this, one of them is read to
 its end beyond the budget, until it has its response. One that takes long gives way to the next
 after `TURN_S`, and waits again for the rest of its bytes: a client that sends slowly, or reads its
-response so, could keep all others waiting. And
-while others wait, a connection whose request has stalled is closed (`request_rate`), as soon as it
-has: what it held is for the others. A client that the gateway has paused has not stalled. Nor has
-one that is read and sends steadily.
+response so, could keep all others waiting. And while others wait, a connection whose request has
+stalled is closed (`request_rate`), as soon as it has: what it held is for the others. A client that
+the gateway has paused has not stalled. Nor has one that is read and sends steadily.
 
 Connections that hold little need no room. There is a share of the budget, or beyond it, for the
 little of all. When it is used up, little is a connection's part of the share. Without room, a few
