@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.protocol.produced_batches import record_count
 from penstock.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
-from penstock.client.reading.reader import LostOffsets, WantedRange
+from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add

@@ -16,7 +16,7 @@ from penstock.batch_jobs.task import TaskLimits, run
 from penstock.client.connections.connection import Connection
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import PositionTask
-from penstock.client.reading.reader import WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
 from tests.batch_jobs.policies import Mask, NoBad, Repair
 from tests.client.settings import FILE
 from tests.engine.chains import TOPIC_ID, chain

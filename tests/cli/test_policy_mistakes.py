@@ -146,7 +146,7 @@ MISTAKES = [
     ({f"{DEAD}topic.name": "${topc}.d"}, f"{DEAD}topic.name must be the name of a topic"),
     (
         {**rule(), "penstock.mode": "quarantine", f"topics.orders.{DEAD}topic.name": "orders"},
-        "the dead letter topic of orders would be orders itself; name another one",
+        "the dead letter topic of orders would be orders itself; name another topic",
     ),
     ({f"{DEAD}topic.nam": "d"}, f"did you mean {DEAD}topic.name?"),
     ({f"{DEAD}topic.replication.factor": "three"}, "must be a whole number from 1 to 32767"),

@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, PositionTask
 from penstock.client.protocol.produced_batches import BatchSource
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.client.writing.open_writer import open_writer
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS

@@ -13,7 +13,8 @@ from penstock.client.errors import (
     UnreadableBatchError,
     UnsupportedVersionError,
 )
-from penstock.client.reading.reader import LostOffsets, RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.uncompressed import BatchLimits
 from penstock.wire.errors import WireError
 from tests.client.native import NATIVE_ONLY

@@ -19,7 +19,8 @@ from kio.static.primitive import i8
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import NotReadableYetError, TopicRecreatedError
-from penstock.client.reading.reader import LostOffsets, RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic

@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.local import LocalKafka
 from tests.chaos.leaders import move_leaders
 from tests.client.settings import FILE

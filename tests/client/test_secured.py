@@ -5,7 +5,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, ScramMechanism
 
 from penstock.client.connections.connection import Connection
 from penstock.client.errors import DeniedError, LoginError
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from tests.certificates import Files
 from tests.client.settings import FILE
 from tests.conftest import create_acls, create_topic

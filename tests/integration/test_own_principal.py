@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.configuration import load_configuration
 from penstock.local import LocalKafka, free_ports
 from tests.cluster.token_endpoint import TokenEndpoint

@@ -16,7 +16,8 @@ import pytest
 
 import penstock.policies
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.cluster.offsets import Cluster
 from penstock.configuration.installed_policies import own_policies
 from penstock.configuration.topic_keys import MODES

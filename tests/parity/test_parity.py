@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.client.connections.connection import Connection
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.cluster.offsets import Cluster
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED

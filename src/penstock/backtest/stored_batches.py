@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import as_produced, is_intact
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from penstock.backtest.excerpt import Piece
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets, ReadingConnection
+    from penstock.client.reading.offset_ranges import LostOffsets
+    from penstock.client.reading.reader import ReadingConnection
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 

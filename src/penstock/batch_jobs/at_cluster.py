@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.client.connections.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, PositionTask
-    from penstock.client.reading.reader import LostOffsets, WantedRange
+    from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
     from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 

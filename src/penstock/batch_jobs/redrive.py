@@ -8,6 +8,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from penstock.batch_jobs.letter_outcomes import (
+    AGAIN,
+    DOUBLE,
+    PARKED,
+    REFUSED,
+    RETURNED,
+    sink_of,
+)
 from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.targets import SourcePartition, fitting
 from penstock.batch_jobs.timestamps import retimed, runs
@@ -36,31 +44,10 @@ if TYPE_CHECKING:
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
 
-RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
-REFUSED = "refused"
-"""A letter that policies accept and the target's broker refuses: it waits with the others."""
-DOUBLE = "double"
-"""A repeated letter, because its batch was retried at a gateway: it is taken once."""
 LOOKS_BACK: Final = 10_000
 """How many offsets before a run are searched for letters that are repeated in it. A batch is
 retried within minutes (`delivery.timeout.ms`), and most batches at once."""
 _IDS_MAX: Final = 500_000
-
-
-def sink_of(outcome: Outcome, replays: int, attempts: Attempts) -> str:
-    """Return `RETURNED`, `AGAIN`, `PARKED` or `DROPPED`, for a letter that was judged.
-
-    Args:
-        outcome: Of the verdict.
-        replays: How often it was redriven before.
-        attempts: How often a letter is judged again before it is parked.
-    """
-    if outcome is Outcome.DROPPED:
-        return DROPPED
-    # A letter that is refused repeatedly after it returned keeps its count.
-    if outcome is Outcome.ACCEPTED and (attempts.is_parked or replays < attempts.maximum):
-        return RETURNED
-    return PARKED if replays + 1 >= attempts.maximum else AGAIN
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import OutgoingBatch
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets, WantedRange
+    from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
     from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 

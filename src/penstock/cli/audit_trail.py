@@ -18,7 +18,8 @@ from penstock.cli.process.descriptors import raise_descriptor_limit
 from penstock.client.connections.connection import connect
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError, load_configuration

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.batch_jobs.letter_outcomes import AGAIN, PARKED, RETURNED
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import add_transactions_argument
 from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
@@ -88,7 +89,6 @@ def _through_rows(
     options: argparse.Namespace, running: CommandJob, plan: RecordPlan, parked: RecordLocation
 ) -> Mapping[str, int]:
     """Return dead letters where one side is a folder; return the counts."""
-    from penstock.batch_jobs.redrive import AGAIN, PARKED, RETURNED  # noqa: PLC0415
     from penstock.engine.modes.dead_letters import Attempts  # noqa: PLC0415
 
     dead_letters, target = options.dead_letters, options.target

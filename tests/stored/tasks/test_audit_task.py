@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.client.reading.reader import LostOffsets, WantedRange
+from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.uncompressed import BatchLimits

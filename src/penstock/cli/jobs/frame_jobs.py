@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.batch_jobs.redrive import AGAIN, PARKED
+from penstock.batch_jobs.letter_outcomes import AGAIN, PARKED
 from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.jobs.row_jobs import only
 

@@ -7,6 +7,7 @@ import gc
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
+from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
 from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
@@ -80,7 +81,6 @@ class LocalRows:
 
     def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
-        from penstock.batch_jobs.redrive import AGAIN, DROPPED, PARKED, RETURNED  # noqa: PLC0415
         from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
         from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
         from penstock.stored.rows.row_jobs import redrive_rows  # noqa: PLC0415

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.batch_jobs.letter_outcomes import PARKED, RETURNED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -51,8 +53,6 @@ class Letters(NamedTuple):
     @property
     def appended(self) -> tuple[str, ...]:
         """The sinks whose folders are appended to."""
-        from penstock.batch_jobs.redrive import PARKED, RETURNED  # noqa: PLC0415
-
         return (RETURNED,) if self.source.folder is None else (RETURNED, PARKED)
 
 

@@ -41,12 +41,12 @@ from penstock.client.protocol.log_offsets import (
 )
 from penstock.client.reading.batches import FetchedBatch, Selection, select
 from penstock.client.reading.fetch_sizes import FetchSizes
+from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from uuid import UUID
 
     from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
     from penstock.client.connections.retries import Retries
@@ -58,40 +58,6 @@ _OFFSET_OUT_OF_RANGE: Final = 1
 _WORTH_A_RETRY: Final = frozenset({_OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR})
 _CHANNEL: Final = "fetch"
 _NONE: Final = -1
-
-
-class WantedRange(NamedTuple):
-    """A range of offsets.
-
-    Attributes:
-        topic: The topic's name.
-        partition: The partition.
-        first: The first offset.
-        end: The offset after the last.
-        topic_id: The topic's id; zero if it is not known.
-    """
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-    topic_id: UUID = NO_ID
-
-
-class LostOffsets(NamedTuple):
-    """Offsets that retention, or a deletion of records, removed before they were read.
-
-    Attributes:
-        topic: The topic's name.
-        partition: The partition.
-        first: The first offset.
-        end: The offset after the last.
-    """
-
-    topic: str
-    partition: int
-    first: int
-    end: int
 
 
 class PendingFetch(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.batch_jobs.redrive import AGAIN, DROPPED, PARKED, RETURNED
+from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import LostOffsets, WantedRange
+    from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
     from penstock.engine.verdict import PolicyVerdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.plan import RecordPlan

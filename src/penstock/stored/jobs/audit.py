@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
 from penstock.report.counts import AuditCounts, Sample
 from penstock.stored.plan import MAX_DECOMPRESSED_BYTES

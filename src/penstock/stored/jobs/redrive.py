@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.at_cluster import keep_position
-from penstock.batch_jobs.redrive import AGAIN, DOUBLE, DROPPED, REFUSED, RETURNED
+from penstock.batch_jobs.letter_outcomes import AGAIN, DOUBLE, DROPPED, REFUSED, RETURNED
 from penstock.batch_jobs.refused_letters import BROKER
 from penstock.client.errors import TruncatedError
 from penstock.client.places import PlaceRecords, find_starts

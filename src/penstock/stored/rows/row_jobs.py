@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.redrive import DROPPED, RETURNED, sink_of
+from penstock.batch_jobs.letter_outcomes import DROPPED, RETURNED, sink_of
 from penstock.engine.modes.dead_letters import (
     REPLAYS,
     TIMESTAMP,

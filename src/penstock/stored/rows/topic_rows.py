@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.batch_jobs.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.batch_jobs.task import TaskLimits, read_batch
 from penstock.client.protocol.produced_batches import BatchSource
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.client.writing.idempotent_writer import idempotent_pipeline
 from penstock.client.writing.writer import WriterLimits
 from penstock.stored.rows.record_rows import RecordRow
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
-    from penstock.client.reading.reader import LostOffsets
+    from penstock.client.reading.offset_ranges import LostOffsets
     from penstock.cluster.ranges import OffsetRange
 
 _SPREAD_EVERY: Final = 1000

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.task import Read
     from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.reader import WantedRange
+    from penstock.client.reading.offset_ranges import WantedRange
     from penstock.records.stored_batch import StoredBatch
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.plan import RecordPlan

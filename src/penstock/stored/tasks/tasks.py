@@ -17,7 +17,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.client.reading.reader import WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.wire.names import NO_ID
 

@@ -35,7 +35,8 @@ from penstock.client.errors import ClientError, TopicRecreatedError
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import PositionTask, read_positions
 from penstock.client.protocol.write_errors import AbortedError, FencedError, UnknownOutcomeError
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
 from penstock.stored.evaluation import evaluator_of

@@ -6,7 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.task import TaskLimits, ignore, read_batch
-from penstock.client.reading.reader import RangeReader, WantedRange
+from penstock.client.reading.offset_ranges import WantedRange
+from penstock.client.reading.reader import RangeReader
 from penstock.cluster.ranges import Partition
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from cachetools import TTLCache
 
 from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
 from penstock.engine.admin_policies import TopicCreation
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
+from penstock.gateway.produce.dead_letters.letter_rules import name_obstacle
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import POLICY_VIOLATION
 
@@ -207,27 +207,6 @@ class LetterNames:
     def now(self) -> float:
         """Return the time, for `learn`."""
         return self._clock()
-
-
-def name_obstacle(
-    plan: Plan, own_topics: Mapping[str, str], source: str, name: str, own: Mapping[str, str]
-) -> str:
-    """Return why dead letters of a topic may not go to another; empty if they may.
-
-    Args:
-        plan: The policies of topics.
-        own_topics: `Configuration.own_topics`.
-        source: The topic of the bad records.
-        name: Its dead letter topic.
-        own: The topic level keys that were set on the dead letter topic itself.
-    """
-    for key, topic in own_topics.items():
-        if topic == name:
-            return (
-                f"{DEAD_LETTER_TOPIC}: the dead letter topic of {source} would be {name}, the "
-                f"topic of {key}; name another topic"
-            )
-    return plan.dead_letter_obstacle(source, name, own)
 
 
 def _named(to: DeadLetterTopic) -> DeadLetterTopic:

@@ -21,7 +21,7 @@ from penstock.cluster.created_topics import create
 from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
-from penstock.engine.modes.quarantine import LETTERS_BYTES
+from penstock.gateway.produce.dead_letters.letter_rules import MAX_MESSAGE_BYTES, configs_of_letters
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CREATE_TIMEOUT_S: Final = 10.0
-_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-_HEADERS_BYTES: Final = 64 * 1024
-"""More than the headers of a letter take."""
 _REFUSED: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.POLICY_VIOLATION})
 """The errors for a name that the cluster never accepts, like one that differs from the name of a
 topic only in dots and underscores."""
@@ -157,19 +154,12 @@ def leader_of(
     return None if node == NO_NODE else (partition, node)
 
 
-def configs_of_letters(max_message_bytes: int) -> dict[str, str]:
-    """Return the configs of a dead letter topic whose source has this `max.message.bytes`."""
-    # Many letters are in one batch, however large the batches of the source may be.
-    limit = max(max_message_bytes, LETTERS_BYTES) + _HEADERS_BYTES
-    return {_MAX_MESSAGE_BYTES: str(min(limit, 2**31 - 1))}
-
-
 def _limit(admin: AdminClient, source: str) -> dict[str, str]:
     """Return the configs of a dead letter topic: its letters are larger than records were."""
     resource = ConfigResource(ResourceType.TOPIC, source)
     try:
         described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
-        value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[_MAX_MESSAGE_BYTES].value
+        value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[MAX_MESSAGE_BYTES].value
         return configs_of_letters(int(value))
     except (KafkaException, KeyError, TypeError, ValueError):
         return {}  # not allowed to know it: brokers have a default
