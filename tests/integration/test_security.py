@@ -67,7 +67,7 @@ def secured_gateway(secured, files, secured_admin, tmp_path_factory):
     running.stop()
 
 
-def gateway_of_admin(secured, files, folder, **more):
+def gateway_of_admin(secured, files, folder, *, protocol="SASL_SSL", **more):
     (folder / "password").write_text("a-secret\n")
     (folder / "authority.pem").write_bytes(files.trust.read_bytes())
     port = free_ports(3)[0]
@@ -76,8 +76,8 @@ def gateway_of_admin(secured, files, folder, **more):
         secured.bootstrap_servers,
         port,
         {
-            "listeners": f"SASL_SSL://127.0.0.1:{port}",
-            "ssl.keystore.location": files.key("gateway.pem"),
+            "listeners": f"{protocol}://127.0.0.1:{port}",
+            **({"ssl.keystore.location": files.key("gateway.pem")} if "SSL" in protocol else {}),
             **upstream_as_admin(files),
             "upstream.ssl.truststore.location": "authority.pem",
             "upstream.sasl.jaas.config": (
@@ -328,38 +328,43 @@ def sent(address, files, topic, values, **settings):
     return {(error.name(), error.str()) if error else None for error in seen}
 
 
+@pytest.mark.parametrize("lane", ["1", "0"])
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 def test_a_client_without_write_permission_neither_reads_refusals_nor_changes_shares(
-    secured, files, secured_admin, tmp_path
+    secured, files, secured_admin, tmp_path, monkeypatch, lane, protocol
 ):
     """Other producers' bad records become dead letters, however many this client has sent."""
+    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
     trail = tmp_path / "trail.jsonl"
+    shared, refusing = topics = [f"{name}{lane}{protocol[5:7]}" for name in ("shared", "refusing")]
     more = {
-        "topics.shared.penstock.mode": "quarantine",
-        "topics.shared.penstock.quarantine.max.ratio": "0.05",
+        f"topics.{shared}.penstock.mode": "quarantine",
+        f"topics.{shared}.penstock.quarantine.max.ratio": "0.05",
         "errors.deadletterqueue.topic.replication.factor": 1,
         "audit.file": trail,
     }
-    for topic in ("shared", "refusing"):
+    for topic in topics:
         create_topic(secured_admin, topic)
         create_acls(secured_admin, acl(topic, AclOperation.DESCRIBE))
-    running = gateway_of_admin(secured, files, tmp_path, **more)
+    running = gateway_of_admin(secured, files, tmp_path, protocol=protocol, **more)
+    login = {"security.protocol": protocol}
     try:
-        for topic in ("shared", "refusing"):
-            [(name, text)] = sent(running.address, files, topic, [b"bad"] * 500)
+        for topic in topics:
+            [(name, text)] = sent(running.address, files, topic, [b"bad"] * 500, **login)
             assert (name, "bad" in text) == ("TOPIC_AUTHORIZATION_FAILED", False)
-            found = sent(running.address, files, topic, [b"good"] * 500)
+            found = sent(running.address, files, topic, [b"good"] * 500, **login)
             assert {name for name, _ in found} == {"TOPIC_AUTHORIZATION_FAILED"}
-        through = as_admin(running.address, files)
-        assert produce(through, "shared", b"bad") == ""
-        assert produce(through, "refusing", b"bad") == "INVALID_RECORD"
+        through = {**as_admin(running.address, files), **login}
+        assert produce(through, shared, b"bad") == ""
+        assert produce(through, refusing, b"bad") == "INVALID_RECORD"
         running.wait_for("records refused")
     finally:
         assert running.stop() == 0
     blamed = [json.loads(line) for line in trail.read_text().splitlines()]
     assert {(line["topic"], line["principal"]) for line in blamed} == {
-        ("shared", "User:admin"), ("refusing", "User:admin"),
+        (shared, "User:admin"), (refusing, "User:admin"),
     }  # fmt: skip
     assert "User:alice" not in str(running.events("records refused"))
     settings = as_admin(secured.bootstrap_servers, files)
-    letters = read_topic(secured.bootstrap_servers, "shared.dead", settings=settings)
+    letters = read_topic(secured.bootstrap_servers, f"{shared}.dead", settings=settings)
     assert values_of(letters) == [b"bad"]

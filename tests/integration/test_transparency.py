@@ -13,6 +13,7 @@ import typing
 import uuid
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kio.index import load_request_schema
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
@@ -330,3 +331,24 @@ def test_a_fetch_of_any_size_is_streamed(cluster, through, size):
     assert direct == exchange(through.address, frame)
     assert len(direct) > size
     assert i16(0) == parse_response(direct, 1, 12).error_code
+
+
+@pytest.mark.parametrize("host", ["", "[::]"])
+@pytest.mark.parametrize("family", ["v4", "v6"])
+def test_a_listener_of_all_addresses_serves_ipv4_and_ipv6(cluster, tmp_path, host, family):
+    """The bootstrap listener and the listeners of brokers, as Kafka does."""
+    port = free_ports(4)[0]
+    local = {"v4": "127.0.0.1", "v6": "::1"}[family]
+    properties = {"listeners": f"PLAINTEXT://{host}:{port}", "advertised.host": local}
+    running = RunningGateway(
+        write_configuration(tmp_path, cluster.bootstrap_servers, port, properties)
+    )
+    try:
+        seen = []
+        address = f"[{local}]:{port}" if family == "v6" else f"{local}:{port}"
+        producer = Producer({"bootstrap.servers": address, "message.timeout.ms": 30_000})
+        producer.produce(TOPIC, b"v", on_delivery=lambda error, _: seen.append(error))
+        assert producer.flush(60) == 0
+        assert seen == [None]
+    finally:
+        assert running.stop() == 0
