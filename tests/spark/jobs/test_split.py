@@ -19,6 +19,7 @@ from penstock.client.writing.idempotent_writer import new_producer
 from penstock.client.writing.writer import WriterLimits
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
+from penstock.spark import judge, load_plan, register
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
@@ -342,6 +343,7 @@ def write_batch(kafka, topic, records, codec=0):
 
 
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+LOG_TIME = {"message.timestamp.type": "LogAppendTime"}
 MS_MAX = (2**63 - 1) // 1000
 FAR = [
     -5_361_120_000_000, -1_000_001, -1, 0, 10_406_880_000_123, 316_306_080_000_000,
@@ -369,6 +371,49 @@ def test_timestamps_of_every_year_are_kept(command, configured, topic, spark, ka
         assert [record.timestamp()[1] for record in found if record.value() != b"-1"] == [
             time for time in FAR if time != -1
         ]
+
+
+@pytest.mark.slow
+@BOTH
+def test_redact_keeps_timestamps_of_every_year(command, configured, topic, kafka, tmp_path):
+    source, redacted, back = (topic(name, **ANY_TIME) for name in ("in", "redacted", "back"))
+    write_batch(kafka, source, [(time, b"bad%d" % at) for at, time in enumerate(FAR)])
+    file = configured({"produce.request.interceptors": "policies.RepairAll"})
+    folder = f"path:{tmp_path / 'folder'}"
+    for arguments in (
+        ("--topic", source, "--to", redacted),
+        ("--topic", source, "--to", folder),
+        ("--input", tmp_path / "folder", "--to", back),
+    ):
+        done = command("redact", file, *arguments)
+        assert done.code == 0, done
+    for name in (redacted, back):
+        found = read_topic(kafka.bootstrap_servers, name, full=True)
+        assert [record.value() for record in found] == [b"good%d" % at for at in range(len(FAR))]
+        assert [record.timestamp()[1] for record in found] == FAR
+        assert [record.headers() for record in found] == [None] * len(FAR)
+
+
+@pytest.mark.slow
+def test_the_source_and_the_sink_keep_timestamps_of_every_year(spark, topic, kafka, configured):
+    """Also of judged rows; the time of the broker's log is that of the write."""
+    source, back, now = topic("in", **ANY_TIME), topic("back", **ANY_TIME), topic("now", **LOG_TIME)
+    write_batch(kafka, source, [(time, b"%d" % time) for time in FAR])
+    register(spark)
+    at = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "plan": str(configured(NO_BAD))}
+    frame = spark.read.format("penstock").options(subscribe=source, **at).load()
+    judged = judge(frame, load_plan(configured(NO_BAD)))
+    assert {row.verdict.outcome for row in judged.select("verdict").collect()} == {"accepted"}
+    begun = int(time.time() * 1000)
+    for rows, name in ((frame, back), (judged, back), (frame, now)):
+        rows.write.format("penstock").mode("append").options(topic=name, **at).save()
+    found = read_topic(kafka.bootstrap_servers, back, full=True)
+    assert [record.value() for record in found] == [b"%d" % time for time in FAR] * 2
+    assert [record.timestamp()[1] for record in found] == FAR * 2
+    assert [record.headers() for record in found] == [None] * 2 * len(FAR)
+    found = read_topic(kafka.bootstrap_servers, now, full=True)
+    assert [record.value() for record in found] == [b"%d" % time for time in FAR]
+    assert all(begun <= record.timestamp()[1] <= time.time() * 1000 for record in found)
 
 
 @pytest.mark.slow
