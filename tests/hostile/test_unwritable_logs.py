@@ -156,6 +156,7 @@ def test_a_log_that_cannot_be_written_keeps_nobody_waiting(started, topic, stder
         assert running.stop() < 20
 
 
+@pytest.mark.slow
 def test_lines_are_written_or_counted_and_the_log_has_the_number_of_lost_lines(started, topic):
     name = topic()
     reading, writing = os.pipe()

@@ -161,6 +161,7 @@ def test_a_transaction_with_a_record_that_would_be_lost_aborts(
 
 
 @pytest.mark.thorough
+@pytest.mark.slow
 def test_a_topic_that_is_altered_elsewhere_loses_no_records_soon(kafka, gateway, topic):
     name = topic()
     running = gateway(FILE, POLICIES)

@@ -300,6 +300,7 @@ def test_a_thousand_series_and_no_more(observed):
     running.wait_for("a metric has too many series: others are counted together")
 
 
+@pytest.mark.slow
 def test_without_a_broker_the_gateway_is_alive_and_not_ready(observed):
     with LocalKafka() as own:
         _, port = observed({}, upstream=own.bootstrap_servers)

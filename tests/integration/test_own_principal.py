@@ -193,6 +193,7 @@ def test_a_password(secured, files, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["kip-768", *slow("kip-1139", "no-handler", "file")])
+@pytest.mark.slow
 def test_a_token(secured, files, issuer, endpoint, tmp_path, form):
     kafka, admin = secured
     topic = f"in-{form}"

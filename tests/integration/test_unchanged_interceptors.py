@@ -117,6 +117,7 @@ def test_a_start_with_unchanged_interceptors_writes_only_necessary_records(
     assert change_now == change_before
 
 
+@pytest.mark.slow
 def test_a_start_with_a_changed_module_has_every_batch_written(
     start, state, topic, stored, settled, announcements
 ):
@@ -143,6 +144,7 @@ def test_a_start_during_doubts_begins_them_again(start, settled):
     assert not is_unchanged(running, kill=True)
 
 
+@pytest.mark.slow
 def test_a_file_changed_at_another_gateway_begins_doubts_only_at_a_start(
     start, settled, announcements, doubts
 ):
@@ -200,6 +202,7 @@ def test_a_reload_of_the_same_files_changes_nothing(
     assert fences(stored, state) == 1
 
 
+@pytest.mark.slow
 def test_unchanged_interceptors_are_recognized_with_state_in_a_file(start, doubts):
     running = start(**{"produce.request.interceptors.state": "local"})
 

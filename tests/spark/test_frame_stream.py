@@ -108,6 +108,7 @@ def test_a_stream_looks_at_intervals_and_is_not_slowed_down_by_its_bound(
     assert max(seen) <= 92
 
 
+@pytest.mark.slow
 def test_lag_and_counts_are_metrics_and_lines(stream, tmp_path):
     stream.send(0, 300)
     metrics = tmp_path / "penstock.prom"
@@ -134,6 +135,7 @@ def test_a_new_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path
     assert in_any_order(batches()) == list(range(30))
 
 
+@pytest.mark.slow
 def test_an_older_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path):
     """Its micro-batches would have the numbers of others."""
     checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
@@ -234,6 +236,7 @@ def test_redact_does_not_ignore_them_either(command, configured, topic, tmp_path
         assert "needs topics as source and targets" in done.err
 
 
+@pytest.mark.slow
 def test_a_stream_from_latest_begins_at_the_end_at_its_first_start(stream, batches):
     """A stream without records has no micro-batch, and nothing in Spark's checkpoint."""
     stream.send(0, 30)
@@ -266,6 +269,7 @@ def test_a_checkpoint_of_another_source(stream, tmp_path, offset):
     assert f"{tmp_path / 'checkpoint'} is not that of a stream of topics, or damaged" in done.err
 
 
+@pytest.mark.slow
 def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monkeypatch):
     """The checkpoint has the offsets: with another --from alone, the stream would not continue."""
     stream.send(0, 300)
@@ -290,6 +294,7 @@ def test_retention_between_micro_batches(stream, batches, admin, tmp_path, monke
     assert in_any_order(batches()) == list(range(270, 300))
 
 
+@pytest.mark.slow
 def test_a_repeated_first_micro_batch_begins_where_it_did(stream, batches, admin, monkeypatch):
     """Not at `--from` again: records that were removed since would be left out silently."""
     stream.send(0, 30)
@@ -304,6 +309,7 @@ def test_a_repeated_first_micro_batch_begins_where_it_did(stream, batches, admin
     assert in_any_order(batches()) == list(range(30))
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_does_not_end_the_stream_of_the_others(
     command, configured, topic, produce, admin, batches, tmp_path
 ):

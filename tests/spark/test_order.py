@@ -58,6 +58,7 @@ def test_from_the_connector_to_the_sink(spark, kafka, filled, topic, servers):
     assert_in_order(stored(kafka, target))
 
 
+@pytest.mark.slow
 def test_a_partition_that_was_cut_is_not_written(spark, kafka, filled, topic, servers):
     target = topic("out", 1)
     reader = spark.read.format("penstock").options(**servers).option("subscribe", filled)

@@ -121,6 +121,7 @@ def test_the_topic_of_settings_is_compacted_and_has_a_single_partition(single, o
     )
 
 
+@pytest.mark.slow
 def test_settings_survive_restarts_of_the_gateway_and_of_the_broker(single, own_kafka):
     created, altered, cleared = new_name(), new_name(), new_name()
     with TopicClient(single.broker_address()) as client:

@@ -68,6 +68,7 @@ def test_an_empty_source_or_target_has_nothing_in_common(found, produce, topic):
 
 
 @BOTH
+@pytest.mark.slow
 def test_a_first_run_into_a_target_with_other_records_begins(command, configured, produce, topic):
     source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
     produce(good, [{"value": b"theirs"}])
