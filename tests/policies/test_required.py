@@ -1,10 +1,14 @@
 """`Required`: which fields of JSON values have to be there."""
 
+import json
+import random
+from collections import Counter
+
 import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policies import Required
-from penstock.policies.json_paths import EVERY, find, parse
+from penstock.policies.json_paths import EVERY, parse
 from penstock.policy import RecordIntrospectionHints
 from penstock.policy.testing import judge
 
@@ -25,7 +29,12 @@ def texts(values, configs=FIELDS):
         (b'{"id":null,"customer":{"email":"a"},"lines":[]}', "field id of the value is null"),
         (b'{"id":1,"customer":{},"lines":[]}', "field customer.email of the value is missing"),
         (b'{"id":1,"customer":"SECRET","lines":[]}', "field customer.email of the value is missing"),
-        (b'{"id":1,"customer":{"email":"a"},"lines":{}}', "field lines[*].sku of the value is missing"),
+        (b'{"id":1,"customer":{"email":"a"},"lines":{}}', None),
+        (b'{"id":1,"customer":{"email":"a"},"lines":{"x":{"sku":1}}}', None),
+        (b'{"id":1,"customer":{"email":"a"},"lines":{"x":{"sku":1},"y":{}}}',
+         "field lines[*].sku of the value is missing"),
+        (b'{"id":1,"customer":{"email":"a"},"lines":1}',
+         "field lines[*].sku of the value is missing"),
         (b'{"id":1,"customer":{"email":"a"},"lines":[{"sku":1},{}]}',
          "field lines[*].sku of the value is missing"),
         (b"[]", "field id of the value is missing"),
@@ -63,7 +72,7 @@ def test_a_path_may_lead_on_from_another():
         ({}, "fields must list names, like fields=id,customer.email, not nothing"),
         ({"fields": "a,,b"}, "fields must list names"),
         ({"fields": "a[0]"}, "fields: 'a[0]' is not a path"),
-        ({"fields": "a.b,a[*]"}, "one path has names where another has [*]"),
+        ({"fields": "a.b*"}, "has * only as a whole name"),
         ({"fields": ".".join("a" * 101)}, "fields: a path has more than 100 steps"),
         ({"fields": ",".join(map(str, range(1001)))}, "fields lists 1001 paths; there may be 1000"),
         ({"fields": "a", "null.fields": "x"}, "null.fields must be one of accept, refuse, not x"),
@@ -83,25 +92,48 @@ def test_only_values_are_looked_at():
 
 
 def test_messages_and_verdicts_agree_with_the_paths():
-    """What `find` sees at a path has to be there: another reading of the same paths."""
-    import itertools
-    import json
+    """What a path leads to has to be there: another reading of the same paths."""
+    random_ = random.Random(52)
+    paths = ["a", "a.b", "a[*]", "a.*.b", "*", "*.a", "*.*", "['*']", "b.a.*", "*.a.*.b"]
+    counts = Counter()
+    for _ in range(300):
+        some = random_.sample(paths, random_.randrange(1, 4))
+        values = [document(random_) for _ in range(10)]
+        found = texts([json.dumps(value).encode() for value in values], {"fields": ",".join(some)})
+        for value, text in zip(values, found, strict=True):
+            assert (text is None) == all(is_there(value, parse(path)) for path in some), (
+                value,
+                some,
+            )
+            counts[text is None] += 1
+    assert min(counts.values()) > 200
 
-    leaves = [None, 1, "x", [], {}, [None], [{}], {"b": None}, {"b": 1}, [{"b": 1}], [{"b": None}]]
-    values = [{}, *({"a": leaf} for leaf in leaves)]
-    for path in ("a", "a.b", "a[*]", "a[*].b"):
-        found = texts([json.dumps(value).encode() for value in values], {"fields": path})
-        for value, text in itertools.zip_longest(values, found):
-            assert (text is None) == is_there(value, parse(path)), (path, value, text)
+
+def document(random_, depth=0):
+    kind = random_.randrange(1 if depth == 4 else 6)
+    if kind in {1, 2, 3}:
+        return {
+            name: document(random_, depth + 1) for name in random_.sample(["a", "b", "*"], kind)
+        }
+    if kind == 4:
+        return [document(random_, depth + 1) for _ in range(random_.randrange(3))]
+    return random_.choice([1, "x", True, {}, []] * 3 + [None])
 
 
 def is_there(value, path):
-    if EVERY not in path:
-        return any(item is not None for item in find(value, path))
-    before, rest = path[: path.index(EVERY)], path[path.index(EVERY) + 1 :]
-    arrays = [item for item in find(value, before) if isinstance(item, list)]
-    return bool(arrays) and all(
-        any(found_item is not None for found_item in find(item, rest))
-        for array in arrays
-        for item in array
-    )
+    if not path:
+        return value is not None
+    if path[0] is EVERY and isinstance(value, (dict, list)):
+        inner = list(value.values()) if isinstance(value, dict) else value
+        return all(is_there(each, path[1:]) for each in inner)
+    return isinstance(value, dict) and path[0] in value and is_there(value[path[0]], path[1:])
+
+
+def test_a_hundred_wildcards_are_a_small_schema():
+    deep = ".".join("*" * 100)
+    assert texts([b"[1]", b"[" * 100 + b"]" * 100, b"[" * 100 + b"1" + b"]" * 100],
+                 {"fields": f"{deep},a{'.*' * 99}"}) == [
+        f"field {deep} of the value is missing",
+        f"field a{'.*' * 99} of the value is missing",
+        f"field a{'.*' * 99} of the value is missing",
+    ]  # fmt: skip

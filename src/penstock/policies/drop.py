@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.policies import json_paths
+from penstock.policies.json_paths import find, parse, split
+from penstock.policies.json_places import read
 from penstock.policies.topic_interceptor import TopicInterceptor, items, json_or_text
 from penstock.policy import (
     ConfigKey,
@@ -32,7 +34,7 @@ def _headers(text: str) -> dict[str, str | None]:
 def _fields(text: str) -> dict[str, Any]:
     """Read paths and values; each path once."""
     found: dict[str, Any] = {}
-    for item in items(text):
+    for item in filter(None, split(text)):
         path, equals, value = item.partition("=")
         if not (path and equals) or path in found:
             raise ValueError(f"path=value, each path once; there is {item}")
@@ -81,7 +83,7 @@ class DropRecords(TopicInterceptor):
             for key, value in self.headers.items()
         }
         self._fields = [
-            (json_paths.parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
+            (parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
             for path, wanted in self.fields.items()
         ]
 
@@ -110,16 +112,23 @@ class DropRecords(TopicInterceptor):
 
     def _by_field(self, value: bytes | None) -> bool:
         try:
-            document = json_paths.read(value or b"")
+            document = read((value or b"").decode())
         except (ValueError, RecursionError):
             return False
+        values = [list(find(document, path)) for path, _wanted in self._fields]
         return any(
-            any(_same(found, value) for value in wanted)
-            for path, wanted in self._fields
-            for found in json_paths.find(document, path)
+            _same(found, value)
+            for (_path, wanted), some in zip(self._fields, values, strict=True)
+            for found in some
+            for value in wanted
         )
 
 
 def _same(found: Any, wanted: Any) -> bool:
-    """Compare as JSON does: true is not 1."""
-    return type(found) is type(wanted) and bool(found == wanted)
+    """Compare as JSON does: true is not 1, and 1.0 is 1."""
+    return _kind(found) is _kind(wanted) and bool(found == wanted)
+
+
+def _kind(value: Any) -> type:
+    is_number = isinstance(value, (float, Decimal))
+    return int if is_number else type(value)

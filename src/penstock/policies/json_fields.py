@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from penstock.policies import json_paths
-from penstock.policies.topic_interceptor import TopicInterceptor, boolean, items, json_or_text
+from penstock.policies.json_paths import parse, split
+from penstock.policies.json_places import JsonPlaces, replace, write
+from penstock.policies.topic_interceptor import TopicInterceptor, boolean, json_or_text
 from penstock.policy import ConfigKey, ProduceRequestInterceptorResult
 
 if TYPE_CHECKING:
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
 _KEY_LEAST_BYTES: Final = 16
 
 
+def _paths(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of paths."""
+    return tuple(filter(None, split(text)))
+
+
 class RedactJsonFields(TopicInterceptor):
     """Replaces fields of JSON values, at any depth.
 
-    A value without any of the fields stays byte for byte the same; tombstones are accepted. If a
-    field is replaced, the document is serialized again: without spaces, numbers with a fraction as
-    doubles.
+    Every byte outside these fields stays the same; tombstones are accepted. A field that occurs
+    several times is replaced each time.
 
     Attributes:
         topics: A pattern that is found in the names of the topics (`re.search`).
@@ -53,7 +59,7 @@ class RedactJsonFields(TopicInterceptor):
     )
     readers: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         **TopicInterceptor.readers,
-        "fields": items,
+        "fields": _paths,
         "replacement": json_or_text,
         "pass.invalid.json": boolean,
     }
@@ -72,7 +78,14 @@ class RedactJsonFields(TopicInterceptor):
             raise ValueError(f"{type(self).__name__}.fields must be set")
         if isinstance(self.fields, str):
             raise ValueError(f"{type(self).__name__}.fields must be a tuple of paths")  # noqa: TRY004
-        self._paths = [json_paths.parse(path) for path in self.fields]
+        paths = tuple(dict.fromkeys(self.fields))
+        self._places = JsonPlaces([parse(path) for path in paths])
+        try:
+            self._replacement = write(self.replacement)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{type(self).__name__}.replacement must be a JSON value, not {self.replacement!r}"
+            ) from None
 
     def process_record(
         self,
@@ -90,28 +103,27 @@ class RedactJsonFields(TopicInterceptor):
         if value is None:
             return ProduceRequestInterceptorResult(key, value)
         try:
-            document = json_paths.read(value)
+            text = value.decode()
+            places = self._places.find(text)
         except (ValueError, RecursionError):
             if self.pass_invalid_json:
                 return ProduceRequestInterceptorResult(key, value)
             raise
-        replaced = False
-        for path in self._paths:
-            replaced = json_paths.replace(document, path, self.replace) or replaced
-        return ProduceRequestInterceptorResult(
-            key, json_paths.write(document) if replaced else value
-        )
+        if places:
+            value = replace(text, places, self.replacement_of).encode()
+        return ProduceRequestInterceptorResult(key, value)
 
-    def replace(self, found: Any) -> Any:  # noqa: ARG002
-        """Return the new value of a field."""
-        return self.replacement
+    def replacement_of(self, text: str) -> str:  # noqa: ARG002
+        """Return the JSON text that replaces the JSON text of a field."""
+        return self._replacement
 
 
 class HashJsonFields(RedactJsonFields):
     """Replaces fields of JSON values by a keyed hash. Equal values have equal hashes.
 
     The hash is HMAC-SHA-256 in hexadecimal, of a string's UTF-8 bytes, or of the JSON text
-    (keys sorted, no spaces) of anything else. `null` stays.
+    (keys sorted, no spaces) of anything else. `null` stays. A number that is too large for a double
+    is hashed as it is written.
 
     Attributes:
         key_from: The key: `env:NAME` or `file:PATH`, at least 16 bytes. A line break at the end is
@@ -158,12 +170,29 @@ class HashJsonFields(RedactJsonFields):
         if len(self._hmac_key) < _KEY_LEAST_BYTES:
             raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
 
-    def replace(self, found: Any) -> Any:
-        """Return the hash of a field's value."""
+    def replacement_of(self, text: str) -> str:
+        """Return the hash of the JSON text of a field, as a JSON text."""
+        found = _DECODER.decode(text)
         if found is None:
-            return None
+            return text
         if isinstance(found, str):
             data = found.encode("utf-8", "surrogatepass")
         else:
             data = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
-        return hmac.new(self._hmac_key, data, hashlib.sha256).hexdigest()
+        return f'"{hmac.new(self._hmac_key, data, hashlib.sha256).hexdigest()}"'
+
+
+def _integer(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # thousands of digits
+        return digits
+
+
+def _fraction(number: str) -> float | str:
+    found = float(number)
+    return found if math.isfinite(found) else number
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction)
+"""Numbers that Python has not are read as the texts that they are written as."""

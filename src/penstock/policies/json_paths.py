@@ -1,6 +1,8 @@
-"""Places in JSON documents: `customer.email`, `cards[*].number`, `[*].id`, `['$id']['a.b']`.
+"""Paths to fields of JSON values: `customer.email`, `cards[*].number`, `['$id']['a.b']`.
 
-The notation is a part of JSONPath (RFC 9535), in which the `$` for the document may be left out.
+The notation is a part of JSONPath (RFC 9535), in which the `$` for the document may be left out. As
+there, `*` means every item of an array and every property of an object. Names without quotes may
+have more characters than there.
 """
 
 from __future__ import annotations
@@ -10,95 +12,102 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 EVERY: Final = object()
-"""A step to all items of an array."""
+"""A step to every item of an array, and to every property of an object."""
+Path = tuple[Any, ...]
+"""Names, and `EVERY`."""
 _WHITESPACE: Final = " \t\n\r"
-_STEP: Final = re.compile(
-    r"""(?:^|\.)([^.\[\]]+) | (\[\*\]) | \[(?:'((?:[^'\\]|\\.)*)' | "((?:[^"\\]|\\.)*)")\]""",
-    re.VERBOSE,
+_NAME: Final = re.compile(r"[^.\[\]]+")
+_IN_BRACKETS: Final = re.compile(
+    r"""\[ \s* (?: (\*) | '((?:[^'\\]|\\.)*)' | "((?:[^"\\]|\\.)*)" ) \s* \]""", re.VERBOSE
 )
-_PLAIN: Final = re.compile(r"[^.\[\]$/*'\"][^.\[\]]*")
-"""A name that needs no quotes."""
 _IN_SINGLE_QUOTES: Final = re.compile(r"\\.|\"")
+_ITEM: Final = re.compile(
+    r"""(?: \[ \s* (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" ) \s* \] | [^,] )*""", re.VERBOSE
+)
+_NOT_IN_BRACKETS: Final = (
+    (re.compile(r"\[\s*-?[0-9]*\s*(?::[^\]]*)?\]"), "has no indexes and slices, only [*]"),
+    (re.compile(r"\[\s*\?"), "has no filters"),
+    (re.compile(r"""\[\s*['"*].*,"""), "has one name in brackets, so list a path for each"),
+)
+_NOT_A_NAME: Final = (
+    (re.compile(r".*\*", re.DOTALL), "has * only as a whole name"),
+    (re.compile(r".*[?()]", re.DOTALL), "has no filters and functions"),
+    (re.compile(r"-?[0-9]+\Z"), "has no indexes; a property with this name is ['{}']"),
+    (re.compile(r"[\s/'\"]|[@^]\Z|.*~\Z", re.DOTALL), "has other names in ['']"),
+)
+"""Parts of JSONPath, its dialects and JSON Pointer that are not names."""
 
 
-def parse(path: str) -> tuple[Any, ...]:
-    """Read a path: names after dots or in `['']`, `[*]` for all items of an array.
+class PathTree:
+    """Some paths from a value onward.
+
+    Attributes:
+        names: By the name of a property.
+        every: To each item and property; None if no path has `*` here.
+        ends: The numbers of the paths that end here.
+    """
+
+    __slots__ = ("ends", "every", "names")
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        """Set the paths."""
+        self.names: dict[str, PathTree] = {}
+        self.every: PathTree | None = None
+        self.ends: tuple[int, ...] = ()
+        for number, path in enumerate(paths):
+            at = self
+            for step in path:
+                at = at._below(step)
+            at.ends += (number,)
+
+    def _below(self, step: Any) -> PathTree:
+        if step is not EVERY:
+            return self.names.setdefault(step, PathTree())
+        if self.every is None:
+            self.every = PathTree()
+        return self.every
+
+
+def parse(path: str) -> Path:
+    """Read a path: names after dots or in `['']`, and `*` or `[*]` for all there are.
 
     Raises:
-        ValueError: It is invalid.
+        ValueError: It is invalid, or uses a part of JSONPath that is not supported.
     """
-    has_root = path == "$" or path.startswith(("$.", "$["))
+    text = path.strip(_WHITESPACE)
+    at = 1 if text == "$" or text.startswith(("$.", "$[", "$ ")) else 0
+    needs_dot = at == 1
     steps: list[Any] = []
-    position = 1 if has_root else 0
-    while position < len(path):
-        match = _STEP.match(path, position)
-        if match is None or (has_root and match[1] == "*"):
+    while at < len(text):
+        if text[at] in _WHITESPACE:
+            at += 1
+            continue
+        if text[at] == "[":
+            step, at = _bracketed(path, text, at)
+        elif text[at] == "." or not needs_dot:
+            step, at = _named(path, text, at)
+        else:
             break
-        steps.append(EVERY if match[2] else match[1] or _quoted(path, match))
-        position = match.end()
-    if not steps or position < len(path) or path.startswith("/"):
-        raise ValueError(
-            f"{path!r} is not a path; write customer.email, cards[*].number or ['any name']"
-        )
+        steps.append(step)
+        needs_dot = True
+    if not steps or at < len(text):
+        raise _wrong(path)
     return tuple(steps)
 
 
-def _quoted(path: str, match: re.Match[str]) -> str:
-    """Return a name in quotes, with the escapes of JSON; a single quote may be escaped, too."""
-    text = match[4]
-    if text is None:
-        text = _IN_SINGLE_QUOTES.sub(
-            lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), match[3]
-        )
-    try:
-        name: str = json.loads(f'"{text}"', strict=False)
-    except ValueError:
-        raise ValueError(
-            f"{path!r} is not a path: {match[0]} has an escape that JSON lacks"
-        ) from None
-    return name
-
-
-def written(path: Sequence[Any]) -> str:
-    """Return the path that `parse` reads as these steps."""
-    parts = []
-    for step in path:
-        if step is EVERY:
-            parts.append("[*]")
-        elif _PLAIN.fullmatch(step):
-            parts.append(f".{step}")
-        else:
-            name = json.dumps(step, ensure_ascii=False)[1:-1].replace('\\"', '"')
-            parts.append("['" + name.replace("'", "\\'") + "']")
-    return "".join(parts).removeprefix(".")
-
-
-def read(value: bytes) -> Any:
-    """Read a document.
-
-    Raises:
-        ValueError: It is not JSON as RFC 8259 has it, in UTF-8.
-    """
-    text = value.decode("utf-8").strip(_WHITESPACE)
-    document, end = _DECODER.raw_decode(text)
-    if end != len(text):
-        raise ValueError("there is text after the document")
-    return document
-
-
-def write(document: Any) -> bytes:
-    """Write a document in as few bytes as possible.
-
-    Raises:
-        ValueError: A number is too large to be written.
-    """
-    try:
-        return _ENCODER.encode(document).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair can only be written as an escape
-        return _ASCII_ENCODER.encode(document).encode()
+def split(text: str) -> list[str]:
+    """Return the items of a comma-separated list; a name in brackets and quotes may have commas."""
+    items, at = [], 0
+    while True:
+        match = _ITEM.match(text, at)
+        assert match is not None  # it matches nothing, too
+        items.append(match[0].strip())
+        at = match.end() + 1
+        if at > len(text):
+            return items
 
 
 def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
@@ -107,36 +116,54 @@ def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
         yield document
         return
     step, rest = path[0], path[1:]
+    inner: Any = ()
     if step is EVERY:
-        if isinstance(document, list):
-            for item in document:
-                yield from find(item, rest)
+        if isinstance(document, (list, dict)):
+            inner = document.values() if isinstance(document, dict) else document
     elif isinstance(document, dict) and step in document:
-        yield from find(document[step], rest)
+        inner = (document[step],)
+    for value in inner:
+        yield from find(value, rest)
 
 
-def replace(document: Any, path: Sequence[Any], by: Callable[[Any], Any]) -> bool:
-    """Replace the values at a path in place; return whether there were any."""
-    step, rest = path[0], path[1:]
-    if step is EVERY:
-        places: Any = range(len(document)) if isinstance(document, list) else ()
-    else:
-        places = (step,) if isinstance(document, dict) and step in document else ()
-    replaced = False
-    for place in places:
-        if rest:
-            replaced = replace(document[place], rest, by) or replaced
-        else:
-            document[place] = by(document[place])
-            replaced = True
-    return replaced
+def _bracketed(path: str, text: str, at: int) -> tuple[Any, int]:
+    match = _IN_BRACKETS.match(text, at)
+    if match is None:
+        whys = (why for pattern, why in _NOT_IN_BRACKETS if pattern.match(text, at))
+        raise _wrong(path, next(whys, ""))
+    return (EVERY if match[1] else _quoted(path, match)), match.end()
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _named(path: str, text: str, at: int) -> tuple[Any, int]:
+    if text.startswith("..", at):
+        raise _wrong(path, "has no ..")
+    match = _NAME.match(text, at + (text[at] == "."))
+    if match is None:
+        raise _wrong(path)
+    name = match[0].rstrip(_WHITESPACE)
+    if name == "*":
+        return EVERY, match.end()
+    for pattern, why in _NOT_A_NAME:
+        if pattern.match(name):
+            raise _wrong(path, why.format(name))
+    return name, match.end()
 
 
-# `json.loads` and `json.dumps` would make these again for each document.
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-_ASCII_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+def _quoted(path: str, match: re.Match[str]) -> str:
+    """Return a name in quotes, with the escapes of JSON; a single quote may be escaped, too."""
+    text = match[3]
+    if text is None:
+        text = _IN_SINGLE_QUOTES.sub(
+            lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), match[2]
+        )
+    try:
+        name: str = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        raise _wrong(path, f"has JSON's escapes only, unlike {match[0]}") from None
+    return name
+
+
+def _wrong(path: str, why: str = "") -> ValueError:
+    examples = "write customer.email, cards[*].number or ['any name']"
+    reason = f": Penstock's JSONPath {why}" if why else ""
+    return ValueError(f"{path!r} is not a path{reason}; {examples}")

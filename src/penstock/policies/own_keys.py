@@ -9,21 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
-def names(configs: Mapping[str, str], key: str, example: str) -> tuple[str, ...]:
+def names(
+    configs: Mapping[str, str],
+    key: str,
+    example: str,
+    split: Callable[[str], Iterable[str]] = lambda text: text.split(","),
+) -> tuple[str, ...]:
     """Return the names that a key lists, each once, in their order.
 
     Args:
         configs: What `configure()` got.
         key: The key.
         example: A value that it can have, for the message.
+        split: Returns the items of a list.
 
     Raises:
         ValueError: It is missing or empty.
     """
-    given = [name.strip() for name in configs.get(key, "").split(",")]
+    given = [name.strip() for name in split(configs.get(key, ""))]
     if not all(given):
         raise ValueError(
             f"{key} must list names, like {key}={example}, not {configs.get(key, '') or 'nothing'}"

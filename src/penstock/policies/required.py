@@ -8,7 +8,8 @@
 | key           | default  |                                                             |
 |---------------|----------|-------------------------------------------------------------|
 | `fields`      |          | paths, separated by commas: names after dots or in `['']`,  |
-|               |          | and `[*]` for each item of an array                         |
+|               |          | and `[*]` or `*` for each item of an array or property of   |
+|               |          | an object                                                   |
 | `null.fields` | `refuse` | or `accept`: fields with the value null                     |
 | `null.values` | `accept` | or `refuse`: records without a value (tombstones)           |
 
@@ -21,14 +22,15 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.by_columns import ByColumns
-from penstock.policies.json_paths import EVERY, parse, written
+from penstock.policies.json_paths import EVERY, PathTree, parse, split
 from penstock.policies.own_keys import accepts, names
 from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
+    from penstock.policies.json_paths import Path
 
 FIELDS: Final = "fields"
 NULL_FIELDS: Final = "null.fields"
@@ -68,7 +70,7 @@ class Required(ByColumns):
         Raises:
             ValueError: A key has an invalid value, or a package is missing.
         """
-        self._paths = _paths(names(configs, FIELDS, "id,customer.email"))
+        self._paths = _paths(names(configs, FIELDS, "id,customer.email", split))
         self._null_fields = accepts(configs, NULL_FIELDS, "refuse")
         self._null_values = accepts(configs, NULL_VALUES, "accept")
         try:
@@ -77,8 +79,7 @@ class Required(ByColumns):
             raise ValueError(
                 f"there is no module {error.name}: install penstock[json-schema]"
             ) from None
-        schema = _schema(tuple(self._paths.values()), null=self._null_fields)
-        self._check = compile_made(schema)
+        self._check = compile_made(_schema(self._paths.values(), null=self._null_fields))
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that only values are needed."""
@@ -128,7 +129,7 @@ class Required(ByColumns):
         return f"the value {reason}"
 
 
-def _paths(given: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def _paths(given: Sequence[str]) -> dict[str, Path]:
     if len(given) > _FIELDS_MOST:
         raise ValueError(f"{FIELDS} lists {len(given)} paths; there may be {_FIELDS_MOST}")
     found = {}
@@ -142,41 +143,42 @@ def _paths(given: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def _schema(paths: Sequence[tuple[Any, ...]], *, null: bool) -> dict[str, Any]:
+def _schema(paths: Iterable[Path], *, null: bool) -> dict[str, Any]:
     """Return a JSON Schema that requires the values at some paths."""
-    schema: dict[str, Any] = {}
-    for path in paths:
-        at = schema
-        for step in path:
-            if at.get("type") == _NOT_NULL["type"]:
-                del at["type"]  # another path leads on from here
-            if step is EVERY:
-                _claim(at, "array", path)
-                at = at.setdefault("items", {})
-            else:
-                _claim(at, "object", path)
-                if step not in at.setdefault("required", []):
-                    at["required"].append(step)
-                at = at.setdefault("properties", {}).setdefault(step, {})
-        if not null and not at:
-            at.update(_NOT_NULL)
-    return schema
+    made: list[dict[str, Any]] = []
+    schema = _required(PathTree(paths), made, null=null)
+    return {**schema, "$defs": {str(number): each for number, each in enumerate(made)}}
 
 
-def _claim(at: dict[str, Any], kind: str, path: tuple[Any, ...]) -> None:
-    if at.setdefault("type", kind) != kind:
-        raise ValueError(f"{FIELDS}: {written(path)}: one path has names where another has [*]")
+def _required(tree: PathTree, made: list[dict[str, Any]], *, null: bool) -> dict[str, Any]:
+    """Return the schema of a value; add the schemas of items and properties to `made`.
+
+    They are named, because a value may be an array or an object, and each level would double them.
+    """
+    if not tree.names and tree.every is None:
+        return {} if null else _NOT_NULL
+    of_every = {}
+    if tree.every is not None:
+        made.append(_required(tree.every, made, null=null))
+        of_every = {"$ref": f"#/$defs/{len(made) - 1}"}
+    if not tree.names:
+        return {"type": ["array", "object"], "items": of_every, "additionalProperties": of_every}
+    properties = {name: _required(below, made, null=null) for name, below in tree.names.items()}
+    schema = {"type": "object", "required": list(properties), "properties": properties}
+    # By itself, it means the named properties, too.
+    return {**schema, "allOf": [{"additionalProperties": of_every}]} if of_every else schema
 
 
-def _flaw(document: Any, path: tuple[Any, ...], *, null: bool) -> str | None:
+def _flaw(document: Any, path: Path, *, null: bool) -> str | None:
     """Return the fault at a path, to follow the name of the field."""
     if not path:
         return "is null" if document is None and not null else None
     step, rest = path[0], path[1:]
     if step is EVERY:
-        if not isinstance(document, list):
+        if not isinstance(document, (list, dict)):
             return "is missing"
-        flaws = (_flaw(item, rest, null=null) for item in document)
+        every = document.values() if isinstance(document, dict) else document
+        flaws = (_flaw(item, rest, null=null) for item in every)
         return next((flaw for flaw in flaws if flaw), None)
     if not isinstance(document, dict) or step not in document:
         return "is missing"

@@ -1,0 +1,261 @@
+"""Where paths lead in the text of a JSON value, so that only these places are replaced."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.policies.json_paths import EVERY, PathTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.policies.json_paths import Path
+
+_WHITESPACE: Final = " \t\n\r"
+_S: Final = r"[ \t\n\r]*+"
+_SPACE: Final = re.compile(_S)
+_NOTHING: Final = re.compile("(?!)(.)|")
+_NAME: Final = re.compile(rf'"([^"\\\x00-\x1f]*+)"{_S}:{_S}')
+"""A name without escapes, and the colon."""
+_COLON: Final = re.compile(f"{_S}:{_S}")
+_AFTER_PROPERTY: Final = re.compile(rf"{_S}(?:(}})|,{_S})")
+_AFTER_ITEM: Final = re.compile(rf"{_S}(?:(\])|,{_S})")
+_STRING: Final = r'"(?>[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_SCALAR: Final = f"(?>{_STRING}|{_NUMBER}|true|false|null)"
+
+
+class Place(NamedTuple):
+    """A value in a text.
+
+    Attributes:
+        start: Its first character.
+        end: The character behind it.
+        paths: The numbers of the paths that lead to it.
+    """
+
+    start: int
+    end: int
+    paths: tuple[int, ...]
+
+
+class JsonPlaces:
+    """Finds the places of some paths in texts.
+
+    A property that occurs several times is found each time. Other values are
+    only validated, so no number is too large.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Set the paths."""
+        self._way = _Way(PathTree(paths))
+        names = [_longest_name(path) for path in paths]
+        self._names = tuple(dict.fromkeys(names)) if all(names) else ()
+
+    def find(self, text: str) -> list[Place]:
+        """Return the places in a text, in their order; one may be within another.
+
+        Raises:
+            ValueError: The text is not JSON as RFC 8259 has it.
+            RecursionError: It has thousands of levels.
+        """
+        start = _end(_SPACE, text, 0)
+        reading = _Reading(text)
+        try:
+            if self._may_be_in(text):
+                end = reading.value(start, (self._way,))
+            else:
+                end = _scan(text, start)[1]
+        except StopIteration:
+            raise ValueError("a value is missing, or is not JSON") from None
+        if _end(_SPACE, text, end) < len(text):
+            raise ValueError("there is text after the document")
+        return sorted(reading.places)
+
+    def _may_be_in(self, text: str) -> bool:
+        """Return whether a text may have a place: one without their names and escapes has none."""
+        return not self._names or "\\" in text or any(name in text for name in self._names)
+
+
+class _Way:
+    """The paths from a value onward, made for reading.
+
+    Attributes:
+        ends: The numbers of the paths that end here.
+        is_end: Whether no path continues.
+        after: By the name of a property.
+        otherwise: From any other property, and from each item.
+        pass_over: Passes over properties that no path leads to.
+    """
+
+    __slots__ = ("after", "ends", "is_end", "otherwise", "pass_over")
+
+    def __init__(self, tree: PathTree) -> None:
+        self.ends = tree.ends
+        self.is_end = not tree.names and tree.every is None
+        self.otherwise = () if tree.every is None else (_Way(tree.every),)
+        self.after = {name: (_Way(below), *self.otherwise) for name, below in tree.names.items()}
+        self.pass_over = _NOTHING.match if self.otherwise else _others(self.after).match
+
+
+class _Reading:
+    """Reads a text as far as paths lead. The time is spent in regular expressions and in C."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.places: list[Place] = []
+
+    def value(self, start: int, ways: tuple[_Way, ...]) -> int:
+        """Read a value; return its end."""
+        way = ways[0]
+        first = self._text[start : start + 1]
+        if way.is_end and len(ways) == 1:
+            end: int = _scan(self._text, start)[1]
+        elif first == "{":
+            end = self._object(start + 1, ways)
+        elif first == "[":
+            end = self._array(start + 1, ways)
+        else:
+            end = _scan(self._text, start)[1]
+        ends = way.ends if len(ways) == 1 else sum((each.ends for each in ways), ())
+        if ends:
+            self.places.append(Place(start, end, ends))
+        return end
+
+    def _object(self, at: int, ways: tuple[_Way, ...]) -> int:
+        text = self._text
+        single = ways[0] if len(ways) == 1 else None
+        pass_over = _NOTHING.match if single is None else single.pass_over
+        at = _end(_SPACE, text, at)
+        if text.startswith("}", at):
+            return at + 1
+        while True:
+            match = pass_over(text, at)
+            assert match is not None
+            at = match.end()
+            if match[1]:
+                return at
+            match = _NAME.match(text, at)
+            name, at = (match[1], match.end()) if match else self._escaped_name(at)
+            if single is None:
+                below = tuple(on for way in ways for on in way.after.get(name, way.otherwise))
+            else:
+                below = single.after.get(name, single.otherwise)
+            at = self.value(at, below) if below else _scan(text, at)[1]
+            match = _AFTER_PROPERTY.match(text, at)
+            if match is None:
+                raise ValueError("a comma or } is missing")
+            at = match.end()
+            if match[1]:
+                return at
+
+    def _escaped_name(self, at: int) -> tuple[str, int]:
+        is_string = self._text.startswith('"', at)
+        name, at = _scan(self._text, at)
+        match = _COLON.match(self._text, at)
+        if match is None or not is_string:
+            raise ValueError("a name or a colon is missing")
+        return name, match.end()
+
+    def _array(self, at: int, ways: tuple[_Way, ...]) -> int:
+        below = tuple(on for way in ways for on in way.otherwise)
+        if not below:
+            return _scan(self._text, at - 1)[1]
+        text = self._text
+        at = _end(_SPACE, text, at)
+        if text.startswith("]", at):
+            return at + 1
+        while True:
+            match = _AFTER_ITEM.match(text, self.value(at, below))
+            if match is None:
+                raise ValueError("a comma or ] is missing")
+            at = match.end()
+            if match[1]:
+                return at
+
+
+def replace(text: str, places: Iterable[Place], by: Callable[[str], str]) -> str:
+    """Return a text with other values at some places.
+
+    Args:
+        text: The text.
+        places: As `JsonPlaces.find` returns them. A place within another is left out.
+        by: Returns the JSON text that replaces a JSON text.
+    """
+    parts: list[str] = []
+    done = 0
+    for place in places:
+        if place.start >= done:
+            parts += (text[done : place.start], by(text[place.start : place.end]))
+            done = place.end
+    return "".join((*parts, text[done:]))
+
+
+def read(text: str) -> Any:
+    """Read a document; numbers that no float or int of Python can be are decimals.
+
+    Raises:
+        ValueError: It is not JSON as RFC 8259 has it.
+        RecursionError: It has thousands of levels.
+    """
+    text = text.strip(_WHITESPACE)
+    document, end = _DECODER.raw_decode(text)
+    if end != len(text):
+        raise ValueError("there is text after the document")
+    return document
+
+
+def write(value: Any) -> str:
+    """Return a value as JSON, in UTF-8, without spaces.
+
+    Raises:
+        ValueError: It has a number that JSON has not.
+        TypeError: It has a value that JSON has not.
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair can only be written as an escape
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def _longest_name(path: Path) -> str:
+    """Return the longest name of a path, as a text without escapes has it; empty for none."""
+    return max((f'"{step}"' for step in path if step is not EVERY), key=len, default="")
+
+
+def _others(names: Iterable[str]) -> re.Pattern[str]:
+    """Return what passes over properties with other names and scalar values, and `}` behind."""
+    wanted = "|".join(map(re.escape, names))
+    other = rf'"(?!(?:{wanted})")[^"\\\x00-\x1f]*+"{_S}:{_S}{_SCALAR}{_S}'
+    return re.compile(rf"(?>{other},{_S})*+(?:{other}(}}))?+")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Return where a pattern ends that always matches."""
+    match = pattern.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits: str) -> int | Decimal:
+    try:
+        return int(digits)
+    except ValueError:  # thousands of digits
+        return Decimal(digits)
+
+
+# `json.loads` would make a decoder for each document.
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(  # type: ignore[attr-defined]
+    parse_int=str, parse_constant=_no_constant
+).scan_once
+"""Returns a value and its end, or raises StopIteration where none begins."""

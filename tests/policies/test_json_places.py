@@ -1,0 +1,159 @@
+"""Fields replaced in the text of a value: every other byte stays."""
+
+import json
+import random
+
+import pytest
+
+from penstock.policies.json_paths import EVERY, parse
+from penstock.policies.json_places import JsonPlaces, read, replace, write
+
+NEW = '"***"'
+
+
+def replaced(text, *paths):
+    return replace(text, JsonPlaces([parse(path) for path in paths]).find(text), lambda _: NEW)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ('{"card":{"number":"4111"},"card":{"last4":"1"}}', "card.number",
+         '{"card":{"number":"***"},"card":{"last4":"1"}}'),
+        (r'{"card":{"n\u0075mber":"4111"},"c\u0061rd":{"number":1}}', "card.number",
+         r'{"card":{"n\u0075mber":"***"},"c\u0061rd":{"number":"***"}}'),
+        ('{"a":1,"b":12345678901234567.89, "c":1.10,"d":1e99999}', "a",
+         '{"a":"***","b":12345678901234567.89, "c":1.10,"d":1e99999}'),
+        ('{"cards":{"x":{"number":1},"y":[{"number":2}]}}', "cards.*.number",
+         '{"cards":{"x":{"number":"***"},"y":[{"number":2}]}}'),
+        ('{"cards":[{"number":1},2,{"n":3}]}', "cards.*.number",
+         '{"cards":[{"number":"***"},2,{"n":3}]}'),
+        ('{"cards":{"x":{"number":1}}}', "cards[*].number",
+         '{"cards":{"x":{"number":"***"}}}'),
+        (' [ 1 , [ ] , { "a" : 2 } ]\r\n', "[*]", ' [ "***" , "***" , "***" ]\r\n'),
+        ('{"a":{"b":1},"b":2}', "*", '{"a":"***","b":"***"}'),
+        (r'{"\ud800":1,"x":"\ud800"}', r"['\ud800']", r'{"\ud800":"***","x":"\ud800"}'),
+        ('{"":{"":1}}', "['']['']", '{"":{"":"***"}}'),
+        ('{"a":' + "9" * 5000 + "}", "b", '{"a":' + "9" * 5000 + "}"),
+        ('{"b":' + "9" * 5000 + "}", "b", '{"b":"***"}'),
+        ("{ }", "a", "{ }"),
+        ("[]", "*", "[]"),
+    ],
+)  # fmt: skip
+def test_each_occurrence_is_replaced_in_place(text, path, expected):
+    assert replaced(text, path) == expected
+
+
+def test_a_place_within_another_is_found_and_goes_with_it():
+    places = JsonPlaces([parse("a.b"), parse("a"), parse("*.b")]).find('{"a":{"b":1},"c":{"b":2}}')
+
+    assert [place.paths for place in places] == [(1,), (0, 2), (2,)]
+    assert replaced('{"a":{"b":1},"c":{"b":2}}', "a.b", "a") == '{"a":"***","c":{"b":2}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "{", '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', '{"a":1 "b":2}', '{"a" 1}',
+     "{a:1}", '{1:"a"}', '{"a":[1,]}', '{"a":[1', '{"a":[1 2]}', '{"a":[,1]}', '{"a":{"b":NaN}}',
+     '{"a":-Infinity}', '{"a":01}', '{"a":1.}', '{"a":.5}', '{"a":+1}', '{"a":1e}', '{"a":"\n"}',
+     r'{"a":"\x"}', r'{"a":"\u12g4"}', "{\"a\":'b'}", '{"a":1}}', '{"a":1} {}', '{"b":tru}',
+     '\ufeff{"a":1}', '{"a":1,"b\t":2}', '{"\u00a0a":1,\u00a0"b":2}', '{"a":\u0661}'],
+)  # fmt: skip
+def test_text_that_is_not_json_is_an_error(text):
+    for path in ("a", "a.b", "*", "a[*]", "b", "nowhere"):
+        with pytest.raises(ValueError):
+            JsonPlaces([parse(path)]).find(text)
+
+
+def test_many_properties_and_levels_take_no_more_than_reading():
+    wide = "{" + ",".join(f'"n{number}":{number}' for number in range(100_000)) + ',"a":1}'
+    assert replaced(wide, "a") == wide[:-2] + '"***"}'
+    with pytest.raises(RecursionError):
+        JsonPlaces([parse("a")]).find('{"a":' + "[" * 100_000)
+
+
+NAMES = ["a", "b", "number", "", "\u00e4", '"', "\\", "/", "\n", "\u20ac", "\U0001f600", "a.b"]
+NUMBERS = ["0", "-0", "1.10", "1.0", "12345678901234567.89", "1e2", "1E+2", "1e-7", "-1.50e03",
+           "123456789012345678901234567890", "1e999", "-1e999999", "0.1e-400"]  # fmt: skip
+PATHS = ["a", "a.b", "number", "*", "a.*", "*.number", "a[*].b", "*.*", "['a.b']", r"['\"']",
+         "['\u00e4'].*.a", "[''][*]", "a.*.*", "b.a.number", r"['\n'].a", "*['\u20ac']"]  # fmt: skip
+
+
+class Writer:
+    """Writes a random document twice: as it is sent, and as it is to be stored."""
+
+    def __init__(self, random_, paths):
+        self.random = random_
+        self.paths = paths
+
+    def space(self):
+        return self.random.choice(["", "", "", " ", "\n", "\t \r\n"])
+
+    def name(self, name):
+        return self.random.choice([
+            json.dumps(name), json.dumps(name, ensure_ascii=False),
+            '"' + "".join(f"\\u{unit:04X}" for unit in units(name)) + '"',
+        ])  # fmt: skip
+
+    def document(self, place=(), depth=0):
+        kind = self.random.choice([0, 1, 2, 2, 3][: 5 if depth < 5 else 2][-5 if depth else -3 :])
+        if kind == 0:
+            sent = stored = self.random.choice([*NUMBERS, "true", "false", "null"])
+        elif kind == 1:
+            sent = stored = self.name(self.random.choice(NAMES) * 2)
+        else:
+            parts, is_object = [], kind == 2
+            for _ in range(self.random.randrange(4)):
+                name = self.random.choice(NAMES) if is_object else None
+                inner = self.document((*place, name), depth + 1)
+                before, after = self.space(), self.space()
+                if is_object:
+                    before += f"{self.name(name)}{self.space()}:{self.space()}"
+                parts.append([before + text + after for text in inner])
+            nothing = self.space() if not parts else ""
+            ends = "{}" if is_object else "[]"
+            sent, stored = (
+                ends[0] + nothing + ",".join(part[which] for part in parts) + ends[1]
+                for which in (0, 1)
+            )
+        return sent, NEW if any(leads_to(path, place) for path in self.paths) else stored
+
+
+def units(text):
+    encoded = text.encode("utf-16-be")
+    return [int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2)]
+
+
+def leads_to(path, place):
+    return len(path) == len(place) and all(
+        step is EVERY or step == name for step, name in zip(path, place, strict=True)
+    )
+
+
+def test_random_documents_are_stored_as_a_writer_writes_them():
+    random_ = random.Random(52)
+    changed = 0
+    for _ in range(3000):
+        paths = random_.sample(PATHS, random_.randrange(1, 4))
+        writer = Writer(random_, [parse(path) for path in paths])
+        space = writer.space()
+        sent, stored = (space + text for text in writer.document())
+        assert replaced(sent, *paths) == stored, (sent, paths)
+        json.loads(stored)
+        changed += sent != stored
+    assert changed > 500
+
+
+def test_numbers_of_any_size_are_read():
+    assert read("[1, 1.5, 1e999, -1e999]") == [1, 1.5, float("inf"), float("-inf")]
+    assert read("9" * 5000) == int("9" * 4000) * 10**1000 + int("9" * 1000)
+    for text in ("NaN", "1 2", ""):
+        with pytest.raises(ValueError):
+            read(text)
+
+
+def test_values_are_written_as_utf_8_allows():
+    assert write({"\u00e4": ["\ud800", 1]}) == r'{"\u00e4":["\ud800",1]}'
+    assert write("\u00e4") == '"\u00e4"'
+    with pytest.raises(ValueError):
+        write(float("inf"))
