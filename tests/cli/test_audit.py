@@ -10,6 +10,7 @@ from penstock import cli
 from penstock.cli.audit import conclude
 from penstock.cli.jobs.spark_job import ratio
 from penstock.configuration import ConfigurationError
+from penstock.engine.path_counts import PathCount
 from penstock.report.document import as_json
 from tests.report.samples import records, report_of
 
@@ -136,6 +137,14 @@ def test_baselines_and_folders_are_checked_before_spark_starts(tmp_path, capsys)
     assert (code, "not a report.json" in output.err) == (2, True), output.err
     code, output = run("f", "--topic", "t", "--history", path / "runs", capsys=capsys)
     assert (code, f"--history {path / 'runs'}" in output.err) == (2, True), output.err
+
+
+def test_paths_that_lead_to_no_field_are_notes(capsys):
+    paths = [PathCount("mask", f"a{number:02}", 10, number // 12) for number in range(20)]
+    assert conclude(options_of(), report_of(records(count=10), paths=paths), None) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    assert notes[0] == "note: mask: a00 is in none of 10 JSON values"
+    assert notes[9:] == ["note: mask: a09 is in none of 10 JSON values", "note: and 2 more paths"]
 
 
 @pytest.mark.parametrize("options", [[], ["--local"]])

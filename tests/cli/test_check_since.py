@@ -13,6 +13,7 @@ from penstock.client.errors import DeniedError
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import OffsetRange
+from penstock.engine.path_counts import PathCount, events_of
 from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
 from penstock.policy import Record
 from tests.client.selection import selection
@@ -53,9 +54,10 @@ class FakeSupervisor:
     """Returns the verdict of each topic."""
 
     verdicts = {}
+    paths = ()
 
-    def __init__(self, *_, **__):
-        pass
+    def __init__(self, *_, observer, **__):
+        self.observer = observer
 
     async def start(self):
         pass
@@ -64,6 +66,8 @@ class FakeSupervisor:
         pass
 
     def submit(self, batch, done):
+        for event in events_of(self.paths):
+            self.observer.policy_event(*event)
         done(self.verdicts.get(batch.plan.topic, ACCEPTED))
 
     def needs_client(self, plan):
@@ -156,6 +160,18 @@ def test_a_note_names_the_topics_whose_policies_read_the_client(checked):
         "note: a policy of seen-tenants may read the client, which is None here: "
         "brokers do not store it"
     ) in printed.out
+
+
+def test_notes_name_paths_that_lead_to_no_field(checked, monkeypatch):
+    paths = [PathCount("mask", "card.number", 4, 0), PathCount("mask", "iban", 4, 1)]
+    monkeypatch.setattr(FakeSupervisor, "paths", paths)
+    _, printed = checked(FakeCluster("seen-a", "seen-b"))
+    assert "note: mask: card.number is in none of 8 JSON values" in printed.out
+    assert "iban" not in printed.out
+    monkeypatch.setattr(
+        FakeSupervisor, "paths", [PathCount("p", str(number), 4, 0) for number in range(12)]
+    )
+    assert "note: and 2 more paths" in checked(FakeCluster("seen-a"))[1].out
 
 
 def test_without_topics(checked):

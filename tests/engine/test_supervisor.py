@@ -8,6 +8,7 @@ import random
 import signal
 import time
 import weakref
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -729,7 +730,9 @@ async def test_an_interceptor_that_hangs_past_its_clients_deadline(tmp_path):
     policies = """
 import time
 import weakref
+from collections import Counter
 import weakref
+from collections import Counter
 from penstock.policy import *
 class Hangs(ProduceRequestInterceptor):
     def interceptor_topic_pattern(self): return "."
@@ -836,6 +839,36 @@ async def test_output_of_a_policy_holds_up_no_batch(tmp_path):
     assert {event[:2] for event in events} == {("output", "lost")}
     assert 0 < sum(event[2] for event in events) < 50
     assert any(line["event"] == "policy output" for line in logged)
+
+
+async def test_paths_of_interceptors_are_counted_with_their_verdicts(tmp_path):
+    events = Counter()
+
+    class Observer:
+        def judged(self, *_): ...
+
+        def ended(self, cause): ...
+
+        def policy_event(self, event, result, amount):
+            events[event, result] += amount
+
+    policies = f"""{POLICIES}
+from penstock.policies import RedactJsonFields
+class Mask(RedactJsonFields):
+    topics = "^t"
+    fields = ("card.number", "cards.*.number")
+"""
+    judging = Judging(tmp_path, policies, **{"produce.request.interceptors": "policies.Mask"})
+    judging.supervisor = Supervisor(judging.configuration, observer=Observer())
+    async with judging:
+        judging.plan.set_interceptor_patterns(judging.supervisor.patterns)
+        for value in (b'{"card":{"number":1}}', b"{}"):
+            await judging.judge(value)
+    assert events == {
+        ("json_values_read", "policies.Mask"): 2,
+        ("json_path_found", "policies.Mask: card.number"): 1,
+        ("json_path_found", "policies.Mask: cards.*.number"): 0,
+    }
 
 
 async def test_last_words_of_a_worker_are_logged(tmp_path):

@@ -34,10 +34,12 @@ def counted(*some):
     return counts
 
 
-def report_of(*some, source="t", **about):
+def report_of(*some, source="t", paths=(), **about):
     """Return the report of records."""
+    counts = counted(*some)
+    counts.paths.add(paths)
     return summarize(
-        counted(*some),
+        counts,
         About(source=source, file="/etc/penstock.properties", fingerprint="f" * 64, **about),
     )
 

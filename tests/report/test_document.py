@@ -7,6 +7,7 @@ import jsonschema_rs
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.path_counts import PathCount
 from penstock.report.document import RangeEntry, as_json, read_report
 from tests.report.samples import records, report_of
 
@@ -33,7 +34,9 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
         records(count=9),
         records(count=1, outcome="failed", code=-1),
         ranges=(RangeEntry(topic="t", partition=0, start=3, end=13),),
+        paths=[PathCount("mask", "card.number", 10, 0), PathCount("mask", "iban", 10, 4)],
     )
+    assert [path.path for path in report.unfound_paths] == ["card.number"]
     path = tmp_path / "report.json"
     path.write_text(as_json(report))
     assert read_report(path, key="--baseline") == report

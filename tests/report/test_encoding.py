@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.path_counts import PathCount
 from penstock.report.counts import AuditCounts, Reason, Sample
 from penstock.report.encoding import decode, encode
 from tests.report.samples import counted, records
@@ -24,6 +25,7 @@ def test_the_sum_of_left_out_counts_and_the_contents_of_samples_are_kept():
     counts = counted(records(message="\ud800 ä", other=other), records(other=other))
     counts.reasons.left_out = 7
     counts.times.widen(24)
+    counts.paths.add([PathCount("mask", "a", 5, 0), PathCount("mask", "b", 5, 2)])
     [samples] = counts.samples.values()
     samples[0] = Sample(3, 4, b"\xff\x00", None)
     decoded = decode(encode(counts))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.path_counts import PathCount
 from penstock.report.baseline import compare
 from penstock.report.counts import Sample
 from penstock.report.document import About
@@ -257,6 +258,13 @@ def test_reasons_and_partitions_are_folded():
     assert "30 more reasons" in page.text
     assert "290 more partitions" in page.text
     assert html.index("more partitions") > html.index("</details>")
+
+
+def test_paths_that_lead_to_no_field_are_shown():
+    paths = [PathCount("mask", f"<{n}>.number", 1000, n) for n in range(2)]
+    text = Page(as_html(report_of(records(), paths=paths))).text
+    assert "mask: <0>.number is in none of 1,000 JSON values" in text
+    assert "<1>" not in text
 
 
 def test_rules_of_contracts_are_shown():

@@ -363,6 +363,10 @@ def _print(report: Report) -> None:
     if report.compared is not None:
         refused, accepted = report.compared.newly_refused, report.compared.newly_accepted
         print(f"with the other file: {refused:,} newly refused, {accepted:,} newly accepted")
+    for path in report.unfound_paths[:_LINES_MAX]:
+        print(f"note: {path.shown}")
+    if len(report.unfound_paths) > _LINES_MAX:
+        print(f"note: and {len(report.unfound_paths) - _LINES_MAX} more paths")
     for contract in report.contracts:
         _print_contract(contract)
     if report.baseline is not None:

@@ -33,6 +33,7 @@ from penstock.engine.batch_methods import (
 )
 from penstock.engine.interceptors.interceptor_chain import Interceptor
 from penstock.engine.objections import BatchPolicy, RecordPolicy
+from penstock.engine.path_counts import PathCount
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.configuring import configure, has_life_cycle, hints_of
 from penstock.engine.plans.loading import ClassPath, describe, load_class, search_first
@@ -45,6 +46,7 @@ from penstock.engine.validation_policy import (
 )
 from penstock.not_now import unusable_by
 from penstock.policy import ClientContext, RecordsPolicy
+from penstock.policy.path_counts import CountsPaths
 from penstock.processes.environment import what_changes_policies
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ class PolicyInstances:
         self._configuration = configuration
         self._given = given
         self._open: list[Any] = []
+        self._with_paths: list[tuple[str, CountsPaths]] = []
         self.client = NOBODY
         self.takes_client: set[str] = set()
         self._reported: set[str] = set()
@@ -192,6 +195,19 @@ class PolicyInstances:
         return any(
             isinstance(policy, RecordPolicy) and policy.is_apart for policy in self.judging
         ) or any(interceptor.is_apart for interceptor in self._all_interceptors)
+
+    def take_path_counts(self) -> list[PathCount]:
+        """Return how often the paths of interceptors led to a field since the last call.
+
+        A policy that read no value since then is left out.
+        """
+        return [
+            PathCount(name, path, values, found)
+            for name, policy in self._with_paths
+            for values, counts in (policy.take_path_counts(),)
+            if values
+            for path, found in counts.items()
+        ]
 
     def interceptors_for(self, topic: str, named: Sequence[str] = ()) -> list[Interceptor]:
         """Return the interceptors for a topic: first those of the file, then named interceptors.
@@ -557,6 +573,8 @@ class PolicyInstances:
             raise unusable_by(error, f"{where} failed: {describe(error)}") from None
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
+        if isinstance(instance, CountsPaths):
+            self._with_paths.append((of.name, instance))
         code = self._configuration.produce_request_interceptors_failed_error_code
         by_record, by_batch = self._callables(instance, of)
         prepare = self._preparation(instance, of)

@@ -13,6 +13,7 @@ from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
 )
+from penstock.policy.path_counts import CountsPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +43,7 @@ def _fields(text: str) -> dict[str, Any]:
     return found
 
 
-class DropRecords(TopicInterceptor):
+class DropRecords(CountsPaths, TopicInterceptor):
     """Drops records that fulfil a condition. The producer gets no error.
 
     A value that is not JSON has no fields, and fulfils no condition on a field.
@@ -86,6 +87,7 @@ class DropRecords(TopicInterceptor):
             (parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
             for path, wanted in self.fields.items()
         ]
+        self.count_paths(tuple(self.fields))
 
     def process_record(
         self,
@@ -116,6 +118,7 @@ class DropRecords(TopicInterceptor):
         except (ValueError, RecursionError):
             return False
         values = [list(find(document, path)) for path, _wanted in self._fields]
+        self.add_found(number for number, found in enumerate(values) if found)
         return any(
             _same(found, value)
             for (_path, wanted), some in zip(self._fields, values, strict=True)

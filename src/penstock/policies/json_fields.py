@@ -14,6 +14,7 @@ from penstock.policies.json_paths import parse, split
 from penstock.policies.json_places import JsonPlaces, replace, write
 from penstock.policies.topic_interceptor import TopicInterceptor, boolean, json_or_text
 from penstock.policy import ConfigKey, ProduceRequestInterceptorResult
+from penstock.policy.path_counts import CountsPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(filter(None, split(text)))
 
 
-class RedactJsonFields(TopicInterceptor):
+class RedactJsonFields(CountsPaths, TopicInterceptor):
     """Replaces fields of JSON values, at any depth.
 
     Every byte outside these fields stays the same; tombstones are accepted. A field that occurs
@@ -80,6 +81,7 @@ class RedactJsonFields(TopicInterceptor):
             raise ValueError(f"{type(self).__name__}.fields must be a tuple of paths")  # noqa: TRY004
         paths = tuple(dict.fromkeys(self.fields))
         self._places = JsonPlaces([parse(path) for path in paths])
+        self.count_paths(paths)
         try:
             self._replacement = write(self.replacement)
         except (ValueError, TypeError):
@@ -109,6 +111,7 @@ class RedactJsonFields(TopicInterceptor):
             if self.pass_invalid_json:
                 return ProduceRequestInterceptorResult(key, value)
             raise
+        self.add_found({number for place in places for number in place.paths})
         if places:
             value = replace(text, places, self.replacement_of).encode()
         return ProduceRequestInterceptorResult(key, value)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.engine.path_counts import PathTally
 from penstock.engine.verdict import OF_RECORDS, REJECTED, Outcome
 from penstock.report.bounded_counter import BoundedCounter
 from penstock.report.times import TimeBins
@@ -107,7 +108,7 @@ class PartitionCounts:
 class AuditCounts:
     """The counts of an audit, or of a part of an audit.
 
-    Bounded, for any records: by the numbers of partitions and policies, and by
+    Bounded, for any records: by the numbers of partitions, policies and paths, and by
     `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
 
     Attributes:
@@ -121,6 +122,7 @@ class AuditCounts:
         compared: Records by their outcome under this plan and under the other plan; exact.
         newly_refused: Records that only the other plan does not accept, by its reason.
         newly_accepted: Records that only this plan does not accept, by its reason.
+        paths: How often the paths of policies led to a field; exact.
     """
 
     partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
@@ -137,6 +139,7 @@ class AuditCounts:
     newly_accepted: BoundedCounter[Reason] = field(
         default_factory=lambda: BoundedCounter(REASONS_KEPT)
     )
+    paths: PathTally = field(default_factory=PathTally)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -211,6 +214,7 @@ class AuditCounts:
         self.compared.update(other.compared)
         self.newly_refused.merge(other.newly_refused)
         self.newly_accepted.merge(other.newly_accepted)
+        self.paths.merge(other.paths)
 
     def _keep_samples(self, reason: Reason, samples: list[Sample]) -> None:
         kept = [*self.samples.get(reason, ()), *samples]

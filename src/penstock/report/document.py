@@ -21,6 +21,7 @@ from pydantic import (
 
 from penstock import __version__
 from penstock.configuration import ConfigurationError
+from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import REJECTED
 
 if TYPE_CHECKING:
@@ -323,6 +324,27 @@ class ContractEntry(Entry):
         return tuple(rule for rule in self.rules if rule.held is False and rule.is_error)
 
 
+class PathEntry(Entry):
+    """A path of a policy.
+
+    Attributes:
+        policy: The policy.
+        path: The path.
+        values: How many values the policy read.
+        found: In how many of them the path led to a field.
+    """
+
+    policy: str
+    path: str
+    values: NonNegativeInt
+    found: NonNegativeInt
+
+    @property
+    def shown(self) -> str:
+        """The path that led to no field, for people."""
+        return str(PathCount(self.policy, self.path, self.values, self.found))
+
+
 class Report(OutcomeCounts):
     """The document."""
 
@@ -341,7 +363,13 @@ class Report(OutcomeCounts):
     compared: ComparedEntry | None = None
     baseline: BaselineEntry | None = None
     contracts: tuple[ContractEntry, ...] = ()
+    paths: tuple[PathEntry, ...] = ()
     about: About
+
+    @property
+    def unfound_paths(self) -> tuple[PathEntry, ...]:
+        """The paths of policies that led to no field of any value."""
+        return tuple(path for path in self.paths if not path.found)
 
 
 def as_json(report: Report) -> str:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.path_counts import PathCount
 from penstock.report.counts import (
     AuditCounts,
     CountedPartition,
@@ -40,6 +41,7 @@ def encode(counts: AuditCounts) -> bytes:
         "compared": [[*outcomes, count] for outcomes, count in counts.compared.items()],
         "newly_refused": _encode_counter(counts.newly_refused),
         "newly_accepted": _encode_counter(counts.newly_accepted),
+        "paths": counts.paths.counts(),
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -63,6 +65,7 @@ def decode(data: bytes) -> AuditCounts:
     _decode_reasons(counts.reasons, document["reasons"])
     _decode_reasons(counts.newly_refused, document["newly_refused"])
     _decode_reasons(counts.newly_accepted, document["newly_accepted"])
+    counts.paths.add(PathCount(*path) for path in document["paths"])
     return counts
 
 

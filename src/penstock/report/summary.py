@@ -18,6 +18,7 @@ from penstock.report.document import (
     HourEntry,
     OutcomeCounts,
     PartitionEntry,
+    PathEntry,
     PolicyEntry,
     ReasonEntry,
     Report,
@@ -80,6 +81,7 @@ def summarize(counts: AuditCounts, about: About) -> Report:
         header_keys=_hints(counts.header_keys),
         key_prefixes=_hints(counts.key_prefixes),
         compared=_compared(counts) if about.other else None,
+        paths=tuple(PathEntry(**path._asdict()) for path in counts.paths.counts()),
         about=about if about.written else about.model_copy(update={"written": now}),
     )
 

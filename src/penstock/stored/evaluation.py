@@ -22,6 +22,7 @@ from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
+    from penstock.engine.path_counts import PathCount
     from penstock.engine.verdict import PolicyVerdict
     from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.policies.decoded.readers import ValueReader
@@ -74,6 +75,10 @@ class Evaluator:
         """Close the policies."""
         for complaint in self._policies.close():
             sys.stderr.write(f"close() failed: {complaint}\n")
+
+    def take_path_counts(self) -> list[PathCount]:
+        """Return how often the paths of policies led to a field since the last call."""
+        return self._policies.take_path_counts()
 
     def data_set_rules(self, topic: str) -> list[tuple[str, DataSetRules]]:
         """Return the policies that have rules about all records of a topic, with these rules."""

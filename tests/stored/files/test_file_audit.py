@@ -1,6 +1,7 @@
 """Audits of files: counts, positions of samples, contents if they are requested."""
 
 from penstock.engine.chain import RecordVerdicts
+from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import refused
 from penstock.policy import Header
 from penstock.stored.files.file_audit import add_file_payloads, audit_files
@@ -16,6 +17,9 @@ class NoBad:
     def judge_records(self, topic, partition, records):
         bad = [(at, BAD) for at, value in enumerate(records.values) if value == b"bad"]
         return RecordVerdicts(bad, None)
+
+    def take_path_counts(self):
+        return [PathCount("mask", "card.number", 3, 0)]
 
 
 def record(offset, value=b"good", partition=0, topic="t", hour=490_000):
@@ -37,6 +41,10 @@ def test_counts_and_hints():
     assert found.outcomes == {"accepted": 81, "refused": 20}
     assert dict(found.header_keys.items()) == {"source": 20}
     assert dict(found.key_prefixes.items()) == {"key": 20}
+
+
+def test_paths_of_policies_are_counted():
+    assert audit(record(0)).paths.counts() == [PathCount("mask", "card.number", 3, 0)]
 
 
 def test_samples_are_the_lowest_offsets_in_any_order():

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.cluster.ranges import OffsetRange
+from penstock.engine.path_counts import PathCount
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.uncompressed import BatchLimits
 from penstock.report.bounded_counter import BoundedCounter
@@ -99,6 +100,24 @@ def test_two_plans_in_one_pass(evaluator):
     assert (found.newly_refused.total(), found.newly_accepted.total()) == (2, 2)
 
 
+def test_paths_of_policies_are_counted_in_each_task(tmp_path):
+    file = tmp_path / "p.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=localhost:9092\npolicies=mask\n"
+        "policies.mask.type=RedactJsonFields\npolicies.mask.fields=card.number,cards.*.number\n"
+        "topics.t.penstock.policies=mask\n"
+    )
+    redacting = Evaluator(load_plan(file))
+    read = log(encode_batch(values(b'{"card":{"number":1}}', b"{}")))
+    results = [counted(read, redacting).encode() for _ in range(2)]
+    found = AuditResult.decode(merged(results)).counts.paths
+
+    assert found.counts() == [
+        PathCount("mask", "card.number", 4, 2), PathCount("mask", "cards.*.number", 4, 0),
+    ]  # fmt: skip
+    assert counted(log(), redacting).counts.paths.counts() == []
+
+
 def test_a_damaged_batch_fails_and_the_next_is_read(evaluator):
     damaged = bytearray(good_and_bad(4))
     damaged[-1] ^= 1
@@ -185,6 +204,9 @@ def test_small_batches_are_judged_with_others(evaluator):
         def judge_records(self, topic, partition, records):
             judged.append(records.count)
             return evaluator().judge_records(topic, partition, records)
+
+        def take_path_counts(self):
+            return []
 
     small = [encode_batch(values(b"good"), base_offset=n) for n in range(30)]
     assert counted(log(*small), Judge()).counts.judged == 30

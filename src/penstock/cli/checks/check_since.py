@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.backtest.excerpt import RECORDS_MAX, excerpt
 from penstock.backtest.judging import KILLS_MAX, Backtest
+from penstock.backtest.path_counting import PathCounting
 from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.cli.checks.gateway_counts import counted_by_gateway
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
+    from penstock.engine.path_counts import PathCount, PathTally
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
@@ -77,6 +79,7 @@ class _Found(NamedTuple):
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
         reading_client: The topics of which a policy reads the client.
+        paths: How often the paths of policies led to a field.
     """
 
     backtest: Backtest
@@ -85,6 +88,7 @@ class _Found(NamedTuple):
     is_excerpt: bool
     is_all: bool
     reading_client: tuple[str, ...]
+    paths: PathTally
 
 
 def judge_since(
@@ -217,7 +221,8 @@ async def _judge(
         BYTES_MAX,
         max_decompressed_bytes=configuration.decompressed_batch_max_bytes,
     )
-    pool = Supervisor(configuration, spare=False)
+    counting = PathCounting()
+    pool = Supervisor(configuration, spare=False, observer=counting)
     await pool.start()
     try:
         backtest = Backtest(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
@@ -232,7 +237,7 @@ async def _judge(
         await pool.close()
     offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, reading_client)
+    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, reading_client, counting.paths)
 
 
 def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
@@ -276,6 +281,12 @@ def _by_policy(tally: TopicTally, outcome: str) -> Iterator[str]:
             yield f"  {records:>11,}   by {policy or 'the gateway itself'}"
 
 
+def _unfound(paths: Sequence[PathCount]) -> Iterator[str]:
+    yield from map(str, paths[:_REASONS_MAX])
+    if len(paths) > _REASONS_MAX:
+        yield f"and {len(paths) - _REASONS_MAX:,} more paths"
+
+
 def _notes(found: _Found) -> Iterator[str]:
     read = total(found.backtest.tallies).records.total()
     if not found.offsets:
@@ -285,6 +296,7 @@ def _notes(found: _Found) -> Iterator[str]:
             f"a policy of {_some(found.reading_client)} may read the client, which is None here: "
             "brokers do not store it"
         )
+    yield from _unfound(found.paths.unfound())
     if found.is_excerpt:
         yield (
             f"{read:,} of at most {found.offsets:,} records were read, in pieces from all of that "

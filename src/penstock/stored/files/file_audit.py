@@ -90,7 +90,9 @@ def audit_files(
         )
         counts.add(topic or "", partition, batch, verdicts, *others)
         on_read(len(run))
-    return counts.counts()
+    found = counts.counts()
+    found.paths.add(evaluators[0].take_path_counts())
+    return found
 
 
 def add_file_payloads(

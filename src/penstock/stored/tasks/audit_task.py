@@ -128,6 +128,7 @@ class RangeCounting:
         self._max_decompressed_bytes = max_decompressed_bytes
         self._evaluators = evaluators
         self._merges = merges
+        evaluators[0].take_path_counts()  # of other work that this process did
         self._counts = StoredCounts()
         self._ranges: list[RangeResult] = []
 
@@ -149,7 +150,9 @@ class RangeCounting:
 
     def result(self) -> AuditResult:
         """Return the result of all ranges that were added."""
-        return AuditResult(self._counts.counts(), self._ranges)
+        counts = self._counts.counts()
+        counts.paths.add(self._evaluators[0].take_path_counts())
+        return AuditResult(counts, self._ranges)
 
     def _read_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> StoredBatch | None:
         """Read a batch; one that cannot be read is counted, and None is returned."""

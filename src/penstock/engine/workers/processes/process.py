@@ -29,6 +29,7 @@ from penstock.engine.chain import Chain, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.modes.diverting import judge_and_divert
+from penstock.engine.path_counts import events_of
 from penstock.engine.plans.loading import frames_of
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.stored_columns import StoredColumns
@@ -56,7 +57,7 @@ from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock.policy import ClientContext
 
@@ -187,6 +188,11 @@ class WorkerJudge:
             return failed(name, problem, detail=str(error))
         return ACCEPTED if objection is None else refused(POLICY_VIOLATION, objection, name)
 
+    def counted(self) -> bytes:
+        """Frame policies' counts and shared values since the last call; empty if there are none."""
+        counted = [*take_events(), *events_of(self._policies.take_path_counts()), *_lost_lines()]
+        return (messages.events(counted) if counted else b"") + _shared()
+
     def retire(self, name: str, topic: str) -> None:
         """Close a topic's instance of a class of KIP-686, which no later batch needs."""
         self._chain.cache_clear()
@@ -208,12 +214,6 @@ def _topic_id(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
-def _counted() -> bytes:
-    """Frame policies' counts and shared values since the last call; empty if there are none."""
-    counted = [*take_events(), *_lost_lines()]
-    return (messages.events(counted) if counted else b"") + _shared()
-
-
 def _lost_lines() -> list[tuple[str, str, int]]:
     """Return how many lines of output were lost since the last call, as an event."""
     global _reported
@@ -229,8 +229,9 @@ def _shared() -> bytes:
 class _Verdicts:
     """Verdicts about batches, and counts of policies, gathered for one system call."""
 
-    def __init__(self, parent: socket.socket) -> None:
+    def __init__(self, parent: socket.socket, counted: Callable[[], bytes]) -> None:
         self._parent = parent
+        self._counted = counted
         self._gathered: list[bytes] = []
         self._since = 0.0
         self._at_once = 0
@@ -248,7 +249,7 @@ class _Verdicts:
 
     def send(self) -> None:
         """Send the collected verdicts."""
-        counted = _counted()
+        counted = self._counted()
         if self._gathered or counted:
             self._parent.sendall(counted + b"".join(self._gathered))
             self._gathered.clear()
@@ -293,13 +294,16 @@ def main() -> None:
         messages.records_class(name, takes_client=name in policies.takes_client)
     )
     loading = TopicLoading(policies, progress.load)
-    _serve(_loading_when_idle(inbox, loading, parent), judge, loading, progress, parent)
+    _serve(_loading_when_idle(inbox, loading, judge, parent), judge, loading, progress, parent)
     for complaint in policies.close():
         sys.stderr.write(f"close() failed: {complaint}\n")
 
 
 def _loading_when_idle(
-    inbox: Iterator[tuple[int, memoryview, bool]], loading: TopicLoading, parent: socket.socket
+    inbox: Iterator[tuple[int, memoryview, bool]],
+    loading: TopicLoading,
+    judge: WorkerJudge,
+    parent: socket.socket,
 ) -> Iterator[tuple[int, memoryview, bool]]:
     """Yield messages; load topics while there are no messages."""
     for message in inbox:
@@ -308,7 +312,7 @@ def _loading_when_idle(
         while loading and not more:
             report = loading.load_next()
             if report is not None:
-                parent.sendall(messages.topics_loaded(report) + _counted())
+                parent.sendall(messages.topics_loaded(report) + judge.counted())
             more = _has_message(parent)
 
 
@@ -329,7 +333,7 @@ def _serve(
     parent: socket.socket,
 ) -> None:
     """Handle the parent's messages in order, until there are no more."""
-    verdicts = _Verdicts(parent)
+    verdicts = _Verdicts(parent, judge.counted)
     for kind, body, more in inbox:
         if kind == messages.JUDGE:
             attempt = messages.JUDGE_HEADER.unpack_from(body)[0]
@@ -377,7 +381,7 @@ def _judge_admin(
         decided = judge.judge_admin(attempt, request)
         progress.begin(attempt, DONE)
         took_s = time.monotonic() - began
-        parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
+        parent.sendall(judge.counted() + messages.verdict(attempt, decided, took_s))
 
 
 def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
