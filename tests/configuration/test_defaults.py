@@ -59,6 +59,7 @@ OF_SCHEMA_POLICY = {
     "confluent.key.subject.name.strategy": "TopicNameStrategy",
     "schema.validation.level": "payload",
     "schema.id.location": "any",
+    "schema.id.header.position": "last",
     "schema.versions": "any",
     "schema.unusable": "refuse",
     "schema.file": None,

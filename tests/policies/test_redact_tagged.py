@@ -245,6 +245,13 @@ def test_an_id_in_a_header_with_protobufs_indexes():
     assert value_of(made, data, headers) == ORDER(id=1, ssn="***").SerializeToString()
 
 
+def test_the_last_of_several_ids_in_headers_counts():
+    made, _ = interceptor(registered("PROTOBUF"))
+    headers = [Header("__value_schema_id", PREFIX[:-1] + end) for end in (b"\x08", b"\x07\x00")]
+    data = ORDER(id=1, ssn="secret").SerializeToString()
+    assert value_of(made, data, headers) == ORDER(id=1, ssn="***").SerializeToString()
+
+
 @pytest.mark.parametrize(
     ("schema", "header"),
     [(registered("PROTOBUF"), PREFIX), (registered("AVRO", AVRO), PREFIX + b"x")],

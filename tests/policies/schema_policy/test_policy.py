@@ -256,6 +256,18 @@ def test_ids_may_be_in_headers(registry, location, in_header, in_prefix):
     assert [outcome for outcome, _ in found] == [in_header, in_header, in_prefix]
 
 
+@pytest.mark.parametrize(("position", "outcome"), [("last", "accepted"), ("first", "refused")])
+def test_the_id_that_kafka_streams_adds_to_a_forwarded_id_counts(registry, position, outcome):
+    forwarded = registry.register("clicks-value", '"string"')
+    schema_id = registry.register("orders-value", json.dumps(ORDER))
+    headers = tuple(
+        Header("__value_schema_id", framed(number, b"")) for number in (forwarded, schema_id)
+    )
+    record = {"value": avro({"id": 1}), "headers": headers}
+    found = verdicts(registry, [record], VALUES | {"schema.id.header.position": position})
+    assert only(found)[0] == outcome
+
+
 def test_a_version_that_was_deleted_softly_is_not_written_with(registry):
     schema_id = registry.register("orders-value", json.dumps(ORDER))
     registry.register("orders-value", json.dumps(ORDER_2))

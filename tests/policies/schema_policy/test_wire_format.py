@@ -1,7 +1,9 @@
 """Ids and GUIDs where the documentation and real serializers have them, and bytes that lie."""
 
 import random
+import struct
 import uuid
+from collections import Counter
 
 import pytest
 
@@ -11,6 +13,7 @@ from penstock.policies.schema_policy.wire_format import (
     Framed,
     FramingError,
     Group,
+    SchemaIdHeader,
     SchemaIdLocation,
     check_header,
     find_id,
@@ -25,8 +28,8 @@ ID_17 = b"\0\0\0\0\x11"
 GUID_BYTES = b"\1" + uuid.UUID(GUID).bytes
 
 
-def found(data, *headers, is_key=False, location=SchemaIdLocation.ANY):
-    return find_id(data, headers, is_key=is_key, location=location)
+def found(data, *headers, is_key=False, location=SchemaIdLocation.ANY, header=SchemaIdHeader.LAST):
+    return find_id(data, headers, is_key=is_key, location=location, header=header)
 
 
 def test_an_id_is_a_prefix_of_five_bytes():
@@ -64,11 +67,68 @@ def test_a_header_without_a_value_is_ignored():
     assert found(ID_17, Header(VALUE_HEADER, None)) == Framed(17, 5)
 
 
-def test_equal_headers_count_once_and_different_headers_are_refused():
-    same = Header(VALUE_HEADER, GUID_BYTES)
-    assert found(b"", same, same).schema == GUID
-    with pytest.raises(FramingError, match="has 2 different schema ids in its headers"):
-        found(b"", same, Header(VALUE_HEADER, ID_17))
+def test_the_last_header_counts_or_the_first():
+    """As in Confluent's Java clients, which read `lastHeader`, and in its Python client."""
+    forwarded, added = Header(VALUE_HEADER, GUID_BYTES), Header(VALUE_HEADER, ID_17 + b"\2\4")
+    of_key = Header(KEY_HEADER, b"\0\0\0\0\x05")
+    headers = (of_key, forwarded, Header("trace", b"1"), added, of_key)
+
+    assert found(b"", *headers) == Framed(17, 0, b"\2\4")
+    assert found(b"", *headers, header=SchemaIdHeader.FIRST) == Framed(GUID, 0)
+    assert found(b"", *headers, is_key=True) == Framed(5, 0)
+    assert found(b"", forwarded, forwarded).schema == GUID
+
+
+def test_the_header_that_counts_may_have_no_value():
+    empty, other = Header(VALUE_HEADER, None), Header(VALUE_HEADER, GUID_BYTES)
+
+    assert found(ID_17, other, empty) == Framed(17, 5)
+    assert found(ID_17, empty, other).schema == GUID
+    assert found(ID_17, empty, other, header=SchemaIdHeader.FIRST) == Framed(17, 5)
+    with pytest.raises(FramingError, match="there is no header __value_schema_id"):
+        found(ID_17, other, empty, location=SchemaIdLocation.HEADER)
+    with pytest.raises(FramingError, match="does not begin with a schema id"):
+        found(b"payload", other, Header(VALUE_HEADER, b"x"))
+
+
+def test_random_headers_are_found_as_confluents_python_client_finds_them():
+    """It reads the first header; the last is the first of the headers in reverse."""
+    from confluent_kafka.schema_registry import dual_schema_id_deserializer
+    from confluent_kafka.schema_registry.common.serde import SchemaId
+    from confluent_kafka.serialization import (
+        MessageField,
+        SerializationContext,
+        SerializationError,
+    )
+
+    random_ = random.Random(52)
+    outcomes = Counter()
+    for _ in range(2000):
+        headers = [
+            Header(
+                random_.choice([VALUE_HEADER, KEY_HEADER, "trace"]),
+                random_.choice([GUID_BYTES, ID_17, b"\0\0\0\0\7", None, b"\2", b""]),
+            )
+            for _ in range(random_.randrange(5))
+        ]
+        for header, ordered in (
+            (SchemaIdHeader.FIRST, headers),
+            (SchemaIdHeader.LAST, headers[::-1]),
+        ):
+            context = SerializationContext("t", MessageField.VALUE, list(map(tuple, ordered)))
+            expected = SchemaId("AVRO")
+            try:
+                dual_schema_id_deserializer(ID_17 + b"payload", context, expected)
+                read = expected.id or str(expected.guid)
+            except (SerializationError, ValueError, IndexError, struct.error):
+                read = None
+            try:
+                ours = found(ID_17 + b"payload", *headers, header=header).schema
+            except FramingError:
+                ours = None
+            assert ours == read, (headers, header)
+            outcomes[ours] += 1
+    assert set(outcomes) == {GUID, 17, 7, None}
 
 
 def test_a_required_place_is_the_only_one():

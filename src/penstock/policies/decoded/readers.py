@@ -13,6 +13,7 @@ from penstock.policies.schema_policy.files import compile_file, read_source
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
+    SchemaIdHeader,
     SchemaIdLocation,
     check_header,
     find_id,
@@ -181,6 +182,7 @@ class ByRegistry:
         self,
         decoders: Decoders,
         location: SchemaIdLocation = SchemaIdLocation.ANY,
+        header: SchemaIdHeader = SchemaIdHeader.LAST,
         *,
         look_up_s: float,
     ) -> None:
@@ -189,17 +191,21 @@ class ByRegistry:
         Args:
             decoders: Those of the policy.
             location: Where ids are.
+            header: Which of several headers has the id.
             look_up_s: How long the look-ups for a schema may take, in seconds.
         """
         self._decoders = decoders
         self._location = location
+        self._header = header
         self._look_up_s = look_up_s
         self.reads_headers = location is not SchemaIdLocation.PREFIX
 
     def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
         """Return a value; see `ValueReader.read`."""
         try:
-            framed = find_id(value, headers, is_key=False, location=self._location)
+            framed = find_id(
+                value, headers, is_key=False, location=self._location, header=self._header
+            )
             self._decoders.registry.allow(self._look_up_s)
             decoder = self._decoders.of(framed.schema)
             check_header(framed, decoder.schema_type)

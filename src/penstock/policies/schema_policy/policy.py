@@ -186,7 +186,10 @@ class SchemaPolicy(Policy):
                 return None  # `prepare_topic` has raised
             self._decoders = readers.Decoders(self._registry, self._schemas)
         return readers.ByRegistry(
-            self._decoders, settings.location, look_up_s=self._settings.judging_s
+            self._decoders,
+            settings.location,
+            settings.header,
+            look_up_s=self._settings.judging_s,
         )
 
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:

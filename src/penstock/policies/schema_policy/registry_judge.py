@@ -134,7 +134,7 @@ class RegistryJudge:
         self._topic = topic
         self._strategy = settings.strategies[is_key]
         self._level, self._latest = settings.level, settings.latest
-        self._location = settings.location
+        self._location, self._id_header = settings.location, settings.header
         self.reads_headers = self._location is not SchemaIdLocation.PREFIX
         self._registry = registry
         self._schemas = schemas
@@ -167,7 +167,13 @@ class RegistryJudge:
             RetriableException: The registry does not answer now.
         """
         self._registry.use_share_of(self._topic)
-        groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
+        groups, without = groups_of(
+            column,
+            headers,
+            is_key=self._is_key,
+            location=self._location,
+            header=self._id_header,
+        )
         parts = [
             _RecordGroup(f"the {self._side} {text}", (position,)) for position, text in without
         ]

@@ -16,7 +16,7 @@ from penstock.policies.schema_policy.registry.subjects import (
     SubjectNameStrategy,
     strategy,
 )
-from penstock.policies.schema_policy.wire_format import SchemaIdLocation
+from penstock.policies.schema_policy.wire_format import SchemaIdHeader, SchemaIdLocation
 from penstock.policy import TopicConfig
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ VALUE_STRATEGY: Final = "confluent.value.subject.name.strategy"
 KEY_STRATEGY: Final = "confluent.key.subject.name.strategy"
 LEVEL: Final = "schema.validation.level"
 LOCATION: Final = "schema.id.location"
+HEADER: Final = "schema.id.header.position"
 VERSIONS: Final = "schema.versions"
 FILE: Final = "schema.file"
 UNUSABLE: Final = "schema.unusable"
@@ -92,6 +93,13 @@ TOPIC_CONFIGS: Final = (
         "SchemaPolicy: where the schema's id must be: before the payload, in a header, or in "
         "either.",
         tuple(location.value for location in SchemaIdLocation),
+    ),
+    TopicConfig(
+        HEADER,
+        "STRING",
+        "last",
+        "SchemaPolicy: which of several headers has the schema's id.",
+        tuple(header.value for header in SchemaIdHeader),
     ),
     TopicConfig(
         VERSIONS,
@@ -206,6 +214,7 @@ class TopicSettings:
         strategies: How subjects are named, by the same.
         level: How much is judged.
         location: Where ids have to be.
+        header: Which of several headers has the id.
         latest: Whether only the latest version of the subject is accepted.
         files: Files instead of the registry, by the same keys as `sides`; empty for the registry.
         accepts_unusable: Whether records with unusable schemas or rules are accepted.
@@ -215,6 +224,7 @@ class TopicSettings:
     strategies: Mapping[bool, SubjectNameStrategy]
     level: Level
     location: SchemaIdLocation
+    header: SchemaIdHeader
     latest: bool
     files: Mapping[bool, SchemaFileName]
     accepts_unusable: bool = False
@@ -254,6 +264,7 @@ class TopicSettings:
             },
             level=Level(given[LEVEL]),
             location=SchemaIdLocation(given[LOCATION]),
+            header=SchemaIdHeader(given[HEADER]),
             latest=given[VERSIONS] == "latest",
             files=files,
             accepts_unusable=given[UNUSABLE] == "accept",

@@ -47,6 +47,15 @@ class SchemaIdLocation(Enum):
     HEADER = "header"
 
 
+class SchemaIdHeader(Enum):
+    """Which of several headers has the id: the values of `schema.id.header.position`."""
+
+    LAST = "last"
+    """As for Confluent's Java clients. Kafka Streams forwards headers, and adds its own."""
+    FIRST = "first"
+    """As for Confluent's Python client."""
+
+
 class Framed(NamedTuple):
     """The id of a record's schema, and its position.
 
@@ -79,29 +88,34 @@ class Group(NamedTuple):
 
 
 def find_id(
-    data: bytes, headers: Sequence[Header], *, is_key: bool, location: SchemaIdLocation
+    data: bytes,
+    headers: Sequence[Header],
+    *,
+    is_key: bool,
+    location: SchemaIdLocation,
+    header: SchemaIdHeader = SchemaIdHeader.LAST,
 ) -> Framed:
     """Find the schema of one key or value.
 
-    With `SchemaIdLocation.ANY` a header wins over a prefix. A header without a value is ignored.
+    With `SchemaIdLocation.ANY` a header wins over a prefix. If the header that counts has no value,
+    the id is not in a header.
 
     Args:
         data: The key or value.
         headers: The record's headers.
         is_key: Whether it is the key.
         location: Where the id has to be.
+        header: Which of several headers counts.
 
     Raises:
-        FramingError: It is missing, is not an id of a registry, or is in several headers
-            that differ: clients disagree which of those counts.
+        FramingError: It is missing, or is not an id of a registry.
     """
     if location is not SchemaIdLocation.PREFIX:
         name = header_name(is_key=is_key)
-        found = {header.value for header in headers if header.key == name} - {None}
-        if len(found) > 1:
-            raise FramingError(f"has {len(found)} different schema ids in its headers {name}")
-        for value in found:
-            return _in_header(value or b"", name)
+        found = [value for key, value in headers if key == name]
+        value = found[0 if header is SchemaIdHeader.FIRST else -1] if found else None
+        if value is not None:
+            return _in_header(value, name)
         if location is SchemaIdLocation.HEADER:
             raise FramingError(f"has no schema id: there is no header {name}")
     return _read(data)
@@ -113,6 +127,7 @@ def groups_of(
     *,
     is_key: bool,
     location: SchemaIdLocation,
+    header: SchemaIdHeader = SchemaIdHeader.LAST,
 ) -> tuple[list[Group], list[tuple[int, str]]]:
     """Find the schemas of all keys or values of a batch.
 
@@ -123,6 +138,7 @@ def groups_of(
         headers: The headers of each record, in the same order.
         is_key: Whether these are keys.
         location: Where ids have to be.
+        header: Which of several headers of a record counts.
 
     Returns:
         The groups in the order of their first records; and the positions that are in none, with
@@ -151,6 +167,7 @@ def groups_of(
                 () if in_prefixes else headers[position],
                 is_key=is_key,
                 location=location,
+                header=header,
             )
         except FramingError as error:
             objections.append((position, str(error)))
