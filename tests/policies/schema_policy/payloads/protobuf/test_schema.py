@@ -1,9 +1,15 @@
 """Payloads of one file: message indexes, objections in columns, decode and encode."""
 
+import random
+from collections import Counter
+
 import pytest
 from confluent_kafka.schema_registry.common.protobuf import _create_index_array
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
 
+from penstock.policies.schema_policy.payloads.protobuf.schema import _all_levels
 from tests.policies.schema_policy.payloads.protobuf.files import (
     OLD,
     SHOP,
@@ -15,6 +21,7 @@ from tests.policies.schema_policy.payloads.protobuf.files import (
 SECRET = b"4111111111111111"
 ORDER = b"\x02\x02"
 LINE = b"\x04\x02\x00"
+NO_MESSAGE = "has message indexes of no message in the schema"
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +136,86 @@ def test_a_message_that_does_not_fit_is_not_decoded_or_encoded(shop):
         old.encode(GetMessageClass(old._pool.FindMessageTypeByName("old.Part"))())
 
 
+NESTED = """
+syntax = "proto3";
+package n;
+message A {
+  message X { string id = 1; }
+  message Y { int64 count = 7; }
+}
+message B {
+  message Z { string id = 1; message Deep { message Deeper { bool yes = 1; } } }
+}
+message C { int32 size = 1; string text = 2; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        # [0, 1] in reverse is B.Z.
+        (b"\x04\x02\x00\x38\x05",
+         "unknown field 7 in n.B.Z; it fits n.A.Y, whose message indexes are the reverse"),
+        # [1, 0, 0] in reverse is nothing.
+        (b"\x06\x00\x00\x02",
+         f"{NO_MESSAGE}; it fits n.B.Z.Deep, whose message indexes are the reverse"),
+        (b"\x08\x06", "ends before its message indexes do; without message indexes, it fits n.C"),
+        (inside(2, b"text"), "has a negative message index; without message indexes, it fits n.C"),
+        (inside(1, b"\0" * 9), "has a negative message index; without message indexes, it fits n.A.X"),
+        # Four indexes that mean a message.
+        (b"\x08\x02\x00\x00\x00\x08\x01\x48\x01", "unknown field 9 in n.B.Z.Deep.Deeper"),
+        (b"\x04\x02\x00\x0a\x09x", "ends in the middle of a field at id; it was read as n.B.Z"),
+        (b"", "ends before its message indexes do"),
+        (b"\x01\x00", "has a wrong number of message indexes, -1"),
+    ],
+)  # fmt: skip
+def test_the_reason_names_the_message_that_was_read(payload, reason):
+    of_file = schema(NESTED)
+    assert of_file.objections([payload]) == [(0, f"Protobuf: {reason}")]
+    assert of_file.objections([b"12345" + payload, b"12345\0"], 5) == [(0, f"Protobuf: {reason}")]
+
+
+def test_indexes_in_reverse_and_none_are_never_accepted_by_accident():
+    """As .NET's serializer 2.10.1 writes them, and kafkajs; Python's writes them as it must be."""
+    of_file = schema(NESTED)
+    types = {
+        tuple(_create_index_array(each)): GetMessageClass(each)
+        for each in _all_levels(of_file.messages)
+    }
+    chance = random.Random(52)
+    refused = Counter()
+    for _ in range(2000):
+        indexes, message = chance.choice(list(types.items()))
+        sent = message()
+        for field in message.DESCRIPTOR.fields:
+            if chance.random() < 0.8:
+                setattr(sent, field.name, chance.choice(VALUES[field.type]))
+        data = sent.SerializeToString()
+        assert of_file.objections([prefix_of(indexes) + data]) == []
+        assert [at for at, _ in of_file.objections([data])] == [0]
+        reverse = indexes[::-1]
+        other = types.get(reverse)
+        fits = other is not None and not UnknownFieldSet(other.FromString(data))
+        found = of_file.objections([prefix_of(reverse) + data])
+        assert [at for at, _ in found] == [] if fits else [0]
+        refused[bool(found)] += 1
+        if found:
+            assert f"it fits {message.DESCRIPTOR.full_name}, whose" in found[0][1]
+    assert min(refused.values()) > 200
+
+
+VALUES = {
+    FieldDescriptor.TYPE_STRING: ["", "a", "0" * 9, "\u00e4" * 70],
+    FieldDescriptor.TYPE_INT64: [0, 1, 2, -1, 2**40],
+    FieldDescriptor.TYPE_INT32: [0, 1, 2, -1, 2**20],
+    FieldDescriptor.TYPE_BOOL: [False, True],
+}
+
+
+def prefix_of(indexes):
+    return b"\0" if indexes == (0,) else b"".join(varint(2 * n) for n in (len(indexes), *indexes))
+
+
 def test_a_named_message_has_no_indexes():
     order = schema(SHOP, "shop.Order")
     payload = inside(1, b"id")
@@ -160,7 +247,10 @@ def test_any_is_opaque(shop):
     any_of_garbage = inside(5, inside(1, b"type.example/shop.Order") + inside(2, b"\xff\xff"))
     assert shop.objections([b"\x02\x04" + any_of_garbage]) == []
     assert shop.objections([b"\x02\x04" + inside(5, b"\x48\x01")]) == [
-        (0, "Protobuf: unknown field 9 in google.protobuf.Any at any")
+        (
+            0,
+            "Protobuf: unknown field 9 in google.protobuf.Any at any; it was read as shop.Event",
+        )
     ]
 
 

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +31,7 @@ from penstock.policies.schema_policy.message_indexes import (
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
@@ -41,6 +41,10 @@ _FIRST: Final = b"\x00"
 _CHUNK: Final = 256
 _CHUNK_BYTES: Final = 2**20
 _MAX_CHECKS: Final = 1000
+_MAX_TRIED: Final = 20
+"""How many messages of a file are tried for a payload without message indexes."""
+_BYTES_PER_MS: Final = 10_000
+"""How many bytes of a payload are read as so many messages in a millisecond, at least."""
 
 
 class ProtobufSchema:
@@ -80,6 +84,12 @@ class ProtobufSchema:
         self, payloads: Sequence[bytes | memoryview], start: int = 0
     ) -> list[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason."""
+        refused = self._objections(payloads, start)
+        return refused if self._only is not None else self._read_as(refused, payloads, start)
+
+    def _objections(
+        self, payloads: Sequence[bytes | memoryview], start: int
+    ) -> list[tuple[int, str]]:
         alike = self._alike(payloads, start)
         if alike is not None:
             return _judged(*alike, payloads)
@@ -138,6 +148,44 @@ class ProtobufSchema:
             chunk.judge(refused)
         refused.sort()
         return refused
+
+    def _read_as(
+        self,
+        refused: list[tuple[int, str]],
+        payloads: Sequence[bytes | memoryview],
+        start: int,
+    ) -> list[tuple[int, str]]:
+        """Return reasons that also name the message that the indexes of a payload mean."""
+        explanations = Explanations()
+        return [
+            (position, text + self._reading(bytes(payloads[position][start:]), text))
+            if explanations.take(len(payloads[position]) / _BYTES_PER_MS)
+            else (position, text)
+            for position, text in refused
+        ]
+
+    def _reading(self, payload: bytes, text: str) -> str:
+        """Return which message was read, and which it is if the indexes are not as they must be.
+
+        Some clients write them in reverse, or none: see docs/built-in.md. None of these begins a
+        message, whose first byte is at least 8; so if a message begins here, there are none.
+        """
+        try:
+            indexes, end = read_indexes(payload)
+        except MessageIndexError:
+            indexes, end = (), 0
+        all_messages = list(islice(_all_levels(self.messages), _MAX_TRIED))
+        names = [descriptor.full_name for descriptor in self._found(indexes)]
+        is_clear = not names or names[0] in text or len(all_messages) == 1
+        was_read = "" if is_clear else f"; it was read as {' or '.join(names)}"
+        for descriptor in self._found(indexes[::-1]):
+            name = descriptor.full_name
+            if name not in names and self._check(descriptor).refusal(payload[end:]) is None:
+                return f"{was_read}; it fits {name}, whose message indexes are the reverse"
+        for descriptor in all_messages if payload else ():
+            if self._check(descriptor).refusal(payload) is None:
+                return f"{was_read}; without message indexes, it fits {descriptor.full_name}"
+        return was_read
 
     def decode(self, payload: bytes) -> Message:
         """Return the message of a payload that fits.
@@ -201,19 +249,24 @@ class ProtobufSchema:
         return checks, payload[start:]
 
     def _types(self, indexes: tuple[int, ...]) -> list[Descriptor]:
-        """Return the types that message indexes mean.
+        """Return the types that message indexes mean: at least one of them."""
+        found = self._found(indexes)
+        if not found:
+            raise MessageIndexError("has message indexes of no message in the schema")
+        return found
+
+    def _found(self, indexes: tuple[int, ...]) -> list[Descriptor]:
+        """Return the types that message indexes mean; none if no message is there.
 
         What a map consists of is a nested type to protoc, and so to Confluent's clients that take
         positions from descriptors (Python, Go, .NET); in the text, where Java's client counts, it
         is not there. Where both are types, a payload may be of either.
         """
         names: list[str] = []
-        for maps in (False, True):
+        for maps in (False, True) if indexes else ():
             name = self._name(indexes, maps=maps)
             if name is not None and name not in names:
                 names.append(name)
-        if not names:
-            raise MessageIndexError("has message indexes of no message in the schema")
         return [self._pool.FindMessageTypeByName(name) for name in names]
 
     def _name(self, indexes: tuple[int, ...], *, maps: bool) -> str | None:
@@ -269,6 +322,15 @@ class _Chunk:
         self._positions.clear()
         self._messages.clear()
         self._size = 0
+
+
+def _all_levels(messages: Iterable[Descriptor]) -> Iterator[Descriptor]:
+    """Yield messages, then those that are declared within them, and so on."""
+    level = list(messages)
+    while level:
+        yield from level
+        nested = (message for outer in level for message in outer.nested_types)
+        level = [message for message in nested if not message.GetOptions().map_entry]
 
 
 def _judged(
