@@ -19,6 +19,7 @@ from penstock.policy.path_counts import CountsPaths
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from penstock.policies.json_places import Place
     from penstock.policy import Header
 
 _KEY_LEAST_BYTES: Final = 16
@@ -80,7 +81,7 @@ class RedactJsonFields(CountsPaths, TopicInterceptor):
         if isinstance(self.fields, str):
             raise ValueError(f"{type(self).__name__}.fields must be a tuple of paths")  # noqa: TRY004
         paths = tuple(dict.fromkeys(self.fields))
-        self._places = JsonPlaces([parse(path) for path in paths])
+        self._places = JsonPlaces.of_paths([parse(path) for path in paths])
         self.count_paths(paths)
         try:
             self._replacement = write(self.replacement)
@@ -116,7 +117,7 @@ class RedactJsonFields(CountsPaths, TopicInterceptor):
             value = replace(text, places, self.replacement_of).encode()
         return ProduceRequestInterceptorResult(key, value)
 
-    def replacement_of(self, text: str) -> str:  # noqa: ARG002
+    def replacement_of(self, text: str, place: Place) -> str:  # noqa: ARG002
         """Return the JSON text that replaces the JSON text of a field."""
         return self._replacement
 
@@ -173,7 +174,7 @@ class HashJsonFields(RedactJsonFields):
         if len(self._hmac_key) < _KEY_LEAST_BYTES:
             raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
 
-    def replacement_of(self, text: str) -> str:
+    def replacement_of(self, text: str, place: Place) -> str:  # noqa: ARG002
         """Return the hash of the JSON text of a field, as a JSON text."""
         found = _DECODER.decode(text)
         if found is None:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from penstock.policies.json_paths import EVERY, PathTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.policies.json_paths import Path
 
 _WHITESPACE: Final = " \t\n\r"
 _S: Final = r"[ \t\n\r]*+"
 _SPACE: Final = re.compile(_S)
-_NOTHING: Final = re.compile("(?!)(.)|")
-_NAME: Final = re.compile(rf'"([^"\\\x00-\x1f]*+)"{_S}:{_S}')
+_NAME: Final = rf'"([^"\\\x00-\x1f]*+)"{_S}:{_S}'
 """A name without escapes, and the colon."""
+_AFTER_BRACE: Final = re.compile(f"{_S}(}})?")
 _COLON: Final = re.compile(f"{_S}:{_S}")
 _AFTER_PROPERTY: Final = re.compile(rf"{_S}(?:(}})|,{_S})")
 _AFTER_ITEM: Final = re.compile(rf"{_S}(?:(\])|,{_S})")
@@ -42,18 +43,64 @@ class Place(NamedTuple):
     paths: tuple[int, ...]
 
 
-class JsonPlaces:
-    """Finds the places of some paths in texts.
+class Way:
+    """How paths continue from a value. Ways of recursive schemas are cycles.
 
-    A property that occurs several times is found each time. Other values are
-    only validated, so no number is too large.
+    Attributes:
+        ends: The numbers of the paths that end here.
+        after: By the name of a property.
+        otherwise: From any other property.
+        items: From each item.
+        is_end: Whether no path continues.
+        next_name: Passes over properties that no path leads to, up to a name.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        """Set the paths."""
-        self._way = _Way(PathTree(paths))
-        names = [_longest_name(path) for path in paths]
-        self._names = tuple(dict.fromkeys(names)) if all(names) else ()
+    __slots__ = ("after", "ends", "is_end", "items", "next_name", "otherwise")
+
+    def __init__(self) -> None:
+        """End nowhere, until `lead` is called."""
+        self.lead()
+
+    def lead(
+        self,
+        ends: Iterable[int] = (),
+        after: Mapping[str, Iterable[Way]] = MappingProxyType({}),
+        otherwise: Iterable[Way] = (),
+        items: Iterable[Way] = (),
+    ) -> None:
+        """Set where it leads; what follows from any property follows from those of a name, too."""
+        self.ends = tuple(ends)
+        self.otherwise = _each_once(otherwise)
+        self.items = _each_once(items)
+        self.after = {name: _each_once((*ways, *self.otherwise)) for name, ways in after.items()}
+        self.is_end = not (self.after or self.otherwise or self.items)
+        self.next_name = _ANY_NAME.match if self.otherwise else _name_behind(self.after).match
+
+
+class JsonPlaces:
+    """Finds places in texts.
+
+    A property that occurs several times is found each time. Other values are only validated, so no
+    number is too large.
+    """
+
+    def __init__(self, way: Way, names: Sequence[str] = ()) -> None:
+        """Set the way.
+
+        Args:
+            way: From the document.
+            names: A text without any of these has no place, unless it has escapes. None are given
+                if that is unknown.
+        """
+        self._way = way
+        self._names = [f'"{name}"' for name in names]
+
+    @classmethod
+    def of_paths(cls, paths: Sequence[Path]) -> Self:
+        """Return the places of paths, which are numbered from 0."""
+        of_paths = [[step for step in path if step is not EVERY] for path in paths]
+        names = [max(names, key=len) for names in of_paths if names]
+        return cls(_way_of(PathTree(paths)), names if all(of_paths) else ())
 
     def find(self, text: str) -> list[Place]:
         """Return the places in a text, in their order; one may be within another.
@@ -76,29 +123,23 @@ class JsonPlaces:
         return sorted(reading.places)
 
     def _may_be_in(self, text: str) -> bool:
-        """Return whether a text may have a place: one without their names and escapes has none."""
         return not self._names or "\\" in text or any(name in text for name in self._names)
 
 
-class _Way:
-    """The paths from a value onward, made for reading.
+def _way_of(tree: PathTree) -> Way:
+    way = Way()
+    every = () if tree.every is None else (_way_of(tree.every),)
+    way.lead(
+        tree.ends,
+        {name: (_way_of(below),) for name, below in tree.names.items()},
+        every,
+        every,
+    )
+    return way
 
-    Attributes:
-        ends: The numbers of the paths that end here.
-        is_end: Whether no path continues.
-        after: By the name of a property.
-        otherwise: From any other property, and from each item.
-        pass_over: Passes over properties that no path leads to.
-    """
 
-    __slots__ = ("after", "ends", "is_end", "otherwise", "pass_over")
-
-    def __init__(self, tree: PathTree) -> None:
-        self.ends = tree.ends
-        self.is_end = not tree.names and tree.every is None
-        self.otherwise = () if tree.every is None else (_Way(tree.every),)
-        self.after = {name: (_Way(below), *self.otherwise) for name, below in tree.names.items()}
-        self.pass_over = _NOTHING.match if self.otherwise else _others(self.after).match
+def _each_once(ways: Iterable[Way]) -> tuple[Way, ...]:
+    return tuple(dict.fromkeys(ways))
 
 
 class _Reading:
@@ -108,7 +149,7 @@ class _Reading:
         self._text = text
         self.places: list[Place] = []
 
-    def value(self, start: int, ways: tuple[_Way, ...]) -> int:
+    def value(self, start: int, ways: tuple[Way, ...]) -> int:
         """Read a value; return its end."""
         way = ways[0]
         first = self._text[start : start + 1]
@@ -125,32 +166,30 @@ class _Reading:
             self.places.append(Place(start, end, ends))
         return end
 
-    def _object(self, at: int, ways: tuple[_Way, ...]) -> int:
+    def _object(self, at: int, ways: tuple[Way, ...]) -> int:
         text = self._text
         single = ways[0] if len(ways) == 1 else None
-        pass_over = _NOTHING.match if single is None else single.pass_over
-        at = _end(_SPACE, text, at)
-        if text.startswith("}", at):
-            return at + 1
+        next_name = _ANY_NAME.match if single is None else single.next_name
+        match = _AFTER_BRACE.match(text, at)
         while True:
-            match = pass_over(text, at)
+            assert match is not None  # the pattern matches nothing, too
+            at = match.end()
+            if match[1]:
+                return at
+            match = next_name(text, at)
             assert match is not None
             at = match.end()
             if match[1]:
                 return at
-            match = _NAME.match(text, at)
-            name, at = (match[1], match.end()) if match else self._escaped_name(at)
+            name, at = (match[2], at) if match[2] is not None else self._escaped_name(at)
             if single is None:
-                below = tuple(on for way in ways for on in way.after.get(name, way.otherwise))
+                below = _each_once(on for way in ways for on in way.after.get(name, way.otherwise))
             else:
                 below = single.after.get(name, single.otherwise)
             at = self.value(at, below) if below else _scan(text, at)[1]
             match = _AFTER_PROPERTY.match(text, at)
             if match is None:
                 raise ValueError("a comma or } is missing")
-            at = match.end()
-            if match[1]:
-                return at
 
     def _escaped_name(self, at: int) -> tuple[str, int]:
         is_string = self._text.startswith('"', at)
@@ -160,8 +199,8 @@ class _Reading:
             raise ValueError("a name or a colon is missing")
         return name, match.end()
 
-    def _array(self, at: int, ways: tuple[_Way, ...]) -> int:
-        below = tuple(on for way in ways for on in way.otherwise)
+    def _array(self, at: int, ways: tuple[Way, ...]) -> int:
+        below = _each_once(on for way in ways for on in way.items)
         if not below:
             return _scan(self._text, at - 1)[1]
         text = self._text
@@ -177,19 +216,19 @@ class _Reading:
                 return at
 
 
-def replace(text: str, places: Iterable[Place], by: Callable[[str], str]) -> str:
+def replace(text: str, places: Iterable[Place], by: Callable[[str, Place], str]) -> str:
     """Return a text with other values at some places.
 
     Args:
         text: The text.
         places: As `JsonPlaces.find` returns them. A place within another is left out.
-        by: Returns the JSON text that replaces a JSON text.
+        by: Returns the JSON text that replaces the JSON text at a place.
     """
     parts: list[str] = []
     done = 0
     for place in places:
         if place.start >= done:
-            parts += (text[done : place.start], by(text[place.start : place.end]))
+            parts += (text[done : place.start], by(text[place.start : place.end], place))
             done = place.end
     return "".join((*parts, text[done:]))
 
@@ -223,16 +262,19 @@ def write(value: Any) -> str:
     return text
 
 
-def _longest_name(path: Path) -> str:
-    """Return the longest name of a path, as a text without escapes has it; empty for none."""
-    return max((f'"{step}"' for step in path if step is not EVERY), key=len, default="")
+_ANY_NAME: Final = re.compile(f"(?:(?!)(.)|{_NAME})?+")
+"""As `_name_behind`, but passes over nothing."""
 
 
-def _others(names: Iterable[str]) -> re.Pattern[str]:
-    """Return what passes over properties with other names and scalar values, and `}` behind."""
+def _name_behind(names: Iterable[str]) -> re.Pattern[str]:
+    """Return what passes over properties with other names and scalar values.
+
+    Behind them is `}`, which is the first group, or a name without escapes, which is the second, or
+    neither.
+    """
     wanted = "|".join(map(re.escape, names))
     other = rf'"(?!(?:{wanted})")[^"\\\x00-\x1f]*+"{_S}:{_S}{_SCALAR}{_S}'
-    return re.compile(rf"(?>{other},{_S})*+(?:{other}(}}))?+")
+    return re.compile(rf"(?>{other},{_S})*+(?:{other}(}})|{_NAME})?+")
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:

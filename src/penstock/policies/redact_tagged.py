@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
@@ -42,9 +41,10 @@ class RedactTagged(TopicInterceptor):
     Tags are in the schema (`confluent:tags` of Avro fields and JSON properties,
     `(confluent.field_meta).tags` of Protobuf fields) or in its metadata (`metadata.tags`). The
     replacement replaces strings. Other types become null if the schema allows null, and otherwise
-    the zero of their type. A payload without any of the fields stays byte for byte the same, unless
-    its bytes have more than its value, such as a repeated field. A changed payload is written again
-    after the same schema id. Tombstones are accepted.
+    the zero of their type. In JSON, every other byte stays. A payload of Avro or Protobuf without
+    any of the fields stays byte for byte the same, unless its bytes have more than its value, such
+    as a repeated field; a changed payload is written again. The schema id stays. Tombstones are
+    accepted.
 
     A value that cannot be redacted is a failure of the interceptor: without a schema id, with an
     unknown or unusable schema, or if it does not fit its schema. If the registry does not answer
@@ -234,24 +234,26 @@ class RedactTagged(TopicInterceptor):
         source = self._schemas.source(schema)
         compiled = compile_schema(as_it_arrives(schema, source))
         patterns = read_patterns(schema.metadata)
-        if schema.schema_type == "PROTOBUF":
-            change = self._change_messages(patterns)
+        if schema.schema_type == "JSON":
+            redact = self._of_json(source, patterns)
+        elif schema.schema_type == "PROTOBUF":
+            redact = _rewriting(compiled, self._change_messages(patterns), always=True)
         else:
-            change = self._change_values(source, patterns)
-        return schema.schema_type, _checked(compiled, change, schema.schema_type)
+            redact = _rewriting(compiled, self._change_values(source, patterns), always=False)
+        return schema.schema_type, _checked(compiled, redact)
+
+    def _of_json(self, source: SchemaSource, patterns: TagPatterns) -> Redact:
+        from penstock.policies.schema_policy.fields import json_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.json_redaction import JsonRedaction  # noqa: PLC0415
+
+        root = json_schema.read_fields(source, patterns, widely=True)
+        return JsonRedaction(root, self._tags, self.replacement).apply
 
     def _change_values(self, source: SchemaSource, patterns: TagPatterns) -> Change:
-        from penstock.policies.schema_policy.fields import avro, json_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.fields import avro  # noqa: PLC0415
         from penstock.policies.schema_policy.redaction import Redaction  # noqa: PLC0415
 
-        if source.schema_type == "AVRO":
-            redaction = Redaction(avro.read_fields(source, patterns), self._tags, self.replacement)
-        else:
-            redaction = Redaction(
-                json_schema.read_fields(source, patterns, widely=True),
-                self._tags,
-                self.replacement,
-            )
+        redaction = Redaction(avro.read_fields(source, patterns), self._tags, self.replacement)
         return None if redaction.is_empty else redaction.apply
 
     def _change_messages(self, patterns: TagPatterns) -> Change:
@@ -271,30 +273,29 @@ class RedactTagged(TopicInterceptor):
         return change
 
 
-def _checked(compiled: CompiledSchema, change: Change, kind: str) -> Redact:
-    def redact(payload: bytes) -> bytes:
+def _checked(compiled: CompiledSchema, redact: Redact) -> Redact:
+    def checked(payload: bytes) -> bytes:
         for _position, message in compiled.objections([payload]):
             raise ValueError(f"does not fit its schema: {message}")
+        return redact(payload)
+
+    return checked
+
+
+def _rewriting(compiled: CompiledSchema, change: Change, *, always: bool) -> Redact:
+    """Return what decodes a payload, changes the value and encodes it.
+
+    Args:
+        compiled: Decodes and encodes.
+        change: Changes the value.
+        always: Whether a value is encoded that did not change. If a field occurs twice, the value
+            has the last: the bytes may show the first. Encoded again, they show the value.
+    """
+
+    def redact(payload: bytes) -> bytes:
         if change is None:
             return payload
         value, changed = change(compiled.decode(payload))
-        if changed is None:
-            return payload
-        # If a name, or a field, occurs twice, the value has the last: the bytes may show the
-        # first. Encoded again, they show the value.
-        if changed or kind == "PROTOBUF" or (kind == "JSON" and _has_a_name_twice(payload)):
-            return compiled.encode(value)
-        return payload
+        return compiled.encode(value) if changed or (always and changed is not None) else payload
 
     return redact
-
-
-def _has_a_name_twice(document: bytes) -> bool:
-    twice = False
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal twice
-        twice = twice or len({name for name, _value in pairs}) < len(pairs)
-
-    json.loads(document, object_pairs_hook=look)
-    return twice

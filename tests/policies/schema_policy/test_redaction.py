@@ -1,15 +1,19 @@
 """Fields of some tags replaced."""
 
 import json
+import random
 
 import pytest
 
+from penstock.policies.json_paths import EVERY, parse
 from penstock.policies.schema_policy.fields import avro, json_schema, protobuf
+from penstock.policies.schema_policy.json_redaction import JsonRedaction
 from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.redaction import MessageRedaction, Redaction
 from penstock.policies.schema_policy.tags import read_patterns
 from tests.policies.schema_policy.messages import meta, order_class
+from tests.policies.test_json_places import PATHS, Writer
 
 TAGS = frozenset({"PII"})
 NOTHING = read_patterns({})
@@ -120,7 +124,7 @@ def test_a_recursive_schema_with_several_ways_is_looked_through_once():
 def of_json(schema, value, tags=None):
     source = SchemaSource("JSON", json.dumps(schema))
     root = json_schema.read_fields(source, read_patterns({"tags": tags or {}}), widely=True)
-    return Redaction(root, TAGS, "***").apply(value)[0]
+    return json.loads(JsonRedaction(root, TAGS, "***").apply(json.dumps(value).encode()))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,38 @@ def test_json(schema, value, expected):
     assert of_json(root, {"a": value, "b": 1}) == {"a": expected, "b": 1}
 
 
+class TagWriter(Writer):
+    """Writes documents whose tagged fields may be null."""
+
+    def replacement_of(self, sent):
+        return '"***"' if sent.startswith('"') else "null"
+
+
+def schema_of(path):
+    if not path:
+        return {"type": ["string", "null"], "confluent:tags": ["PII"]}
+    below = schema_of(path[1:])
+    if path[0] is EVERY:
+        return {"items": below, "additionalProperties": below}
+    return {"properties": {path[0]: below}}
+
+
+def test_random_json_is_stored_as_a_writer_writes_it():
+    chance = random.Random(52)
+    changed = 0
+    for _ in range(1500):
+        paths = [parse(path) for path in chance.sample(PATHS, chance.randrange(1, 4))]
+        sent, stored = TagWriter(chance, paths).document()
+        schema = {"anyOf": [schema_of(path) for path in paths]}
+        source = SchemaSource("JSON", json.dumps(schema))
+        root = json_schema.read_fields(source, NOTHING, widely=True)
+        assert JsonRedaction(root, TAGS, "***").apply(sent.encode()) == stored.encode(), schema
+        changed += sent != stored
+    assert changed > 250
+
+
 TAGGED = {"type": "string", "confluent:tags": ["PII"]}
+OF_OTHER = {"confluent:tags": ["OTHER"], "properties": {"a": TAGGED}}
 
 
 @pytest.mark.parametrize(
@@ -177,6 +212,9 @@ TAGGED = {"type": "string", "confluent:tags": ["PII"]}
         ({"items": {"properties": {"a": TAGGED}}}, [{"a": "s"}], [{"a": "***"}]),
         ({"items": TAGGED}, ["s"], ["***"]),
         ({"prefixItems": [TAGGED]}, ["s", 1], ["***", 0]),
+        ({"items": OF_OTHER}, [{"a": "s"}], [{"a": "***"}]),
+        ({"additionalProperties": OF_OTHER}, {"x": {"a": "s"}}, {"x": {"a": "***"}}),
+        (OF_OTHER, {"a": "s"}, {"a": "***"}),
         (
             {"allOf": [{"properties": {"a": {"properties": {"b": TAGGED}}}}]},
             {"a": {"b": "s"}},

@@ -37,11 +37,15 @@ class _OfTags:
     @property
     def is_empty(self) -> bool:
         """Whether no field has any of the tags."""
-        return id(self._root) not in self._ways
+        return not self.leads_on(self._root)
+
+    def leads_on(self, node: Node) -> bool:
+        """Return whether a field with any of the tags is below a node."""
+        return id(node) in self._ways
 
 
 class Redaction(_OfTags):
-    """Replaces the values of fields with given tags, in values of Avro and JSON.
+    """Replaces the values of fields with given tags, in values of Avro.
 
     A string becomes the replacement; anything else null where the schema lets it be null, and
     otherwise the zero of its type: 0, false, no bytes, no items, the first symbol of an enum.
@@ -85,13 +89,9 @@ class Redaction(_OfTags):
     def _fields(self, node: Node, value: Any, passed: set[tuple[int, int]]) -> tuple[Any, bool]:
         changed = False
         for field in node.fields:
-            tagged = not self._tags.isdisjoint(field.tags)
-            if not field.name:  # not a declared property, but with its own tags
-                value = self.replace(field.node, value) if tagged else value
-                changed |= tagged
-            elif isinstance(value, dict) and field.name in value:
+            if isinstance(value, dict) and field.name in value:
                 inner = value[field.name]
-                if tagged:
+                if not self._tags.isdisjoint(field.tags):
                     value[field.name] = self.replace(field.node, inner)
                     changed = True
                 else:

@@ -202,7 +202,7 @@ class _NodeReader:
         tags = self._inline_tags(schema, document)
         if not tags:
             return inner
-        return Node("COMBINED", fields=[Field("", path, inner, tags)])
+        return Node("COMBINED", fields=[Field("", path, inner, tags, is_value=True)])
 
 
 def _conditional(schema: dict[str, Any]) -> Iterator[Any]:

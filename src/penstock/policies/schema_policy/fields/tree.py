@@ -99,6 +99,7 @@ class Field:
         tags: Inline tags, and those of `metadata.tags`.
         rules: Checks of its value.
         descriptor: Protobuf's descriptor of it.
+        is_value: Whether it is the value itself: no declared property, but with its own tags.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Field:
     tags: frozenset[str] = frozenset()
     rules: tuple[InlineRule, ...] = ()
     descriptor: Any = None
+    is_value: bool = False
 
 
 def reachable(root: Node) -> list[Node]:
