@@ -64,7 +64,7 @@ def test_paths(path, steps):
         ("/a", "has other names in ['']"), ("a.'b'", "has other names in ['']"),
         ("a. b", "has other names in ['']"), ("@.a", "has other names in ['']"),
         ("a.b~", "has other names in ['']"), ("a.^", "has other names in ['']"),
-        (r"['\q']", "has JSON's escapes only"),
+        (r"['\q']", "has an escape that JSON lacks"),
     ],
 )  # fmt: skip
 def test_unsupported_parts_of_jsonpath_are_errors(path, why):

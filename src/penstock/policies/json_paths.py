@@ -159,7 +159,9 @@ def _quoted(path: str, match: re.Match[str]) -> str:
     try:
         name: str = json.loads(f'"{text}"', strict=False)
     except ValueError:
-        raise _wrong(path, f"has JSON's escapes only, unlike {match[0]}") from None
+        raise ValueError(
+            f"{path!r} is not a path: {match[0]} has an escape that JSON lacks"
+        ) from None
     return name
 
 
