@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 
@@ -150,6 +151,50 @@ def test_random_documents_are_stored_as_a_writer_writes_them():
         json.loads(stored)
         changed += sent != stored
     assert changed > 500
+
+
+def test_damaged_documents_are_errors_where_pythons_parser_has_one():
+    chance = random.Random(53)
+    outcomes = Counter()
+    for _ in range(5000):
+        paths = [parse(path) for path in chance.sample(PATHS, chance.randrange(1, 4))]
+        text, _ = Writer(chance, paths).document()
+        for _ in range(chance.randrange(3)):
+            at = chance.randrange(len(text) + 1)
+            text = text[:at] + chance.choice(DAMAGES) + text[at + chance.randrange(2) :]
+        expected = is_json(text)
+        try:
+            JsonPlaces.of_paths(paths).find(text)
+            found = True
+        except ValueError:
+            found = False
+        assert found == expected, (text, paths)
+        outcomes[found] += 1
+    assert min(outcomes.values()) > 1000
+
+
+DAMAGES = [
+    *'"{}[],:\\0-.eEtn\n \t',
+    "",
+    "\x00",
+    "\u2028",
+    "\ufeff",
+    "NaN",
+    "-Infinity",
+    '"a":',
+    "1",
+]
+
+
+def is_json(text):
+    def no_constant(name):
+        raise ValueError(name)
+
+    try:
+        json.loads(text, parse_constant=no_constant)
+    except ValueError:
+        return False
+    return True
 
 
 def test_numbers_of_any_size_are_read():
