@@ -74,7 +74,8 @@ class Way:
         self.items = _each_once(items)
         self.after = {name: _each_once((*ways, *self.otherwise)) for name, ways in after.items()}
         self.is_end = not (self.after or self.otherwise or self.items)
-        self.next_name = _ANY_NAME.match if self.otherwise else _name_behind(self.after).match
+        is_open = bool(self.otherwise) or not self.after
+        self.next_name = (_ANY_NAME if is_open else _name_behind(self.after)).match
 
 
 class JsonPlaces:
