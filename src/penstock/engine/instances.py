@@ -196,6 +196,11 @@ class PolicyInstances:
             isinstance(policy, RecordPolicy) and policy.is_apart for policy in self.judging
         ) or any(interceptor.is_apart for interceptor in self._all_interceptors)
 
+    @property
+    def counts_paths(self) -> bool:
+        """Whether an interceptor has paths that are counted."""
+        return bool(self._with_paths)
+
     def take_path_counts(self) -> list[PathCount]:
         """Return how often the paths of interceptors led to a field since the last call.
 

@@ -6,6 +6,7 @@ chance to do anything more, so a session that just stops closes nothing; `close_
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator  # noqa: TC003 - Spark reads the annotations
 from typing import TYPE_CHECKING, Final
@@ -22,12 +23,28 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
     from penstock.stored.plan import RecordPlan
 
+    Function = Callable[[Evaluator, dict[str, pa.Array], str | None], pa.StructArray]
+
 Arrays = tuple[pa.Array, ...]
 
 
 def judge(evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
     """Return the verdicts about a batch; `topic` where there is no column of it."""
     return verdict_array(len(columns["partition"]), _judge_each(evaluator, columns, topic)[0])
+
+
+def judge_counting(
+    evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None
+) -> pa.StructArray:
+    """Return the verdicts about a batch, and with the last how often paths led to a field."""
+    verdict = judge(evaluator, columns, topic)
+    paths: list[str | None] = [None] * len(verdict)
+    counts = evaluator.take_path_counts()
+    if counts:
+        paths[-1] = json.dumps(counts)
+    names = [field.name for field in verdict.type]
+    arrays = [*verdict.flatten(), pa.array(paths, pa.string())]
+    return pa.StructArray.from_arrays(arrays, [*names, "paths"])
 
 
 def apply(evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
@@ -60,7 +77,12 @@ def _judge_each(
 
 
 def verdicts(
-    plan: RecordPlan, names: Sequence[str], *, replacing: bool, topic: str | None
+    plan: RecordPlan,
+    names: Sequence[str],
+    *,
+    replacing: bool,
+    topic: str | None,
+    counting: bool = False,
 ) -> Callable[[Iterator[Arrays]], Iterator[pa.Array]]:
     """Make the function that Spark calls once in each task.
 
@@ -70,23 +92,29 @@ def verdicts(
             unless `topic` is given.
         replacing: Whether keys and values are returned besides the verdicts.
         topic: The one topic of all records.
+        counting: Whether verdicts have the counts of paths.
     """
+    function = apply if replacing else _judge_of(counting=counting)
 
     def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
-        return _evaluated(batches, plan, names, replacing, topic)
+        return _evaluated(batches, plan, names, function, topic)
 
     return evaluate
+
+
+def _judge_of(*, counting: bool) -> Function:
+    return judge_counting if counting else judge
 
 
 def _evaluated(
     batches: Iterator[Arrays],
     plan: RecordPlan,
     names: Sequence[str],
-    replacing: bool,
+    evaluate: Function,
     topic: str | None,
 ) -> Iterator[pa.Array]:
     evaluator = evaluator_of(plan)
-    evaluate = apply if replacing else judge
+    evaluator.take_path_counts()  # of other work that this process did
     for arrays in batches:
         # Spark passes a single column as itself.
         columns = (arrays,) if len(names) == 1 else arrays
@@ -95,7 +123,12 @@ def _evaluated(
 
 
 def rows_with_verdicts(
-    plan: RecordPlan, names: Sequence[str], *, replacing: bool, topic: str | None
+    plan: RecordPlan,
+    names: Sequence[str],
+    *,
+    replacing: bool,
+    topic: str | None,
+    counting: bool = False,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `DataFrame.mapInArrow`: rows in, the same rows with verdicts out.
 
@@ -105,10 +138,13 @@ def rows_with_verdicts(
             `topic` is given.
         replacing: Whether keys and values become those of the interceptors.
         topic: The one topic of all records.
+        counting: Whether verdicts have the counts of paths.
     """
+    judging = _judge_of(counting=counting)
 
     def evaluate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         evaluator = evaluator_of(plan)
+        evaluator.take_path_counts()  # of other work that this process did
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             wanted = {name: columns[name] for name in names}
@@ -116,7 +152,7 @@ def rows_with_verdicts(
                 applied = apply(evaluator, wanted, topic)
                 columns["verdict"], columns["key"], columns["value"] = applied.flatten()
             else:
-                columns["verdict"] = judge(evaluator, wanted, topic)
+                columns["verdict"] = judging(evaluator, wanted, topic)
             yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
         task_ended()
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.stored.plan import RecordPlan
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
+_COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
 _UNLIMITED: Final = 2**31 - 1
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
 """Since PySpark 4.1; before, all columns come to Python and go back (`by_rows`)."""
@@ -36,6 +37,7 @@ _VERDICT_TYPE: Final = (
     .add("code", T.IntegerType())
     .add("message", T.StringType())
 )
+_PATHS: Final = T.StructField("paths", T.StringType())
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -64,6 +66,17 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, replacing=False)
     return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False))
+
+
+def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
+    """Do what `judge` does; `verdict` also has `paths`: how often paths led to a field.
+
+    These are JSON, a list of the values of `PathCount`, with the last record of a batch; null with
+    the others.
+    """
+    if _ARROW_UDF is None:
+        return by_rows(df, plan, topic, replacing=False, counting=True)
+    return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False, counting=True))
 
 
 def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -167,6 +180,7 @@ def by_rows(
     *,
     replacing: bool,
     column: ValueColumn | None = None,
+    counting: bool = False,
 ) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
 
@@ -176,30 +190,44 @@ def by_rows(
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
         column: The column of a table that accepted values are also parsed for, or None.
+        counting: Whether verdicts have `paths`, as those of `judge_counting`.
 
     Raises:
         ConfigurationError: A column that the policies need is missing.
     """
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     judged = df.drop("verdict")
-    fields = [*judged.schema.fields, T.StructField("verdict", _VERDICT_TYPE)]
+    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
+    fields = [*judged.schema.fields, T.StructField("verdict", verdict)]
     names = (*always, *columns)
-    rows = evaluation.rows_with_verdicts(plan, names, replacing=replacing, topic=topic)
+    rows = evaluation.rows_with_verdicts(
+        plan, names, replacing=replacing, topic=topic, counting=counting
+    )
     if column is not None:
         fields.append(column.parsed)
         rows = with_parsed_values(rows, column, plan, topic)
     return judged.mapInArrow(rows, T.StructType(fields))
 
 
-def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
+def _evaluated(
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    *,
+    replacing: bool,
+    counting: bool = False,
+) -> Column:
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     arguments = [F.col(name) for name in always]
     for name, max_bytes in columns.items():
         column = F.col(name)
         # Policies that read only the first bytes get no more of them.
         arguments.append(F.substring(column, 1, max_bytes) if max_bytes < _UNLIMITED else column)
-    evaluate = evaluation.verdicts(plan, (*always, *columns), replacing=replacing, topic=topic)
-    function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else VERDICT_TYPE)
+    evaluate = evaluation.verdicts(
+        plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
+    )
+    of_judged = _COUNTING_TYPE if counting else VERDICT_TYPE
+    function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else of_judged)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*arguments)
     return verdict

@@ -76,6 +76,11 @@ class Evaluator:
         for complaint in self._policies.close():
             sys.stderr.write(f"close() failed: {complaint}\n")
 
+    @property
+    def counts_paths(self) -> bool:
+        """Whether a policy has paths that are counted."""
+        return self._policies.counts_paths
+
     def take_path_counts(self) -> list[PathCount]:
         """Return how often the paths of policies led to a field since the last call."""
         return self._policies.take_path_counts()

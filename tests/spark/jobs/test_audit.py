@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from penstock.report.counts import REASONS_KEPT
+from penstock.spark import verdicts
 from penstock.spark.jobs.audit import audit
 from tests.spark.conftest import BOTH, NO_BAD
 
@@ -156,6 +157,29 @@ def test_many_reasons_are_bounded_and_add_up(rows, plan):
     assert result.reasons.total() == 6100
     assert len(result.reasons) <= 2 * REASONS_KEPT < 6000
     assert result.reasons.most_common(1)[0][0][1] == 100
+
+
+MASK = """
+from penstock.policies import RedactJsonFields
+class Mask(RedactJsonFields):
+    topics = "."
+    fields = ("card.number", "cards.*.number")
+"""
+
+
+@pytest.mark.parametrize(("by_rows", "other"), [(False, True), (True, False)])
+def test_paths_of_policies_are_counted(rows, plan, monkeypatch, by_rows, other):
+    if by_rows:
+        monkeypatch.setattr(verdicts, "_ARROW_UDF", None)
+    masking = plan({"produce.request.interceptors": "policies.Mask"}, MASK)
+    values = [b'{"card":{"number":1}}', b"{}", b"bad"] * 50
+    result = audit(rows(*values, partitions=2), masking, other=plan() if other else None)
+    found = result.paths.counts()
+    assert [(path.path, path.values, path.found) for path in found] == [
+        ("card.number", 100, 50), ("cards.*.number", 100, 0),
+    ]  # fmt: skip
+    assert result.outcomes == {"accepted": 100, "failed": 50}
+    assert audit(rows(b"good"), plan()).paths.counts() == []
 
 
 @BOTH

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import Outcome
 from penstock.report.counts import OUTCOMES, AuditCounts, Reason, Records, Sample
 from penstock.report.encoding import decode, encode
 from penstock.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
 from penstock.report.times import HOUR_MS
 from penstock.spark.jobs.dead_letters import far_time, in_ms
-from penstock.spark.verdicts import judge
+from penstock.spark.verdicts import judge, judge_counting
+from penstock.stored.evaluation import evaluator_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +64,8 @@ def audit(
 def _grouped(
     df: DataFrame, plan: RecordPlan, other: RecordPlan | None, topic: str | None
 ) -> DataFrame:
-    judged = judge(df, plan, topic=topic)
+    counting = evaluator_of(plan).counts_paths
+    judged = (judge_counting if counting else judge)(df, plan, topic=topic)
     if other is not None:
         judged = judge(judged.withColumnRenamed("verdict", "first"), other, topic=topic)
         judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
@@ -81,10 +85,11 @@ def _grouped(
     }
     if other is not None:
         keys |= {f"other_{name}": F.col("second")[name] for name in _VERDICT}
+    sums = {"count": F.count(F.lit(1)), "first": F.min("offset"), "last": F.max("offset")}
+    if counting:
+        sums["paths"] = F.collect_list(verdict["paths"])
     return judged.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
-        F.count(F.lit(1)).alias("count"),
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
+        *(column.alias(name) for name, column in sums.items())
     )
 
 
@@ -111,6 +116,8 @@ def _count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
             counts.add(_records(row))
+            for paths in row.get("paths", ()):
+                counts.paths.add(PathCount(*count) for count in json.loads(paths))
     yield from _as_batches(counts)
 
 
