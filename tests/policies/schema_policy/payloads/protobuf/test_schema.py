@@ -197,7 +197,7 @@ def test_indexes_in_reverse_and_none_are_never_accepted_by_accident():
         other = types.get(reverse)
         fits = other is not None and not UnknownFieldSet(other.FromString(data))
         found = of_file.objections([prefix_of(reverse) + data])
-        assert [at for at, _ in found] == [] if fits else [0]
+        assert [at for at, _ in found] == ([] if fits else [0])
         refused[bool(found)] += 1
         if found:
             assert f"it fits {message.DESCRIPTOR.full_name}, whose" in found[0][1]
