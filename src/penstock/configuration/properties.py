@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import javaproperties
 
 from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.misreadings import misreadings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ class Properties(NamedTuple):
     Attributes:
         values: The values as they are written, by key. Of a repeated key, the last value applies,
             as in Java.
-        warnings: A sentence for each repeated key.
+        warnings: A sentence for each repeated key, and each line that may be misread.
     """
 
     values: dict[str, str]
@@ -42,13 +43,18 @@ def load_properties(path: str | Path, file: Path) -> Properties:
         ConfigurationError: It cannot be read.
     """
     try:
-        return _parse(file.read_text(encoding="utf-8"))
+        return _parse(_text_of(file))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path}: is not UTF-8 text") from None
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _text_of(file: Path) -> str:
+    """Return a file's text, without the byte order mark that some editors write."""
+    return file.read_text(encoding="utf-8-sig")
 
 
 def _parse(text: str) -> Properties:
@@ -64,6 +70,7 @@ def _parse(text: str) -> Properties:
                 )
             lines[element.key] = line
             found.values[element.key] = element.value
+            found.warnings.extend(misreadings(element.key, element.source, line))
         line += element.source.count("\n")
     return found
 
@@ -93,7 +100,7 @@ def _variable(file: Path, key: str, match: re.Match[str]) -> str:
     path_text, separator, wanted = name.rpartition(":")
     secret = file.parent / (path_text if separator else name)
     try:
-        content = secret.read_text(encoding="utf-8")
+        content = _text_of(secret)
         return javaproperties.loads(content)[wanted] if separator else content.strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: {key} names {secret}, unreadable: {error}") from None

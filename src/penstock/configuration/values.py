@@ -38,6 +38,12 @@ _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
 _POLICY_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
+_SECRET = re.compile(r"(?i)password|secret|token|credential|jaas|user\.info|ssl\.keystore\.key")
+
+
+def may_be_secret(key: str) -> bool:
+    """Return whether the value of a key may be a secret, by the key's name."""
+    return _SECRET.search(key) is not None
 
 
 def text(value: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.values import may_be_secret
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 _CLIENT: Final = "kafka."
 _ENDPOINT: Final = ".url"
 _BOOLEANS: Final = {"true": True, "false": False}
-_SECRET: Final = re.compile(
-    r"(?i)password|secret|token|credential|jaas|user\.info|ssl\.keystore\.key"
-)
 
 
 class GivenOptions(NamedTuple):
@@ -96,7 +93,7 @@ class GivenOptions(NamedTuple):
 
 def _check_client(client: Mapping[str, str]) -> None:
     for key, value in client.items():
-        if _SECRET.search(key) and "${" not in value and not key.endswith(_ENDPOINT):
+        if may_be_secret(key) and "${" not in value and not key.endswith(_ENDPOINT):
             raise ConfigurationError(
                 f"kafka.{key}: a secret is not an option, since Spark can show options; name it "
                 f"as upstream.{key} in the file of the option plan, or write ${{env:NAME}} or "
