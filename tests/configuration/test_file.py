@@ -1,10 +1,16 @@
 """The configuration file: valid files, and refusals with their messages."""
 
+from pathlib import Path
+from string import Template
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from penstock.configuration import Address, ConfigurationError, load_configuration
 from penstock.configuration.keys import Keys, extra
+from penstock.configuration.properties import resolve_variables
 from penstock.configuration.reference import default_text
 
 LEAST = "upstream.bootstrap.servers=a:9092,b:9093\n"
@@ -113,9 +119,78 @@ def test_an_error_names_the_file_and_the_key(tmp_path, text, message):
     assert "penstock.properties" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("${ENV:TOKEN}", "has a variable of ENV, which is no provider, did you mean env?"),
+        ("${File:token}", "has a variable of File, which is no provider, did you mean file?"),
+        ("a${secrets:team/penstock:token}b", "has a variable of secrets, which is no provider"),
+        ("${TOKEN}", "has a variable without a provider"),
+        ("${}", "has a variable without a provider"),
+        ("${:TOKEN}", "has a variable without a provider"),
+        ("${env:}", "has a variable of env without a name"),
+        ("${file:}", "has a variable of file without a name"),
+        ("${env:PENSTOCK_TEST_SECRET", "has a ${ without its }"),
+        ("${env:PENSTOCK_TEST_SECRET}${", "has a ${ without its }"),
+        ("${topic}", "has a variable without a provider"),
+    ],
+)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "metrics.listener.token",
+        "upstream.ssl.key.password",
+        "schema.registry.bearer.auth.token",
+        "policies.a.key",
+        "topics.a.record.validation.policy",
+        "own.key",
+    ],
+)
+def test_a_variable_that_nobody_fills_in_is_an_error(tmp_path, monkeypatch, key, value, message):
+    """Otherwise the value is the text, which anybody can guess."""
+    monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hunter2")
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, LEAST + f"{key}={value}\n")
+    assert str(raised.value) == (
+        f"{tmp_path}/penstock.properties: {key} {message}: "
+        "write ${env:NAME}, ${file:PATH} or ${file:PATH:KEY}"
+    )
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.text(alphabet="${}:aenvEfil", max_size=20))
+def test_no_value_keeps_a_variable_as_text(text):
+    """`string.Template` finds what an author may have meant as a variable."""
+    try:
+        found = resolve_variables(Path("p.properties"), {"own.key": text})["own.key"]
+    except ConfigurationError as error:
+        assert "${" in text
+        assert "own.key" in str(error)
+    else:
+        assert found == text
+        assert not any(match["braced"] for match in Template.pattern.finditer(text))
+
+
+@pytest.mark.parametrize("key", ["errors.deadletterqueue.topic.name", "topics.a.{}"])
+def test_the_name_of_a_dead_letter_topic_may_have_both_kinds_of_variables(
+    tmp_path, monkeypatch, key
+):
+    monkeypatch.setenv("PENSTOCK_TEST_TEAM", "shop")
+    key = key.format("errors.deadletterqueue.topic.name")
+    found = load(tmp_path, LEAST + f"{key}=${{env:PENSTOCK_TEST_TEAM}}.${{topic}}.dead\n")
+    assert found.topic_defaults[0].value == "shop.${topic}.dead"
+    with pytest.raises(ConfigurationError, match="has a variable of ENV"):
+        load(tmp_path, LEAST + f"{key}=${{ENV:PENSTOCK_TEST_TEAM}}.dead\n")
+
+
+def test_a_key_cannot_have_a_variable(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"\$\{env:A\}\.key: a key cannot have a variable"):
+        load(tmp_path, LEAST + "${env\\:A}.key=1\n")
+
+
 def test_secrets_come_from_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_TEST_SECRET", "from env ${file:x}")
-    (tmp_path / "secret.txt").write_text("from file\n")
+    (tmp_path / "secret.txt").write_bytes(b"\xef\xbb\xbffrom file\n")
     (tmp_path / "secrets.properties").write_text("password=from key\n")
 
     properties = load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from functools import partial
@@ -11,12 +12,16 @@ import javaproperties
 
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.misreadings import misreadings
+from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_VARIABLE: Final = re.compile(r"\$\{(env|file):([^}]*)\}")
+_VARIABLE: Final = re.compile(r"\$\{(?:([^:{}]*):)?([^}]*)(\}?)")
+_PROVIDERS: Final = ("env", "file")
+_PROVIDER: Final = re.compile(r"[\w.-]{1,40}")
+_KNOWN: Final = "write ${env:NAME}, ${file:PATH} or ${file:PATH:KEY}"
 
 
 class Properties(NamedTuple):
@@ -79,8 +84,12 @@ def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, st
     """Return properties with `${env:...}` and `${file:...}` replaced by their values.
 
     Raises:
-        ConfigurationError: A file or variable that a property names cannot be read.
+        ConfigurationError: A file or variable that a property names cannot be read, or a property
+            has a `${` of another kind, which would be its value as it is written.
     """
+    for key in properties:
+        if "${" in key:
+            raise ConfigurationError(f"{file}: {key}: a key cannot have a variable")
     return {
         key: _VARIABLE.sub(partial(_variable, file, key), value)
         for key, value in properties.items()
@@ -89,7 +98,11 @@ def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, st
 
 def _variable(file: Path, key: str, match: re.Match[str]) -> str:
     """Resolve `${env:NAME}`, `${file:PATH}` (its text) or `${file:PATH:KEY}` (a property)."""
-    kind, name = match[1], match[2]
+    kind, name, end = match.groups()
+    if kind is None and key.endswith(DEAD_LETTER_TOPIC):
+        return match[0]  # `${topic}`, or an error where the name of the topic is read
+    if not end or kind not in _PROVIDERS or not name:
+        raise ConfigurationError(f"{file}: {key} {_fault(kind, name, end)}: {_KNOWN}")
     if kind == "env":
         try:
             return os.environ[name]
@@ -108,3 +121,16 @@ def _variable(file: Path, key: str, match: re.Match[str]) -> str:
         raise ConfigurationError(f"{file}: {key}: {secret} has a wrong \\u escape") from None
     except KeyError:
         raise ConfigurationError(f"{file}: {key}: {secret} has no key {wanted}") from None
+
+
+def _fault(kind: str | None, name: str, end: str) -> str:
+    """Return what is wrong with a variable, without what may be a part of a secret."""
+    if not end:
+        return "has a ${ without its }"
+    if kind is None or not _PROVIDER.fullmatch(kind):
+        return "has a variable without a provider"
+    if kind in _PROVIDERS and not name:
+        return f"has a variable of {kind} without a name"
+    near = difflib.get_close_matches(kind.lower(), _PROVIDERS, n=1)
+    hint = f", did you mean {near[0]}?" if near else ""
+    return f"has a variable of {kind}, which is no provider{hint}"

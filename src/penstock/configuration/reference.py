@@ -24,7 +24,7 @@ This page lists the keys of the gateway's file, a Kafka-style `.properties` file
 Kafka also has have Kafka's meaning.
 
 - A value can have `${env:NAME}`, `${file:PATH}` (the file's text) or `${file:PATH:KEY}` (a property
-  in it). A missing variable or file is an error, not an empty value.
+  in it). A missing variable or file, or any other `${`, is an error.
 - Paths are relative to the file's folder. Policies are imported from there first.
 - A class is `package.module.Class` or `package.module:Class`.
 - An unknown key that is close to a known key is an error with a suggestion. Any other unknown key
