@@ -242,6 +242,44 @@ def test_a_topic_level_key_for_the_wrong_beginning_is_refused(tmp_path, key):
         load(tmp_path, f"{LEAST}{key}=x")
 
 
+@pytest.mark.parametrize("glob", ["orders,payments", "{a,b}", "orders[12", "orders/eu", "a" * 250])
+def test_a_glob_that_can_match_no_topic_is_refused(tmp_path, glob):
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, LEAST + f"topics.{glob}.penstock.mode=mark\n")
+    assert str(raised.value).startswith(
+        f"{tmp_path}/penstock.properties: topics.{glob}.penstock.mode: {glob} "
+    )
+    assert "matches no topic" in str(raised.value)
+
+
+@pytest.mark.parametrize("glob", ["^orders", "orders$", "orders.+", "orders|payments", "o\\\\.eu"])
+def test_a_glob_that_is_written_as_a_regular_expression_is_warned_about(tmp_path, glob):
+    text = f"topics.{glob}.penstock.mode=mark\ntopics.{glob}.record.validation.policy=x\n"
+    (warning,) = load(tmp_path, LEAST + text).warnings
+    assert "is a glob, not a regular expression, and matches no topic" in warning
+
+
+def test_a_single_port_for_brokers_is_warned_about(tmp_path):
+    (warning,) = load(tmp_path, LEAST + "broker.ports=9193\n").warnings
+    assert warning.startswith("broker.ports=9193 is one port, so clients can reach one broker only")
+    assert load(tmp_path, LEAST + "broker.ports=9193-9193\n").warnings == ()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "audit.topic",
+        "topic.settings.topic",
+        "redrive.places.topic",
+        "produce.request.interceptors.state.topic",
+    ],
+)
+@pytest.mark.parametrize("name", ["a,b", "{a,b}", "a*", "..", "a" * 250])
+def test_the_name_of_a_topic_is_a_name(tmp_path, key, name):
+    with pytest.raises(ConfigurationError, match=f"{key} must be the name of a topic"):
+        load(tmp_path, LEAST + f"{key}={name}\n")
+
+
 def test_unknown_keys_are_kept_and_warned_about(tmp_path):
     configuration = load(tmp_path, LEAST + "shop.currency=EUR\n")
 

@@ -20,6 +20,7 @@ from penstock.configuration.declared_keys import (
     rows_of,
 )
 from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.globs import check_glob, meaningless_in
 from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
 from penstock.configuration.named_policies import PREFIX, read_named_policies
@@ -38,7 +39,7 @@ from penstock.configuration.unread_keys import OF_BUILT_IN_POLICIES, unread_keys
 from penstock.configuration.values import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
@@ -54,6 +55,11 @@ PENSTOCKS_ALONE: Final = ("penstock.", "errors.deadletterqueue.")
 CLOSE: Final = 0.88
 CLOSE_OF_PENSTOCKS_ALONE: Final = 0.75
 _CLASS_PATH: Final = "record.validation.policy.class.path"
+_BROKER_PORTS: Final = "broker.ports"
+_ONE_PORT: Final = (
+    "broker.ports={0} is one port, so clients can reach one broker only; write FIRST-LAST "
+    "({0}-{0} if the cluster has a single broker)"
+)
 _UPSTREAM_KEYSTORE: Final = "upstream.ssl.keystore."
 _ONE_PRINCIPAL: Final = (
     "upstream.ssl.keystore.*: with upstream.security.protocol=SSL there is no login, and every "
@@ -172,6 +178,9 @@ def read_configuration(
         named, more = read_named_policies(file, properties, shown, describe_classes)
         warnings += more
     warnings += unread_keys(properties)
+    warnings += _meaningless(topic_defaults)
+    if _is_single_port(properties):
+        warnings.append(_ONE_PORT.format(properties[_BROKER_PORTS].strip()))
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
     values: dict[str, Any] = {name: properties[name] for name in FILE_KEYS if name in properties}
@@ -266,7 +275,10 @@ def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tu
     for key in sorted(keys.values(), key=lambda key: -len(key.name)):
         glob = rest.removesuffix("." + key.name)
         if glob and glob != rest:
-            return glob, key
+            try:
+                return check_glob(glob), key
+            except ValueError as error:
+                raise ConfigurationError(f"{file}: {name}: {glob} {error}") from None
     raise ConfigurationError(
         f"{file}: {name} must be topics.<glob>.<key> with one of the keys {', '.join(keys)}"
         + _suggestion(rest, keys)
@@ -283,6 +295,18 @@ def _suggestion(rest: str, keys: Iterable[str]) -> str:
         if difflib.get_close_matches(end, [key], n=1, cutoff=0.88):
             return f"; did you mean {key}?"
     return ""
+
+
+def _meaningless(defaults: Iterable[TopicDefault]) -> Iterator[str]:
+    """Yield a warning for each glob that is written as a regular expression."""
+    for glob, key in {default.glob: default.key for default in defaults}.items():
+        if text := meaningless_in(glob):
+            yield f"topics.{glob}.{key}: {glob} {text}"
+
+
+def _is_single_port(properties: Mapping[str, str]) -> bool:
+    """Whether `broker.ports` has a port that does not look like a range of brokers."""
+    return properties.get(_BROKER_PORTS, "").strip().isdecimal()
 
 
 def _has_one_principal(properties: Mapping[str, str]) -> bool:

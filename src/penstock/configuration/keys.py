@@ -27,6 +27,8 @@ UPSTREAM, LISTENERS, POLICIES, TOPICS, LIMITS, OPERATIONS = (
 )
 
 Text = Annotated[str, BeforeValidator(values.text)]
+TopicName = Annotated[str, BeforeValidator(values.topic_name)]
+OptionalTopicName = Annotated[str, BeforeValidator(values.optional_topic_name)]
 OptionalText = Annotated[str, BeforeValidator(values.optional_text)]
 Boolean = Annotated[bool, BeforeValidator(values.boolean)]
 PositiveInt32 = Annotated[int, BeforeValidator(values.whole_number(1, 2**31 - 1))]
@@ -453,7 +455,7 @@ class Keys(BaseModel):
             "begin a new epoch after a restart."
         ),
     )
-    produce_request_interceptors_state_topic: Text = key(
+    produce_request_interceptors_state_topic: TopicName = key(
         POLICIES,
         reloaded=False,
         default="__penstock_producer_state",
@@ -462,7 +464,7 @@ class Keys(BaseModel):
             "cluster use the same topic."
         ),
     )
-    topic_settings_topic: OptionalText = key(
+    topic_settings_topic: OptionalTopicName = key(
         TOPICS,
         reloaded=False,
         default="__penstock_topic_settings",
@@ -482,7 +484,7 @@ class Keys(BaseModel):
             "keys](topics.md#restrict-the-keys)"
         ),
     )
-    redrive_places_topic: Text = key(
+    redrive_places_topic: TopicName = key(
         TOPICS,
         default="__penstock_places",
         meaning=(
@@ -519,7 +521,7 @@ class Keys(BaseModel):
             "address. `/livez` and `/readyz` need no token. Use `${file:...}` or `${env:...}`."
         ),
     )
-    audit_topic: OptionalText = key(
+    audit_topic: OptionalTopicName = key(
         OPERATIONS,
         reloaded=False,
         default="",

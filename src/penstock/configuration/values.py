@@ -120,6 +120,19 @@ def boolean(value: str) -> bool:
     return one_of("true", "false")(value) == "true"
 
 
+def topic_name(value: str) -> str:
+    """Read the name of a topic."""
+    name = value.strip()
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise ValueError("the name of a topic: up to 249 of a-z A-Z 0-9 . _ -")
+    return name
+
+
+def optional_topic_name(value: str) -> str:
+    """Read the name of a topic, or nothing."""
+    return topic_name(value) if value.strip() else ""
+
+
 def topic_template(value: str) -> str:
     """Read the name of a topic, which may have `${topic}` for another topic's name."""
     name = value.strip()
