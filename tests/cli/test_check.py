@@ -103,6 +103,50 @@ def test_policies_without_a_topic_are_named(tmp_path):
     assert not [line for line in used if line.startswith("no topic")]
 
 
+def test_each_glob_is_shown_with_what_it_matches(tmp_path):
+    globs = ("orders", "orders.*", "*.eu", "*", "orders[12]")
+    lines = described(tmp_path, **{f"topics.{glob}.penstock.mode": "observe" for glob in globs})
+    observed = ", observed: nothing is refused"
+    assert [line for line in lines if line.startswith("topics ")] == [
+        f'topics orders[12]{observed} (names of "orders", then a character of 12)',
+        f'topics orders.*{observed} (names that begin with "orders.")',
+        f"topics orders{observed}",
+        f'topics *.eu{observed} (names that end with ".eu")',
+        f"topics *{observed}",
+    ]
+
+
+@pytest.mark.parametrize("glob", ["orders[12]", "[!_]*", "orders-[a-c]?"])
+def test_the_plan_of_a_glob_is_that_of_its_topics(tmp_path, glob):
+    lines = described(
+        tmp_path,
+        **{
+            "policies": "key",
+            "policies.key.type": "KeyRequired",
+            f"topics.{glob}.penstock.policies": "key",
+            "topics.*.penstock.mode": "quarantine",
+        },
+    )
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"topics {glob},"))
+    assert "in quarantine: bad records go to" in lines[at]
+    assert "key (penstock.policies.KeyRequired)" in lines[at + 1]
+
+
+def test_the_plan_of_a_glob_has_no_line_that_is_for_some_of_its_topics(tmp_path):
+    lines = described(
+        tmp_path,
+        **{
+            "policies": "a,b",
+            "policies.a.type": "KeyRequired",
+            "policies.b.type": "KeyRequired",
+            "topics.orders*.penstock.policies": "b",
+            "topics.orders?.penstock.policies": "a",
+        },
+    )
+    at = next(i for i, line in enumerate(lines) if line.startswith("topics orders*"))
+    assert "b (penstock.policies.KeyRequired)" in lines[at + 1]
+
+
 def test_policies_of_an_observed_topic_with_their_own_mode_are_mentioned(tmp_path):
     file = tmp_path / "p.properties"
     file.write_text(

@@ -61,7 +61,7 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
         "  2. record  policies.One\n"
         "  3. record  policies.Two\n"
         "  4. record  policies.Last  record.validation.policy=order\n"
-        "topics orders*\n"
+        'topics orders* (names that begin with "orders")\n'
         "  1. record  policies.One\n"
         "  2. record  policies.Two\n"
         "  3. record  policies.Last  record.validation.policy=order\n"

@@ -185,7 +185,8 @@ def test_the_example_of_an_installed_policy_works(environment):
     assert (checked.returncode, without_waiting(checked.stderr)) == (0, "")
     assert checked.stdout.endswith(
         "topics orders-eu\n  1. interceptor masked (limits.Mask)\n  2. record  small (limits.Limit)\n"
-        "topics orders-*\n  1. record  large (limits.Limit)\ntopics *\n  no policy\n"
+        'topics orders-* (names that begin with "orders-")\n  1. record  large (limits.Limit)\n'
+        "topics *\n  no policy\n"
         "topics that the file does not name without a wildcard: if compacted, or named "
         "*-changelog, *-repartition, connect-*, mm2-*, *.internal, bad records are refused, and "
         "not set aside or dropped (penstock.quarantine.internal.topics)\nok\n"

@@ -47,6 +47,14 @@ def test_a_dead_letter_topic_is_not_judged_in_this_mode():
     assert not plan_of(VALIDATED).for_topic("a.dead").holds_dead_letters
 
 
+def test_a_glob_with_a_set_has_a_dead_letter_topic_that_is_not_judged():
+    shared = {"topics.orders[12].penstock.mode": "quarantine",
+              "topics.orders[12].errors.deadletterqueue.topic.name": "bad"}  # fmt: skip
+    plan = plan_of({**VALIDATED, **shared, "topics.bad.penstock.mode": "quarantine"})
+    assert plan.for_topic("orders1").dead_letter_topic == "bad"
+    assert plan.for_topic("bad").holds_dead_letters
+
+
 def test_the_line_of_a_topic_does_not_make_it_the_dead_letter_topic_of_others():
     own = {"topics.a.errors.deadletterqueue.topic.name": "a"}
     with pytest.raises(ConfigurationError, match="dead letter topic of a would be a itself"):

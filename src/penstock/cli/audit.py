@@ -30,7 +30,7 @@ from penstock.cli.jobs.spark_job import (
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.backtest.excerpt import RECORDS_MAX
 from penstock.cli.checks.dead_letter_names import name_warnings
+from penstock.cli.checks.equal_globs import equal_globs
 from penstock.cli.checks.framework_topics import kept_names
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import ExitCode
@@ -21,6 +22,7 @@ from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.jobs.spark_job import positive_number, ratio
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.arguments import bootstrap_servers
+from penstock.configuration.globs import in_words
 from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
@@ -103,7 +105,11 @@ def run(options: argparse.Namespace) -> int:
         plan = Plan(configuration.policies)
         for line in name_warnings(configuration, plan, dict.fromkeys(plan.globs, 1), {}):
             print(line)
-    for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
+    for warning in (
+        *configuration.warnings,
+        *endpoints_of(configuration).warnings,
+        *equal_globs(configuration.topic_defaults),
+    ):
         print(f"warning: {warning}")
     for names in unrepeatable:
         print(f"warning: {names}: {_UNREPEATABLE}")
@@ -191,9 +197,9 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         ]
     used: set[str] = set()
     for glob in plan.globs:
-        found = plan.for_topic(glob)
+        found = plan.for_pattern(glob)
         used |= {*found.named, *found.named_interceptors} if found is not None else set()
-        lines.append(f"topics {glob}{mode_of(plan, glob, found)}")
+        lines.append(f"topics {glob}{mode_of(plan, glob, found)}{_matched(glob)}")
         steps = _steps(plan, found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
@@ -203,6 +209,12 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     if unused := ", ".join(name for name in plan.named_policies if name not in used):
         lines.append(f"no topic of this file has {unused}; topics.<glob>.{POLICIES} lists policies")
     return lines
+
+
+def _matched(glob: str) -> str:
+    """Return which names a glob matches, unless it is obvious."""
+    words = in_words(glob)
+    return f" ({words})" if words and glob != "*" else ""
 
 
 def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:

@@ -37,9 +37,10 @@ from penstock.configuration import (
     load_configuration,
 )
 from penstock.configuration.declared_keys import declared_by_user
+from penstock.configuration.globs import is_glob
 from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
-from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.server import Gateway
 from penstock.queued_output import queue_standard_output
 

@@ -36,7 +36,7 @@ from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.cluster.offset_requests import all_offsets
 from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.policy import Header, Record
 from penstock.progress import waiting
 

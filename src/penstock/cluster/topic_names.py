@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Collection

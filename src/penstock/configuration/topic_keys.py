@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from penstock.policy import TopicConfig
 
 
-_WILDCARDS: Final = frozenset("*?[")
-
-
 class Scope(Flag):
     """Where a topic level key may be set."""
 
@@ -271,14 +268,6 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
 def value_of(key: str, settings: Mapping[str, str]) -> str | None:
     """Return the value of a key that no policy declares; see `TopicKey.value_in`."""
     return TOPIC_KEYS[key].value_in(settings)
-
-
-def is_glob(name: str) -> bool:
-    """Return whether a topic's name in the file or an option is a glob.
-
-    No topic's name has these characters.
-    """
-    return not _WILDCARDS.isdisjoint(name)
 
 
 class TopicDefault(NamedTuple):

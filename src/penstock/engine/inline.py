@@ -154,7 +154,7 @@ class InlineJudge:
         """Find the bounded policies among those that the file names for topics."""
         plan = Plan(configuration)
         for glob in plan.globs:
-            judged = plan.for_topic(glob)
+            judged = plan.for_pattern(glob)
             waited_for = judged.waited_for if judged is not None else None
             for name, text in self._policies_of(waited_for) if waited_for is not None else ():
                 self._find_out(name, text)

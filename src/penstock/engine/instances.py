@@ -16,9 +16,10 @@ from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, interfaces
+from penstock.configuration.globs import is_glob
 from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.configuration.policies import NAMES
-from penstock.configuration.topic_keys import VALIDATION_POLICY, is_glob
+from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
@@ -396,7 +397,7 @@ class PolicyInstances:
             return
         plan = Plan(self._configuration)
         for glob in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
-            found = plan.for_topic(glob)
+            found = plan.for_pattern(glob)
             for name in found.named if found is not None else ():
                 validation = self._named_validations.get(name)
                 if found is None or validation is None:

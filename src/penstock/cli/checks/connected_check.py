@@ -21,7 +21,7 @@ from penstock.cluster.brokers import describe as describe_cluster
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.loading import describe
 from penstock.engine.plans.plan import NO_SETTINGS, Plan

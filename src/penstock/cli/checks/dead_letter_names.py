@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC, is_glob
+from penstock.configuration.globs import is_glob
+from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
 from penstock.engine.admin_policies import AdminContext, TopicCreation
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.engine.verdict import Outcome
@@ -41,7 +42,7 @@ def name_warnings(
     """
     missing: dict[str, TopicCreation] = {}
     for topic, partitions in sorted(topics.items()):
-        judged = plan.for_topic(topic, own.get(topic, NO_SETTINGS))
+        judged = plan.for_pattern(topic, own.get(topic, NO_SETTINGS))
         if judged is None or not judged.quarantines or is_glob(judged.dead_letter_topic):
             continue
         name = judged.dead_letter_topic

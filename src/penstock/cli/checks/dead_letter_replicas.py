@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS, is_glob
+from penstock.configuration.globs import is_glob
+from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.engine.plans.plan import NO_SETTINGS, KeyOrigin
 from penstock.stored.topics.topics import names_of
 
@@ -61,7 +62,7 @@ def _missing(
     new = [glob for glob in plan.globs if not fnmatch.filter(topics, glob)]
     found: dict[_Line, set[str]] = {}
     for topic, own in {**topics, **dict.fromkeys(new, NO_SETTINGS)}.items():
-        judged = plan.for_topic(topic, own)
+        judged = plan.for_pattern(topic, own)
         if judged is None or not judged.quarantines or judged.dead_letter_topic in topics:
             continue
         if judged.dead_letter_replicas > brokers:

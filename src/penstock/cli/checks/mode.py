@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.topic_keys import OBSERVE
+from penstock.configuration.topic_keys import MODE, OBSERVE, value_of
 
 if TYPE_CHECKING:
     from penstock.engine.plans.plan import Plan
@@ -16,7 +16,8 @@ _OBSERVED: Final = ", observed: nothing is refused"
 def mode_of(plan: Plan, topic: str, found: TopicPlan | None) -> str:
     """Return what becomes of bad records of a topic or a glob, where they are not refused."""
     if found is None:
-        return _OBSERVED if plan.observes_topic(topic) else ""
+        observed = value_of(MODE, plan.settings_of_pattern(topic)) == OBSERVE
+        return _OBSERVED if observed else ""
     if found.holds_dead_letters and found.waited_for is None:
         return ", not judged: it holds dead letters"
     if found.mode == OBSERVE and found.waited_for is None:

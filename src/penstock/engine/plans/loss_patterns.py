@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase, translate
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from penstock.configuration.globs import is_glob
 from penstock.configuration.topic_keys import (
     MODE,
     OBSERVE,
@@ -21,7 +22,6 @@ from penstock.configuration.topic_keys import (
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
     VALIDATION_POLICY,
-    is_glob,
 )
 from penstock.configuration.values import items
 from penstock.engine.plans.framework_topics import NAMES_OF_FRAMEWORKS

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.globs import is_glob
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
 from penstock.configuration.policies import NAMES, unknown_name
 from penstock.configuration.topic_keys import (
@@ -259,14 +260,30 @@ class Plan:
         """
         return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
 
+    def for_pattern(self, glob: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
+        """Return the plan of the topics that a glob matches, and no longer glob of the file.
+
+        Interceptors are left out if their own patterns are not found in the glob's text.
+
+        Args:
+            glob: A glob of the file, or the name of a topic that exists.
+            own: The topic level keys that were set on the topic itself.
+        """
+        if not is_glob(glob):
+            return self.for_topic(glob, own)
+        return self._with_framework(self.from_settings(glob, self.settings_of_pattern(glob)))
+
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
         plan = self.from_settings(topic, self.merged(topic, dict(own)))
+        return self._with_framework(plan, (key for key, _ in own if self.allows_key(key)))
+
+    def _with_framework(self, plan: TopicPlan | None, own: Iterable[str] = ()) -> TopicPlan | None:
+        """Return a plan with whether a framework may keep its state in the topic."""
         if plan is None or not plan.may_lose_records:
             return plan
-        allowed = [key for key, _ in own if self.allows_key(key)]
-        return replace(plan, framework=self._frameworks.of(topic, allowed))
+        return replace(plan, framework=self._frameworks.of(plan.topic, own))
 
     def merged(self, topic: str, own: Mapping[str, str]) -> dict[str, str]:
         """Return the topic level keys that hold for a topic.
@@ -394,16 +411,25 @@ class Plan:
         """Return the topic level keys that hold for a topic by the file."""
         return self._defaults.settings(topic)
 
+    def settings_of_pattern(self, glob: str) -> dict[str, str]:
+        """Return the topic level keys that hold for the topics of a glob; see `for_pattern`."""
+        return self._defaults.settings_of_pattern(glob)
+
     def settings_and_origins(
         self, topic: str, own: Mapping[str, str] = NO_SETTINGS
     ) -> list[Setting]:
-        """Return the topic level keys that hold for a topic, by name, with where they were set."""
+        """Return the topic level keys that hold for a topic, by name, with where they were set.
+
+        Args:
+            topic: The name of a topic that exists, or a glob of the file.
+            own: The topic level keys that were set on the topic itself.
+        """
         found = {
             key: Setting(key, value, KeyOrigin.TOPIC)
             for key, value in self._allowed_of(own).items()
         }
-        for glob, key, value in self._defaults:
-            if key not in found and fnmatchcase(topic, glob):
+        for glob, key, value in self._defaults.lines_of_pattern(topic).values():
+            if key not in found:
                 has_line = f"topics.{glob}.{key}" in self._properties
                 origin, shown = (KeyOrigin.PATTERN, glob) if has_line else (KeyOrigin.FILE, "")
                 found[key] = Setting(key, value, origin, shown)

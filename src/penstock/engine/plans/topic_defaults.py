@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import covers, is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,3 +49,21 @@ class TopicDefaults:
             if fnmatchcase(topic, line.glob):
                 settings.setdefault(line.key, line.value)
         return settings
+
+    def lines_of_pattern(self, glob: str) -> dict[str, TopicDefault]:
+        """Return the line of each key that holds for all topics that a glob matches.
+
+        Args:
+            glob: A glob of the file, or the name of a topic; not a name that a client may choose,
+                since globs take longer.
+        """
+        wide = is_glob(glob)
+        lines: dict[str, TopicDefault] = {}
+        for line in self._defaults:
+            if covers(line.glob, glob) if wide else fnmatchcase(glob, line.glob):
+                lines.setdefault(line.key, line)
+        return lines
+
+    def settings_of_pattern(self, glob: str) -> dict[str, str]:
+        """Return the keys that hold for all topics that a glob matches."""
+        return {key: line.value for key, line in self.lines_of_pattern(glob).items()}

@@ -111,7 +111,7 @@ class TopicPlans:
                 if name
             ],
             "patterns": [
-                {"pattern": glob, **_as_json(plan, glob, plan.for_topic(glob), NO_SETTINGS)}
+                {"pattern": glob, **_as_json(plan, glob, plan.for_pattern(glob), NO_SETTINGS)}
                 for glob in plan.globs[:TOPICS_MAX]
             ],
             "topics_max": TOPICS_MAX,

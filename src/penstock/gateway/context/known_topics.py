@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 

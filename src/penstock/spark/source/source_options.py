@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.spark.given_options import GivenOptions
 from penstock.spark.source.source_bounds import (
     EARLIEST,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.cluster import topic_names
 from penstock.cluster.offsets import Topic
 from penstock.cluster.ranges import Partition
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.stored.jobs.positions import (
     OffsetsDone,
     begin_again,

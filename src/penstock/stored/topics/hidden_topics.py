@@ -13,7 +13,7 @@ from kio.schema.describe_log_dirs.v2.response import DescribeLogDirsResponse
 
 from penstock.client.errors import ClientError
 from penstock.cluster.topic_names import existing, parse
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:

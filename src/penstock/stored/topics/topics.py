@@ -10,7 +10,7 @@ from penstock.client.places import read_places
 from penstock.cluster.offsets import Cluster
 from penstock.cluster.topic_names import parse
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import is_glob
+from penstock.configuration.globs import is_glob
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.stored.topics.access import ClusterAccess
 from penstock.stored.topics.hidden_topics import hidden_topics, logged_topics
