@@ -119,3 +119,20 @@ def test_a_class_without_a_text_is_not_tried(load):
 
     assert policies.try_topic(with_text(name, "anything")) is None
     assert not hasattr(type(policies.validation), "made")
+
+
+def test_an_interceptor_for_no_topic_is_refused(tmp_path):
+    """A list of topics is a pattern with a comma, which no topic's name has."""
+    properties = {
+        "upstream.bootstrap.servers": "none:1",
+        "policies": "masked",
+        "policies.masked.type": "RedactJsonFields",
+        "policies.masked.fields": "card",
+        "policies.masked.topics": "orders,payments",
+        "topics.*.penstock.policies": "masked",
+    }
+    configuration = read_configuration(tmp_path / "penstock.properties", properties).policies
+    with pytest.raises(
+        ConfigurationError, match=r"policies\.masked.*topics 'orders,payments' is a"
+    ):
+        PolicyInstances(configuration, Plan(configuration).names)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_LEGAL: Final = frozenset(ascii_letters + digits + "._-")
+LEGAL: Final = frozenset(ascii_letters + digits + "._-")
 """The characters of topics' names."""
 _NAME_MAX: Final = 249
 _PART: Final = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
@@ -61,7 +61,7 @@ def _parts(glob: str) -> tuple[_Part, ...]:
 
 @lru_cache(1000)
 def _characters(part: str) -> frozenset[str]:
-    return frozenset(character for character in _LEGAL if fnmatchcase(character, part))
+    return frozenset(character for character in LEGAL if fnmatchcase(character, part))
 
 
 def is_glob(name: str) -> bool:
@@ -150,7 +150,7 @@ def covers(glob: str, other: str) -> bool:
     """
     names = [part.characters for part in _parts(other)]
     if all(characters is None for characters in names):
-        names.append(_LEGAL)  # no name is empty
+        names.append(LEGAL)  # no name is empty
     after = [False] * len(names) + [True]
     for step in reversed(_covering(glob)):
         if isinstance(step, int):
@@ -215,7 +215,7 @@ def _steps(
         yield at, at_other + 1, ""
     if part is None or part_of_other is None:
         return
-    both = _LEGAL if part.characters is None else part.characters
+    both = LEGAL if part.characters is None else part.characters
     both = both if part_of_other.characters is None else both & part_of_other.characters
     if both:
         yield (

@@ -33,6 +33,7 @@ from penstock.engine.batch_methods import (
     takes_context,
 )
 from penstock.engine.interceptors.interceptor_chain import Interceptor
+from penstock.engine.interceptors.topic_patterns import may_be_in_names
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.path_counts import PathCount
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
@@ -579,6 +580,11 @@ class PolicyInstances:
             raise unusable_by(error, f"{where} failed: {describe(error)}") from None
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
+        if not may_be_in_names(pattern):
+            raise ConfigurationError(
+                f"{where}: topics {pattern.pattern!r} is a regular expression that is found in no "
+                "topic's name; for several topics, write a|b"
+            )
         if isinstance(instance, CountsPaths):
             self._with_paths.append((of.name, instance))
         code = self._configuration.produce_request_interceptors_failed_error_code
