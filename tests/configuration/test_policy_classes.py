@@ -78,6 +78,8 @@ def test_the_key_that_was_meant(name, expected):
         (ConfigKey("k", "DOUBLE"), "0.5", None),
         (ConfigKey("k", "DOUBLE"), "nan", "a number"),
         (ConfigKey("k", "LIST"), "a,b", None),
+        (ConfigKey("k", "LIST", valid_values=("a", "b")), "b, a", None),
+        (ConfigKey("k", "LIST", valid_values=("a", "b")), "a,c", "one of a, b"),
         (ConfigKey("k", "PASSWORD"), "x", None),
         (ConfigKey("k", "BOOLEAN"), "maybe", "one of true, false"),
         (ConfigKey("k", valid_values=("a", "b")), "c", "one of a, b"),

@@ -1,6 +1,8 @@
 """The ready-made policies over topics."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.policies.topic_rules import ConfigRules, TopicRules
 from penstock.policy import ConfigResource, PolicyViolationException
@@ -190,6 +192,61 @@ REQUIRED = "(topic.rules.configs.required)"
 def test_required_configs_are_given_when_a_topic_is_created(configs, expected):
     rules = {"configs.required": "cleanup.policy, min.insync.replicas = 2"}
     assert created(rules, configs=configs) == expected
+
+
+LISTS = ("compact", "delete")
+
+
+@pytest.mark.parametrize(
+    ("required", "given", "is_met"),
+    [
+        ("cleanup.policy=compact,delete", "compact,delete", True),
+        ("cleanup.policy=compact,delete", " delete , compact", True),
+        ("cleanup.policy=compact,delete", "compact", False),
+        ("cleanup.policy=compact", "compact,delete", False),
+        ("cleanup.policy=compact,delete,min.insync.replicas", "delete,compact", True),
+        ("min.insync.replicas,cleanup.policy = delete, compact", "compact,delete", True),
+    ],
+)
+def test_lists_compare_as_lists(required, given, is_met):
+    configs = {"cleanup.policy": given, "min.insync.replicas": "2"}
+    assert (created({"configs.required": required}, configs=configs) is None) is is_met
+    assert (altered({"configs.required": required}, configs) is None) is is_met
+
+
+def test_the_order_of_policies_matters():
+    rules = {"configs.required": "penstock.policies=a,b,preallocate"}
+    configs = {"penstock.policies": "a, b", "preallocate": "true"}
+    assert created(rules, configs=configs) is None
+    configs["penstock.policies"] = "b,a"
+    assert created(rules, configs=configs) == (
+        f"Topic orders asks for penstock.policies=b,a; penstock.policies=a,b is required {REQUIRED}"
+    )
+
+
+@pytest.mark.parametrize("name", ["leader", "follower"])
+def test_a_list_of_replicas_may_be_required(name):
+    name = f"{name}.replication.throttled.replicas"
+    rules = {"configs.required": f"{name}=0:1,1:2,flush.ms"}
+    assert altered(rules, {name: "1:2,0:1", "flush.ms": "1"}) is None
+    assert altered(rules, {name: "*"}) is not None
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.lists(st.sampled_from(LISTS), min_size=1, max_size=2, unique=True),
+    st.lists(st.sampled_from(LISTS), min_size=1, max_size=2, unique=True),
+    st.lists(st.sampled_from(["flush.ms", "retention.ms=5", "preallocate"]), unique=True),
+    st.randoms(use_true_random=False),
+)
+def test_a_required_list_is_met_by_equal_sets(wanted, given_items, others, random):
+    """Wherever it stands among the other required configs."""
+    entries = [*others, f"cleanup.policy={','.join(wanted)}"]
+    random.shuffle(entries)
+    configs = {"flush.ms": "1", "retention.ms": "5", "preallocate": "true"}
+    configs["cleanup.policy"] = ", ".join(given_items)
+    refusal = created({"configs.required": ",".join(entries)}, configs=configs)
+    assert (refusal is None) is (set(wanted) == set(given_items))
 
 
 @pytest.mark.parametrize(
@@ -395,6 +452,15 @@ def test_other_keys_of_the_file_are_passed_over():
         ({"configs.required": ""}, "topic.rules.configs.required must be names of configs, or "),
         ({"configs.required": "a="}, "topic.rules.configs.required must be names of configs, or "),
         ({"configs.required": "=b"}, "topic.rules.configs.required must be names of configs, or "),
+        ({"configs.allowed": "{a,b}"}, "topic.rules.configs.allowed must be names of configs, or "),
+        ({"configs.allowed": "a.b$"}, "topic.rules.configs.allowed must be names of configs, or "),
+        (
+            {"configs.required": "cleanup.policy=compacted"},
+            (
+                "topic.rules.configs.required must be values that brokers accept, not "
+                "cleanup.policy=compacted"
+            ),
+        ),
         ({"configs.required": "a.*"}, "topic.rules.configs.required must be names of configs, or "),
         (
             {"configs.required": "a=1,a=2"},

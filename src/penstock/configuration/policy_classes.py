@@ -142,7 +142,8 @@ def _filled(name: str, given: Sequence[str]) -> str:
 
 def value_error(key: ConfigKey, value: str) -> str | None:
     """Return the values that a declared key may have if this value is wrong, or None."""
-    if key.valid_values and value.strip() not in key.valid_values:
+    given = values.items(value) if key.type == LIST.name else (value.strip(),)
+    if key.valid_values and not set(given) <= set(key.valid_values):
         return f"one of {', '.join(key.valid_values)}"
     try:
         TYPES[key.type].read(value)

@@ -29,7 +29,18 @@ _UNLIMITED: Final = Decimal("Infinity")
 # be read as that number here, or it would not be judged.
 _BROKER_NUMBER: Final = re.compile(r"[\x00-\x20]*([+-]?\d+)[\x00-\x20]*")
 _REQUIRED_CONFIG: Final = re.compile(r"([\w.-]+)(?:\s*=\s*(.+))?")
-_CONFIG_GLOB: Final = re.compile(r"[^\s=]+")
+_CONFIG_GLOB: Final = re.compile(r"(?:[\w.*?-]|\[!?[\w.-]+\])+")
+_NAMES_AND_VALUES: Final = "names of configs, or name=value, separated by commas, each name once"
+_REPLICAS_LIST: Final = re.compile(r"\*|\d+:\d+")
+_LISTS: Final = {
+    "cleanup.policy": re.compile(r"compact|delete"),
+    "follower.replication.throttled.replicas": _REPLICAS_LIST,
+    "leader.replication.throttled.replicas": _REPLICAS_LIST,
+    "penstock.policies": re.compile(r"(?!preallocate\Z)[A-Za-z0-9_-]+"),
+}
+"""Configs whose values are lists, with what an item can be."""
+_IN_ORDER: Final = "penstock.policies"
+"""The list whose order matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,20 @@ class TopicRuleSettings:
         """Return whether the rules hold for the topic."""
         return self.judges_internal_topics or not topic.startswith("__")
 
+    def is_met(self, name: str, value: str | None) -> bool:
+        """Return whether a required config has the right value; None where it has none.
+
+        Lists compare as brokers read them: without the blanks around items, and in any order
+        except for that of policies.
+        """
+        wanted = self.required[name]
+        if value is None or wanted is None:
+            return value is not None
+        if name not in _LISTS:
+            return value == wanted
+        given, items = _entries(value), _entries(wanted)
+        return given == items if name == _IN_ORDER else set(given) == set(items)
+
     def allows(self, config: str) -> bool:
         """Return whether the config may be given."""
         return _is_allowed(config, self.allowed)
@@ -217,10 +242,22 @@ def _allowed(text: str) -> tuple[str, ...]:
 
 
 def _required(text: str) -> dict[str, str | None]:
-    matches = [_REQUIRED_CONFIG.fullmatch(entry) for entry in _entries(text)]
-    required = {match[1]: match[2] for match in matches if match}
-    if not required or len(required) < len(matches):
-        raise ValueError("names of configs, or name=value, separated by commas, each name once")
+    required: dict[str, str | None] = {}
+    name = ""
+    for entry in _entries(text):
+        value = required.get(name)
+        if value is not None and name in _LISTS and _LISTS[name].fullmatch(entry):
+            required[name] = f"{value},{entry}"
+            continue
+        match = _REQUIRED_CONFIG.fullmatch(entry)
+        if match is None or match[1] in required:
+            raise ValueError(_NAMES_AND_VALUES)
+        name = match[1]
+        if match[2] is not None and name in _LISTS and not _LISTS[name].fullmatch(match[2]):
+            raise ValueError(f"values that brokers accept, not {name}={match[2]}")
+        required[name] = match[2]
+    if not required:
+        raise ValueError(_NAMES_AND_VALUES)
     return required
 
 

@@ -23,9 +23,10 @@
 | `group.configs.allowed`    | names and globs; no other config of a group may be given       |
 | `internal.topics`          | `judge`: also names that start with `__`; default `skip`       |
 
-Set at least one rule. Lists are separated by commas, so a required value cannot contain a comma. In
-a `.properties` file a backslash is written twice. Kafka creates its internal topics, like
-`__consumer_offsets`, through the same policy, so the default is `skip`.
+Set at least one rule. Lists are separated by commas. A required value that is a list, such as
+`cleanup.policy=compact,delete`, is compared as a list. In a `.properties` file a backslash is
+written twice. Kafka creates its internal topics, like `__consumer_offsets`, through the same
+policy, so the default is `skip`.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class TopicRules(CreateTopicPolicy):
         yield from _replicas(settings.replicas, request)
         yield from _not_allowed_of_topics(settings, request.configs, "set")
         given = {name: request.configs.get(name) for name in settings.required}
-        yield from _not_as_required(settings.required, given, absent="does not set")
+        yield from _not_as_required(settings, given, absent="does not set")
         yield from settings.retention_objections(request.configs)
 
 
@@ -124,7 +125,7 @@ class ConfigRules(AlterConfigPolicy):
         settings = self._settings
         yield from _not_allowed_of_topics(settings, configs, "change")
         given = {name: configs[name] for name in settings.required if name in configs}
-        yield from _not_as_required(settings.required, given, absent="asks to delete")
+        yield from _not_as_required(settings, given, absent="asks to delete")
         yield from settings.retention_objections(configs)
 
 
@@ -175,12 +176,12 @@ def _not_allowed(refused: Sequence[str], verb: str, allowed: str) -> Iterator[st
 
 
 def _not_as_required(
-    required: Mapping[str, str | None], given: Mapping[str, str | None], *, absent: str
+    settings: TopicRuleSettings, given: Mapping[str, str | None], *, absent: str
 ) -> Iterator[str]:
     for name, value in given.items():
-        wanted = required[name]
-        if value is not None and wanted in {None, value}:
+        if settings.is_met(name, value):
             continue
+        wanted = settings.required[name]
         what = f"{absent} {name}" if value is None else f"asks for {name}={value}"
         yield f"{what}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
 
