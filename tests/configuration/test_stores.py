@@ -8,6 +8,8 @@ from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
     load_pem_private_key,
     pkcs12,
 )
@@ -16,6 +18,7 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.clients.librdkafka_keys import client_properties
 from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, with_contents
 from penstock.configuration.clients.tls import client_context
+from penstock.gateway.listening.tls import server_context
 from tests.certificates import Files
 
 
@@ -135,6 +138,78 @@ def test_invalid_stores(tmp_path, content, message):
     with pytest.raises(ConfigurationError, match=message) as raised:
         with_contents({"ssl.keystore.location": "client.pem"}, tmp_path / "penstock.properties")
     assert "penstock.properties: upstream.ssl.keystore.location" in str(raised.value)
+
+
+def pem_of(files, name):
+    """Return a private key and its certificates, as two texts."""
+    text = files.key(name).read_text()
+    at = text.index("-----BEGIN CERTIFICATE")
+    return text[:at], text[at:]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return pem_of(Files(tmp_path), "issued.pem")
+
+
+def faults(text, tmp_path, **more):
+    """Return what is said of a key store, by each of its readers."""
+    (tmp_path / "client.pem").write_text(text)
+    given = {"ssl.keystore.location": "client.pem", **more}
+    found = []
+    for prefix, read in (
+        ("upstream.", client_context),
+        ("", server_context),
+        ("upstream.", with_contents),
+    ):
+        try:
+            read(given, tmp_path / "p.properties")
+        except ConfigurationError as error:
+            text = str(error).removeprefix(f"{tmp_path}/p.properties: {prefix}")
+            found.append(text.partition(" are required): ")[2])
+    return found
+
+
+def test_what_a_key_store_lacks_is_named(parts, tmp_path):
+    key, chain = parts
+    assert len(faults(key, tmp_path)) == 3
+    for text in faults(key, tmp_path):
+        assert text == "it has no certificate: append the file of the certificate to it, with cat"
+    for text in faults(chain, tmp_path):
+        assert text == "it has no private key: append the file of the key to it, with cat"
+    for text in faults("", tmp_path):
+        assert text == "it has neither a private key nor a certificate"
+    assert faults(key + chain, tmp_path) == []
+
+
+def test_a_key_of_another_certificate_is_named(parts, tmp_path):
+    _, chain = pem_of(Files(tmp_path), "other.pem")
+    assert faults(parts[0] + chain, tmp_path) == [
+        "the private key is not that of the first certificate"
+    ] * 2  # fmt: skip
+
+
+@pytest.mark.parametrize("password", [{}, {"ssl.key.password": "guessed"}])
+def test_a_password_that_does_not_open_the_key_is_named(parts, tmp_path, password):
+    key, chain = parts
+    encrypted = load_pem_private_key(key.encode(), None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")
+    )
+    found = faults(encrypted.decode() + chain, tmp_path, **password)
+    assert found == [
+        "the private key is encrypted, and upstream.ssl.key.password does not open it",
+        "the private key is encrypted, and ssl.key.password does not open it",
+    ]
+
+
+@pytest.mark.parametrize(("given", "missing"), [(KEY, CHAIN), (CHAIN, KEY)])
+def test_a_key_in_the_file_needs_its_certificates(given, missing):
+    with pytest.raises(ConfigurationError) as raised:
+        client_context({given: "secret"}, Path("f"))
+    assert str(raised.value) == f"f: upstream.{given} needs upstream.{missing}"
+    with pytest.raises(ConfigurationError) as raised:
+        server_context({given: "secret"}, Path("f"))
+    assert str(raised.value) == f"f: {given} needs {missing}"
 
 
 def test_an_invalid_private_key_is_not_shown():

@@ -73,6 +73,19 @@ def key_and_chain(properties: Mapping[str, str], folder: Path, where: str) -> by
     return f"{key}\n{chain}\n".encode() if key and chain else None
 
 
+def missing_part(text: str) -> str:
+    """Return what a key store in PEM lacks; empty if it has a key and a certificate."""
+    labels = [found[1] for found in _BLOCK.finditer(text)]
+    has_key = any(label.endswith("PRIVATE KEY") for label in labels)
+    has_certificate = any(label.endswith("CERTIFICATE") for label in labels)
+    if has_key and has_certificate:
+        return ""
+    if not (has_key or has_certificate):
+        return "it has neither a private key nor a certificate"
+    part, file = ("certificate", "certificate") if has_key else ("private key", "key")
+    return f"it has no {part}: append the file of the {file} to it, with cat"
+
+
 def with_contents(properties: Mapping[str, str], file: Path) -> dict[str, str]:
     """Return the properties with the contents of stores instead of their locations.
 
@@ -109,7 +122,9 @@ def _contents(path: Path, file: Path, store: str) -> tuple[str, ...]:
     keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
     if not certificates or (store == "keystore" and len(keys) != 1):
         wanted = "a private key and its certificates" if store == "keystore" else "certificates"
-        raise ConfigurationError(f"{where} is not usable ({wanted} are required)")
+        missing = missing_part(text) if store == "keystore" else ""
+        more = f": {missing}" if missing else ""
+        raise ConfigurationError(f"{where} is not usable ({wanted} are required){more}")
     return (certificates,) if store == "truststore" else (certificates, keys[0])
 
 

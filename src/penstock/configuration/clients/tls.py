@@ -7,7 +7,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from penstock.configuration.clients.client_keys import checks_host
-from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, location_of
+from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, location_of, missing_part
 from penstock.configuration.clients.tls_versions import limit_versions
 from penstock.configuration.errors import ConfigurationError
 
@@ -75,7 +75,10 @@ def load_key(
     """
     path = location_of(properties, file.parent, "keystore", f"{file}: {prefix}")
     key, chain = properties.get(KEY), properties.get(CHAIN)
-    if path is None and not (key and chain):
+    if path is None and bool(key) != bool(chain):
+        given, missing = (KEY, CHAIN) if key else (CHAIN, KEY)
+        raise ConfigurationError(f"{file}: {prefix}{given} needs {prefix}{missing}")
+    if path is None and not key:
         return False
     password = properties.get("ssl.key.password", "")
     try:
@@ -87,10 +90,26 @@ def load_key(
                 store.write(f"{key}\n{chain}\n")
                 store.flush()
                 context.load_cert_chain(store.name, password=password)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:  # also of TLS
         named = f"ssl.keystore.location: {path}" if path else KEY
+        text = f"{key}\n{chain}" if path is None else ""
+        if path is not None and isinstance(error, ssl.SSLError):
+            text = path.read_text("utf-8", "replace")
         raise ConfigurationError(
             f"{file}: {prefix}{named} is not usable (a private key and its certificates are "
-            f"required): {error}"
+            f"required): {_why_unusable(text, error, prefix)}"
         ) from None
     return True
+
+
+def _why_unusable(text: str, error: OSError, prefix: str) -> str:
+    """Return why a key store is not usable, without anything of its content."""
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    if missing := missing_part(text):
+        return missing
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the private key is not that of the first certificate"
+    if "ENCRYPTED" in text:
+        return f"the private key is encrypted, and {prefix}ssl.key.password does not open it"
+    return str(error)
