@@ -151,6 +151,7 @@ class Gateway:
         self.settings_are_missing = self.is_ending = False
         self.state_writes = {}
         self.is_loaded = self.is_listening = True
+        self.brokers_out_of_reach = ()
         self.topic_configs = SimpleNamespace(names=OWN.__contains__, of=lambda name, _: OWN[name])
         self.cluster = SimpleNamespace(
             topics=self._topics, ids=lambda names: {name: UUID(int=1) for name in names}

@@ -140,6 +140,7 @@ def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatc
         "topics.*.record.validation.policy=x\n"
     )
     monkeypatch.setattr(connected_check, "_topics", lambda *_: ({"t": {}}, {"t": 1}))
+    monkeypatch.setattr(connected_check, "_brokers", lambda *_: 1)
     for line in connected_check.describe_topics(load_configuration(file), ()):
         print(line)
     shown, others = capsys.readouterr()
@@ -148,6 +149,23 @@ def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatc
         "1 of the cluster's topics have a validation policy or named policies",
     ]  # fmt: skip
     assert others.split() == ["imported", "configured", "described", "described", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("ids_first", "ports", "code"), [("0", "9193-9292", 0), ("1", "9193-9292", 2)]
+)
+def test_a_broker_without_a_port_is_an_error(kafka, topic, tmp_path, ids_first, ports, code):
+    """The node id of the broker is 0."""
+    keys = {"record.validator.classes": "", "policies": "a", "policies.a.type": "KeyRequired"}
+    keys |= {"broker.ids.first": ids_first, "broker.ports": ports}
+    keys |= {f"topics.{topic('checked')}.penstock.policies": "a"}
+    done = check(write_configuration(tmp_path, kafka.bootstrap_servers, 9192, keys), "--connect")
+    assert done.returncode == code, done.stderr
+    expected = (
+        "broker.ports: clients cannot reach the broker with node id 0: 9193-9292 are the ports of "
+        "1 to 100; set broker.ids.first=0"
+    )
+    assert (expected in done.stderr) is (code == 2)
 
 
 def test_a_pattern_that_matches_no_topic_is_named(kafka, topic, tmp_path, registry):

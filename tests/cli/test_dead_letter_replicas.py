@@ -1,8 +1,6 @@
 """`penstock check --connect`: dead letter topics that need more brokers than the cluster has."""
 
-import pytest
-
-from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
+from penstock.cli.checks.dead_letter_replicas import replicas_warnings
 from tests.engine.plans import QUARANTINE, VALIDATED, plan_of
 
 KEY = "errors.deadletterqueue.topic.replication.factor"
@@ -59,11 +57,3 @@ def test_a_pattern_of_the_file_counts_before_its_topics_exist():
     [line] = warnings_of(VALIDATED | {"topics.new-*.penstock.mode": "quarantine"})
     assert "new-*.dead cannot be created" in line
     assert line.endswith("or create the topics")
-
-
-@pytest.mark.parametrize(
-    ("properties", "needed"), [(QUARANTINE, True), (QUARANTINE | {KEY: "1"}, False),
-                               (VALIDATED, False)],
-)  # fmt: skip
-def test_brokers_are_looked_up_only_if_a_topic_may_have_dead_letters(properties, needed):
-    assert needs_brokers(plan_of(properties), {"orders": {}}) == needed

@@ -1,19 +1,21 @@
 """TLS on both sides, SASL and ACLs through the gateway, against a Kafka that requires them."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
+from penstock.cluster.connection_faults import fault_of
 from penstock.cluster.errors import NotDescribedError
 from penstock.cluster.offsets import Cluster
 from penstock.local import free_ports
 from penstock.stored.topics.topics import StoredTopics
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.raw import RawClient
 from tests.secured import (
@@ -113,6 +115,66 @@ def test_a_wrong_password_is_refused_by_the_cluster(secured, secured_gateway, fi
     assert produce(wrong, "open", b"good") == "_AUTHENTICATION"
     direct = {**wrong, "bootstrap.servers": secured.bootstrap_servers}
     assert produce(direct, "open", b"good") == "_AUTHENTICATION"
+
+
+TLS, SASL, BOTH = "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+EXPECTS = (
+    "the broker expects upstream.security.protocol=SASL_SSL (mechanisms: PLAIN, SCRAM-SHA-256)"
+)
+WRONG_TRUST = "upstream.ssl.truststore.location must have the certificate of the authority"
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({}, f"{EXPECTS}, not PLAINTEXT"),
+        ({"security.protocol": TLS}, f"{EXPECTS}, not SSL"),
+        ({"security.protocol": SASL}, f"{EXPECTS}, not SASL_PLAINTEXT"),
+        (
+            {"security.protocol": BOTH, "sasl.mechanism": "SCRAM-SHA-512"},
+            "does not offer upstream.sasl.mechanism=SCRAM-SHA-512 (mechanisms: PLAIN, SCRAM-SHA-256)",
+        ),
+        ({"security.protocol": BOTH, "ssl.truststore.location": "other"}, WRONG_TRUST),
+        ({"security.protocol": BOTH, "ssl.truststore.location": ""}, "it is missing"),
+        ({"security.protocol": BOTH}, ""),
+    ],
+)
+def test_a_connection_with_wrong_keys_is_explained(secured, files, tmp_path, keys, fault):
+    given = {
+        "bootstrap.servers": secured.bootstrap_servers,
+        "sasl.mechanism": "PLAIN",
+        "ssl.truststore.location": str(files.trust),
+        **keys,
+    }
+    if given["ssl.truststore.location"] == "other":
+        given["ssl.truststore.location"] = str(Files(tmp_path).trust)
+    found = fault_of(given, tmp_path)
+    assert fault in found
+    assert bool(found) is bool(fault)
+
+
+@pytest.mark.parametrize("protocol", [TLS, SASL, BOTH, "PLAINTEXT"])
+def test_a_broker_without_tls_and_login_is_explained(kafka, files, tmp_path, protocol):
+    keys = {
+        "bootstrap.servers": f"127.0.0.1:1,{kafka.bootstrap_servers}",
+        "security.protocol": protocol,
+        "ssl.truststore.location": str(files.trust),
+    }
+    expected = f"the broker expects upstream.security.protocol=PLAINTEXT, not {protocol}"
+    assert fault_of(keys, tmp_path) == ("" if protocol == "PLAINTEXT" else expected)
+
+
+def test_a_wrong_password_is_named_by_check(secured, files, tmp_path):
+    login = f'{PLAIN} required username="admin" password="guessed";'
+    keys = {**upstream_as_admin(files), "upstream.sasl.jaas.config": login}
+    keys |= {"policies": "a", "policies.a.type": "KeyRequired", "topics.*.penstock.policies": "a"}
+    file = write_configuration(tmp_path, secured.bootstrap_servers, 9192, keys)
+    done = subprocess.run(
+        [*PENSTOCK, "check", "--connect", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "Authentication failed: Invalid username or password" in done.stderr
+    assert "guessed" not in done.stderr
 
 
 def test_a_client_without_tls_is_not_served(secured_gateway):

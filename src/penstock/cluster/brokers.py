@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.cluster.connection_faults import fault_of
 from penstock.cluster.futures import result_of
 from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration import Address
@@ -63,8 +64,9 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
         reasons = [error.str() for error in errors if error.code() != _ALL_BROKERS_DOWN]
         if not reasons:
             reasons = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
+        reason = fault_of(properties, folder) or reasons[-1]
         raise UnreachableError(
-            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {reasons[-1]}"
+            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {reason}"
         ) from None
     return ClusterDescription(
         cluster.cluster_id or "", {node.id: Address(node.host, node.port) for node in cluster.nodes}

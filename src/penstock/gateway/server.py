@@ -80,7 +80,7 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
@@ -482,6 +482,11 @@ class Gateway:
     def is_listening(self) -> bool:
         """Whether clients are accepted."""
         return self._started
+
+    @property
+    def brokers_out_of_reach(self) -> Collection[int]:
+        """The node ids of brokers that clients cannot reach."""
+        return self._upstream.out_of_reach
 
     @property
     def is_ending(self) -> bool:

@@ -84,6 +84,11 @@ class Upstream:
         """The addresses of all brokers that were ever known, by node id."""
         return self.addresses.brokers if self.addresses is not None else {}
 
+    @property
+    def out_of_reach(self) -> Collection[int]:
+        """The node ids of the known brokers that clients cannot reach."""
+        return self.addresses.out_of_reach if self.addresses is not None else ()
+
     async def connect(
         self, node: int | None, protocol: SharedBufferProtocol
     ) -> asyncio.Transport | None:

@@ -57,6 +57,7 @@ def gateway():
         audit_trail=None,
         is_loaded=False,
         is_listening=True,
+        brokers_out_of_reach=(),
         is_ending=False,
     )
 

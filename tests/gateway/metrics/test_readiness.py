@@ -33,6 +33,7 @@ class Gateway:
     settings_are_missing: bool = False
     state_writes: dict = field(default_factory=dict)
     is_listening: bool = True
+    brokers_out_of_reach: tuple = ()
     is_ending: bool = False
 
 
@@ -51,6 +52,8 @@ def test_a_gateway_that_lacks_nothing_is_ready():
         (Gateway([without_workers("")]), {0: UP}, "policies: no worker has them: one is starting"),
         (Gateway(), {}, "brokers: none has been reached yet"),
         (Gateway(), {3: DOWN}, "broker 3 at kafka:9092 cannot be reached: Connection refused"),
+        (Gateway(brokers_out_of_reach=(3,)), {3: UP},
+         "broker 3 at kafka:9092 cannot be reached: its node id has no port (broker.ports, "),
         (Gateway(settings_are_missing=True), {0: UP}, "settings: those of topics"),
         (Gateway(state_writes={"producers": failing("a-file", is_shared=False)}), {0: UP},
          "state cannot be written to a-file: no leader"),
@@ -70,6 +73,12 @@ def test_a_gateway_is_ready_while_one_of_several_brokers_is_unavailable():
     found = inspect(Gateway(), {0: UP, 1: DOWN})
     assert not found.missing
     assert found.text == "ready\nbroker 1 at kafka:9092 cannot be reached: Connection refused\n"
+
+
+def test_a_gateway_is_ready_while_clients_can_reach_a_broker():
+    found = inspect(Gateway(brokers_out_of_reach=(1,)), {0: UP, 1: UP})
+    assert not found.missing
+    assert found.text.startswith("ready\nbroker 1 at kafka:9092 cannot be reached: its node id")
 
 
 def test_gateways_stay_ready_if_none_of_them_can_write_the_state_topic():

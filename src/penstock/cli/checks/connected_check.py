@@ -11,7 +11,7 @@ import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.checks.dead_letter_names import name_warnings
-from penstock.cli.checks.dead_letter_replicas import needs_brokers, replicas_warnings
+from penstock.cli.checks.dead_letter_replicas import replicas_warnings
 from penstock.cli.checks.framework_topics import kept_topics
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
@@ -25,12 +25,13 @@ from penstock.configuration.globs import is_glob
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.loading import describe
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.gateway.listening.endpoints import broker_ports_of
 from penstock.policy import RetriableException
 from penstock.stored.topics.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.configuration import Configuration
     from penstock.engine.plans.topic_plan import TopicPlan
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _ALL: Final = "*"
 _TIMEOUT_S: Final = 10.0
+_SERVERS: Final = "upstream.bootstrap.servers"
 
 
 def describe_topics(
@@ -63,13 +65,14 @@ def describe_topics(
             f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
             "policies"
         )
+    properties = configuration.upstream_properties
+    if servers is not None:
+        properties["bootstrap.servers"] = servers
+    brokers = _brokers(configuration, properties)
     with policies_run():
         policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
-        properties = configuration.upstream_properties
-        if servers is not None:
-            properties["bootstrap.servers"] = servers
         topics, partitions = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             found = plan.for_topic(topic, own)
@@ -85,8 +88,7 @@ def describe_topics(
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
         yield from kept_topics(plan, topics, ClusterMetadata(properties, configuration.folder))
-        if needs_brokers(plan, topics):
-            yield from replicas_warnings(plan, topics, _brokers(configuration, properties))
+        yield from replicas_warnings(plan, topics, brokers)
         yield from name_warnings(configuration, plan, partitions, topics)
     finally:
         with policies_run():
@@ -121,10 +123,38 @@ def _topics(
 
 
 def _brokers(configuration: Configuration, properties: Mapping[str, str]) -> int:
+    """Return the number of brokers.
+
+    Raises:
+        CommandError: The cluster does not answer.
+        ConfigurationError: Clients could not reach a broker.
+    """
     try:
-        return len(describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers)
+        brokers = describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers
     except UnreachableError as error:
-        raise CommandError(str(error)) from None
+        # `--bootstrap-server` may name other addresses than the file.
+        raise CommandError(str(error).removeprefix(f"{_SERVERS} ")) from None
+    if configuration.broker_addresses == "ports":
+        _check_ports(configuration, sorted(brokers))
+    return len(brokers)
+
+
+def _check_ports(configuration: Configuration, nodes: Sequence[int]) -> None:
+    ports = broker_ports_of(configuration, configuration.listener.address.port)
+    first = configuration.broker_ids_first
+    without = [str(node) for node in nodes if not first <= node < first + len(ports)]
+    if without:
+        last = first + len(ports) - 1
+        raise ConfigurationError(
+            f"{configuration.path}: broker.ports: clients cannot reach the broker with node id "
+            f"{', '.join(without)}: {ports[0]}-{ports[-1]} are the ports of {first} to {last}; set "
+            f"broker.ids.first={nodes[0]}"
+            + (
+                f", and {nodes[-1] - nodes[0] + 1} ports"
+                if nodes[-1] - nodes[0] > last - first
+                else ""
+            )
+        )
 
 
 def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:

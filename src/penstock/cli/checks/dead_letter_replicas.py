@@ -30,11 +30,6 @@ class _Line(NamedTuple):
     is_default: bool
 
 
-def needs_brokers(plan: Plan, topics: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether there may be a warning, so that the number of brokers is needed."""
-    return bool(_missing(plan, topics, 1))
-
-
 def replicas_warnings(
     plan: Plan, topics: Mapping[str, Mapping[str, str]], brokers: int
 ) -> Iterator[str]:

@@ -120,6 +120,11 @@ class Addresses:
         """The addresses of the known brokers, by node id."""
         return self._brokers
 
+    @property
+    def out_of_reach(self) -> list[int]:
+        """The node ids of the known brokers that clients cannot reach."""
+        return [node for node in self._brokers if self._places.place(node) is None]
+
     def of_cluster(self) -> list[Address]:
         """Return the addresses to try for any broker: the bootstrap addresses, then all brokers."""
         return list(dict.fromkeys((*self._bootstrap, *self._brokers.values())))

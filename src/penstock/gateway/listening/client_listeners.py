@@ -11,7 +11,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.lane.availability import why_without_tls
 from penstock.gateway.listening.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.listening.certificate_names import CertificateNames
-from penstock.gateway.listening.endpoints import names_that_are_not_covered
+from penstock.gateway.listening.endpoints import broker_ports_of, names_that_are_not_covered
 from penstock.gateway.listening.listener import Listener, bind
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import renew
@@ -148,7 +148,7 @@ class Listening:
 
     def _broker_ports(self, port: int) -> BrokerPorts:
         of = self._configuration
-        ports = of.broker_ports or range(port + 1, min(port + 101, 65536))
+        ports = broker_ports_of(of, port)
         if not ports:
             raise ConfigurationError(
                 f"{of.path}: listeners: no port after {port} is left for brokers; "

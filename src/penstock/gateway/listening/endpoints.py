@@ -144,6 +144,16 @@ def _advertised_host(configuration: Configuration) -> str:
     return host
 
 
+def broker_ports_of(configuration: Configuration, port: int) -> range:
+    """Return the ports of brokers, if each has its own.
+
+    Args:
+        configuration: The configuration.
+        port: That of the listener, if the file says 0.
+    """
+    return configuration.broker_ports or range(port + 1, min(port + 101, 65536))
+
+
 def _check_broker_ports(configuration: Configuration) -> None:
     port, ports = configuration.listener.address.port, configuration.broker_ports
     if ports is not None and port in ports:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.metrics.broker_checks import Reached
+
+
+_NO_PORT: Final = "its node id has no port (broker.ports, broker.ids.first)"
 
 
 class Readiness(NamedTuple):
@@ -54,6 +57,10 @@ class Inspected(Protocol):
         """Whether clients are accepted."""
 
     @property
+    def brokers_out_of_reach(self) -> Collection[int]:
+        """The node ids of brokers that clients cannot reach, because they have no port."""
+
+    @property
     def is_ending(self) -> bool:
         """Whether it is about to end."""
 
@@ -70,9 +77,9 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
         # No gateway can write the shared state, and topics that need no state are served.
         (troubles if writes.is_shared else missing).append(writes.trouble)
     unreachable = [
-        f"broker {node} at {broker.address} cannot be reached: {broker.why_not}"
+        f"broker {node} at {broker.address} cannot be reached: {why_not}"
         for node, broker in sorted(brokers.items())
-        if broker.why_not
+        if (why_not := broker.why_not or (_NO_PORT if node in gateway.brokers_out_of_reach else ""))
     ]
     if not brokers:
         missing.append("brokers: none has been reached yet")
