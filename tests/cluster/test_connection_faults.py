@@ -66,5 +66,5 @@ def test_a_mechanism_that_the_broker_has_is_no_fault(tmp_path):
         )
 
 
-def test_nothing_is_said_of_a_server_that_is_away(tmp_path):
+def test_a_server_that_is_away_is_not_explained(tmp_path):
     assert fault_of({"bootstrap.servers": "127.0.0.1:1,none.invalid:9092"}, tmp_path) == ""

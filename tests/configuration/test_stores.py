@@ -170,7 +170,7 @@ def faults(text, tmp_path, **more):
     return found
 
 
-def test_what_a_key_store_lacks_is_named(parts, tmp_path):
+def test_a_key_store_without_a_key_or_a_certificate_is_explained(parts, tmp_path):
     key, chain = parts
     assert len(faults(key, tmp_path)) == 3
     for text in faults(key, tmp_path):

@@ -138,12 +138,12 @@ def _login_at(server: Address, mechanism: str, context: ssl.SSLContext | None) -
     """
     with socket.create_connection(server, _TIMEOUT_S) as plain:
         if context is None:
-            return _ask(plain, mechanism)
+            return _exchange(plain, mechanism)
         with context.wrap_socket(plain, server_hostname=server.host) as secured:
-            return _ask(secured, mechanism)
+            return _exchange(secured, mechanism)
 
 
-def _ask(connection: socket.socket, mechanism: str) -> _Login:
+def _exchange(connection: socket.socket, mechanism: str) -> _Login:
     name = mechanism.encode()
     request = struct.pack(">hhihh", 17, 1, _CORRELATION, -1, len(name)) + name
     connection.sendall(struct.pack(">i", len(request)) + request)
