@@ -194,6 +194,49 @@ def test_required_configs_are_given_when_a_topic_is_created(configs, expected):
     assert created(rules, configs=configs) == expected
 
 
+EXEMPT = {"exempt": "connect-*, *-changelog,mm2-[ab],orders", "partitions.max": "1",
+          "configs.allowed": "retention.ms"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_exempt"),
+    [
+        ("connect-offsets", True),
+        ("app-store-changelog", True),
+        ("mm2-a", True),
+        ("orders", True),
+        ("mm2-c", False),
+        ("orders-2", False),
+        ("Connect-offsets", False),
+    ],
+)
+def test_no_rule_holds_for_exempt_topics(topic, is_exempt):
+    configs = {"cleanup.policy": "compact"}
+    refused = (
+        created(EXEMPT, topic, partitions=5),
+        created(EXEMPT, topic, configs=configs),
+        altered(EXEMPT, configs, topic),
+    )
+    assert [refusal is None for refusal in refused] == [is_exempt] * 3
+
+
+def test_a_group_is_not_exempt():
+    rules = {**EXEMPT, "group.configs.allowed": "share.*"}
+    assert altered(rules, {"consumer.x": "1"}, "orders", kind="GROUP") is not None
+
+
+def test_exempt_topics_win_over_judged_internal_topics():
+    rules = {**EXEMPT, "internal.topics": "judge", "exempt": "__a"}
+    assert created(rules, "__a", partitions=5) is None
+    assert created(rules, "__b", partitions=5) is not None
+
+
+@pytest.mark.parametrize("text", ["", "{a,b}", "^connect", "connect-.+", "a b", "a[", "a" * 250])
+def test_a_glob_of_exempt_topics_that_matches_none_is_an_error(text):
+    with pytest.raises(ValueError, match=r"topic\.rules\.exempt must be names of topics, or globs"):
+        configured(TopicRules, {"exempt": text, "partitions.max": "1"})
+
+
 LISTS = ("compact", "delete")
 
 

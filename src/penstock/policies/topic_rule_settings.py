@@ -21,6 +21,7 @@ REQUIRED: Final = "topic.rules.configs.required"
 RETENTION_BOUNDS: Final = "topic.rules.retention.ms"
 GROUP_CONFIGS: Final = "topic.rules.group.configs.allowed"
 INTERNAL_TOPICS: Final = "topic.rules.internal.topics"
+EXEMPT: Final = "topic.rules.exempt"
 
 _RETENTION: Final = "retention.ms"
 _UNLIMITED: Final = Decimal("Infinity")
@@ -30,6 +31,7 @@ _UNLIMITED: Final = Decimal("Infinity")
 _BROKER_NUMBER: Final = re.compile(r"[\x00-\x20]*([+-]?\d+)[\x00-\x20]*")
 _REQUIRED_CONFIG: Final = re.compile(r"([\w.-]+)(?:\s*=\s*(.+))?")
 _CONFIG_GLOB: Final = re.compile(r"(?:[\w.*?-]|\[!?[\w.-]+\])+")
+_TOPIC_GLOB: Final = re.compile(r"(?:[a-zA-Z0-9._*?-]|\[!?[a-zA-Z0-9._-]+\]){1,249}")
 _NAMES_AND_VALUES: Final = "names of configs, or name=value, separated by commas, each name once"
 _REPLICAS_LIST: Final = re.compile(r"\*|\d+:\d+")
 _LISTS: Final = {
@@ -95,6 +97,7 @@ class TopicRuleSettings:
             where any value will do.
         judges_internal_topics: Whether topics whose names start with `__` are judged.
         allowed_of_groups: As `allowed`, for the configs of groups.
+        exempt: Names and globs of the topics for which no rule holds.
 
     Raises:
         ValueError: The rules contradict each other.
@@ -108,6 +111,7 @@ class TopicRuleSettings:
     required: Mapping[str, str | None]
     judges_internal_topics: bool
     allowed_of_groups: tuple[str, ...] = ()
+    exempt: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.required:
@@ -143,11 +147,13 @@ class TopicRuleSettings:
             required=values.get(REQUIRED, {}),
             judges_internal_topics=values.get(INTERNAL_TOPICS, "skip") == "judge",
             allowed_of_groups=values.get(GROUP_CONFIGS, ()),
+            exempt=values.get(EXEMPT, ()),
         )
 
     def judges(self, topic: str) -> bool:
         """Return whether the rules hold for the topic."""
-        return self.judges_internal_topics or not topic.startswith("__")
+        is_exempt = any(fnmatchcase(topic, glob) for glob in self.exempt)
+        return not is_exempt and (self.judges_internal_topics or not topic.startswith("__"))
 
     def is_met(self, name: str, value: str | None) -> bool:
         """Return whether a required config has the right value; None where it has none.
@@ -267,6 +273,13 @@ def _internal_topics(text: str) -> str:
     return text.lower()
 
 
+def _exempt(text: str) -> tuple[str, ...]:
+    globs = _entries(text)
+    if not globs or not all(map(_TOPIC_GLOB.fullmatch, globs)):
+        raise ValueError("names of topics, or globs like connect-*, separated by commas")
+    return globs
+
+
 def _entries(text: str) -> tuple[str, ...]:
     return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
@@ -290,6 +303,7 @@ _READERS: Final = {
     **_CONFIG_READERS,
     **_GROUP_READERS,
     INTERNAL_TOPICS: _internal_topics,
+    EXEMPT: _exempt,
 }
 
 CONFIG_RULES: Final = (*_CONFIG_READERS, *_GROUP_READERS)

@@ -22,6 +22,7 @@
 | `retention.ms.max`         | the largest `retention.ms`; -1 (unlimited) is above it         |
 | `group.configs.allowed`    | names and globs; no other config of a group may be given       |
 | `internal.topics`          | `judge`: also names that start with `__`; default `skip`       |
+| `exempt`                   | names and globs of topics for which no rule holds              |
 
 Set at least one rule. Lists are separated by commas. A required value that is a list, such as
 `cleanup.policy=compact,delete`, is compared as a list. In a `.properties` file a backslash is
