@@ -12,7 +12,9 @@ from penstock.engine.admin_policies import (
     signature_error,
 )
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
+from penstock.policies import ConfigRules
 from penstock.policy import (
+    AlterConfigPolicy,
     ConfigResource,
     PolicyViolationException,
     RetriableException,
@@ -160,3 +162,27 @@ def test_validate_takes_a_request_and_perhaps_a_context(validate, needs_context,
     error = signature_error(validate)
     expected = "validate() must take a request, or a request and a context" if is_wrong else None
     assert error == expected
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_deletions_of_keys_that_are_not_set_are_left_out_if_a_policy_says_so(sees):
+    class Configs(AlterConfigPolicy):
+        sees_unset_keys = sees
+
+        def validate(self, request):
+            raise PolicyViolationException(",".join(request.configs))
+
+    altered = ConfigAlteration("TOPIC", "orders", {"a": None, "b": None, "c": "1"})
+    found = AdminPolicy("a.P", Configs()).judge_alteration(altered, AdminContext(not_set=("a",)))
+    assert found.message == ("a,b,c" if sees else "b,c")
+
+
+def test_config_rules_let_keys_that_are_not_set_be_deleted():
+    rules = ConfigRules()
+    rules.configure({"topic.rules.configs.allowed": "b", "topic.rules.configs.required": "b"})
+    policy = AdminPolicy("a.P", rules)
+    for name in ("a", "b"):
+        altered = ConfigAlteration("TOPIC", "orders", {name: None})
+        unset, there = AdminContext(not_set=(name,)), AdminContext()
+        assert policy.judge_alteration(altered, unset).outcome is Outcome.ACCEPTED
+        assert policy.judge_alteration(altered, there).outcome is Outcome.REFUSED

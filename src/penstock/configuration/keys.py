@@ -518,7 +518,7 @@ class Keys(BaseModel):
         meaning=(
             "The token that requests for `/metrics` send as `Authorization: Bearer`, and that "
             "users enter to open the console. Required if `metrics.listener` is not a loopback "
-            "address. `/livez` and `/readyz` need no token. Use `${file:...}` or `${env:...}`."
+            "address. `/livez` and `/readyz` need no token."
         ),
     )
     audit_topic: OptionalTopicName = key(

@@ -51,11 +51,19 @@ class ConfigAlteration(NamedTuple):
 
 
 class AdminContext(NamedTuple):
-    """The client of the request, and the topics' partitions and replicas by name."""
+    """What a request is judged with.
+
+    Attributes:
+        principal: That of the client.
+        client_id: The id that the client gives itself.
+        topics: The topics' partitions and replicas, by name.
+        not_set: Of configs to be altered, the deleted keys that are known not to be set.
+    """
 
     principal: str | None = None
     client_id: str | None = None
     topics: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    not_set: tuple[str, ...] = ()
 
 
 class AdminPolicy:
@@ -70,6 +78,7 @@ class AdminPolicy:
         """
         self._name = name
         self._validate = policy.validate
+        self._sees_unset_keys = getattr(policy, "sees_unset_keys", True) is not False
         self.needs_context = _takes_context(policy.validate)
 
     def judge_creation(self, topic: TopicCreation, context: AdminContext) -> PolicyVerdict:
@@ -88,9 +97,10 @@ class AdminPolicy:
 
     def judge_alteration(self, altered: ConfigAlteration, context: AdminContext) -> PolicyVerdict:
         """Judge configs to be altered."""
+        left_out = () if self._sees_unset_keys else context.not_set
+        configs = {name: value for name, value in altered.configs.items() if name not in left_out}
         request = AlterConfigPolicy.RequestMetadata(
-            ConfigResource(altered.resource_type, altered.resource_name),
-            MappingProxyType(dict(altered.configs)),
+            ConfigResource(altered.resource_type, altered.resource_name), MappingProxyType(configs)
         )
         return self._judge(request, context)
 

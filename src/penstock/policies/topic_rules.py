@@ -32,7 +32,7 @@ policy, so the default is `skip`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.policies.topic_rule_settings import (
     ALLOWED,
@@ -90,9 +90,11 @@ class TopicRules(CreateTopicPolicy):
 class ConfigRules(AlterConfigPolicy):
     """Refuses changes of the configs of topics and groups that break a rule over configs.
 
-    Deleting a config is a change: it must be allowed, and a required config cannot be deleted.
-    Configs that do not change, and other resources, are not judged.
+    Deleting a config is a change: it must be allowed, and a required config cannot be deleted. The
+    deletion of a config that is not set, and other resources, are not judged.
     """
+
+    sees_unset_keys: ClassVar[bool] = False
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the rules.

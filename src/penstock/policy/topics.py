@@ -6,7 +6,7 @@ and KIP-201 proposed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,14 @@ class ConfigResource(NamedTuple):
 
 
 class AlterConfigPolicy:
-    """Decides which configs can be altered (KIP-133). Its life cycle is that of KIP-108."""
+    """Decides which configs can be altered (KIP-133). Its life cycle is that of KIP-108.
+
+    Attributes:
+        sees_unset_keys: Whether it also gets the deletions of keys that are not set, which change
+            nothing. By default it does, as from brokers (KAFKA-19028).
+    """
+
+    sees_unset_keys: ClassVar[bool] = True
 
     class RequestMetadata(NamedTuple):
         """The request of a client.

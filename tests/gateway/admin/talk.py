@@ -103,6 +103,7 @@ class Policies:
         self.needs_context = False
         self.no: set[str] = set()
         self.judged: list[Any] = []
+        self.not_set: list[tuple[str, ...]] = []
         self.tried: list[Any] = []
         self.objection: str | None = None
 
@@ -110,8 +111,9 @@ class Policies:
         self.judged.append(judged)
         return NO if judged.topic in self.no else ACCEPTED
 
-    async def alteration(self, judged, _context, **_):
+    async def alteration(self, judged, context, **_):
         self.judged.append(judged)
+        self.not_set.append(context.not_set)
         return NO if judged.resource_name in self.no else ACCEPTED
 
     async def cannot_judge(self, plan):

@@ -50,6 +50,23 @@ def read(response):
             for found in response.responses}  # fmt: skip
 
 
+async def described(talk, name="a", kind=TOPIC, code=0, **configs):
+    """Answer which configs a resource has, and where they come from. Return the keys of the request.
+
+    The gateway asks before it calls a policy, if the request may delete a config.
+    """
+    forwarded = await talk.forwarded(DESCRIBE)
+    (resource,) = forwarded.body.resources
+    assert (resource.resource_type, resource.resource_name) == (kind, name)
+    found = [
+        {"name": key.replace("_", "."), "value": value, "config_source": source}
+        for key, (value, source) in configs.items()
+    ]
+    result = {"resource_type": kind, "resource_name": name, "error_code": code, "configs": found}
+    talk.respond(forwarded, results=[result])
+    return resource.configuration_keys
+
+
 def sent_in(forwarded):
     return {resource.resource_name: [(config.name, config.value) for config in resource.configs]
             for resource in forwarded.body.resources}  # fmt: skip
@@ -80,6 +97,9 @@ async def test_an_accepted_request_is_forwarded_unchanged(api, version):
     talk = AdminTalk()
     sent, probe = await validated(talk, api, version, ("a", [RETENTION]), ("1", [RETENTION]))
     assert probe == {"a": [("retention.ms", "5")], "1": [("retention.ms", "5")]}
+    if api == FULL:
+        assert await described(talk) is None
+        await described(talk, "1", BROKER)
     await talk.passes_unchanged(api, sent, **answers("a", "1"))
     assert talk.changed == ["a"]
     assert [(altered.resource_type, altered.resource_name, altered.configs) for altered in talk.topics.judged] == [
@@ -93,6 +113,9 @@ async def test_a_refused_resource_is_left_out(api, version):
     talk.topics.no = {"a"}
     await validated(talk, api, version, ("a", [RETENTION]), ("b", [RETENTION]), ("c", [RETENTION]),
                  c=29)  # fmt: skip
+    if api == FULL:
+        await described(talk)
+        await described(talk, "b")
     forwarded = await talk.forwarded(api)
     assert (sent_in(forwarded).keys(), forwarded.body.validate_only) == ({"b"}, False)
     talk.respond(forwarded, **answers("b", b=40))
@@ -197,6 +220,8 @@ async def test_a_request_that_only_validates_changes_nothing(api, version):
     talk, log = await storing()
     await validated(talk, api, version, ("a", [(OWN, SET, "on")]), validate_only=True)
     await talk.describe_topics({"name": "a", "topic_id": ID})
+    if api == FULL:
+        await described(talk)
     assert read(await talk.response()) == {"a": (0, None)}
     assert log._kept.records == []
 
@@ -207,6 +232,8 @@ async def test_a_key_of_penstock_is_stored_and_not_sent_to_the_cluster(api, vers
     _, probe = await validated(talk, api, version, ("a", [(OWN, SET, "on"), RETENTION]))
     assert probe == {"a": [("retention.ms", "5")]}
     await talk.describe_topics({"name": "a", "topic_id": ID})
+    if api == FULL:
+        await described(talk)
     forwarded = await talk.forwarded(api)
     assert sent_in(forwarded) == {"a": [("retention.ms", "5")]}
     assert not forwarded.body.validate_only
@@ -239,10 +266,72 @@ async def test_alter_configs_resets_the_keys_that_it_omits(version):
     talk, _ = await storing(a="on")
     await validated(talk, FULL, version, ("a", [RETENTION]))
     await talk.describe_topics({"name": "a", "topic_id": ID})
+    await described(talk)
     forwarded = await talk.forwarded(FULL)
     talk.respond(forwarded, **answers("a"))
     assert read(await talk.response()) == {"a": (0, None)}
     assert talk.topic_configs.of("a", ID) == {}
+    assert talk.topics.judged[0].configs == {"retention.ms": "5", OWN: None}
+
+
+@pytest.mark.parametrize(("name", "source", "other"), [("a", 1, 4), ("1", 2, 3), ("", 3, 2)])
+@pytest.mark.parametrize("version", versions(FULL))
+async def test_the_policy_sees_the_keys_that_alter_configs_resets(version, name, source, other):
+    """A policy that says no to a deletion could be passed by leaving the key out."""
+    talk = AdminTalk()
+    kind = TOPIC if name == "a" else BROKER
+    resource = {"resource_type": kind, "resource_name": name}
+    configs = [{"name": "retention.ms", "value": "5"}]
+    sent = await talk.request(FULL, version, resources=[{**resource, "configs": configs}])
+    accepted = {"responses": [{**resource, "error_code": 0, "error_message": None}]}
+    talk.respond(await talk.forwarded(FULL), **accepted)
+    keys = await described(
+        talk, name, kind, retention_ms=("9", source), cleanup_policy=("compact", source),
+        flush_ms=("1", other), segment_ms=("1", 5), secret_key=(None, source),
+    )  # fmt: skip
+    assert keys is None
+    await talk.passes_unchanged(FULL, sent, **accepted)
+    assert talk.topics.judged[0].configs == {
+        "retention.ms": "5", "cleanup.policy": None, "secret.key": None
+    }  # fmt: skip
+
+
+async def test_alter_configs_is_refused_if_it_is_not_known_what_it_resets():
+    talk = AdminTalk()
+    await validated(talk, FULL, 1, ("a", [RETENTION]))
+    await described(talk, code=29)
+    assert read(await talk.response()) == {"a": (29, None)}
+    assert talk.topics.judged == []
+
+
+@pytest.mark.parametrize(("source", "is_set"), [(1, True), (4, False), (5, False)])
+async def test_it_is_known_which_deleted_keys_are_not_set(source, is_set):
+    talk = AdminTalk()
+    changes = [RETENTION, ("cleanup.policy", DELETE, None), ("flush.ms", DELETE, None)]
+    sent, _ = await validated(talk, INCREMENTAL, 1, ("a", changes))
+    keys = await described(talk, cleanup_policy=("compact", source), flush_ms=("1", 5))
+    assert keys == ("cleanup.policy", "flush.ms")
+    await talk.passes_unchanged(INCREMENTAL, sent, **answers("a"))
+    expected = {"retention.ms": "5", "cleanup.policy": None, "flush.ms": None}
+    assert talk.topics.judged[0].configs == expected
+    assert talk.topics.not_set == [("flush.ms",) if is_set else ("cleanup.policy", "flush.ms")]
+
+
+async def test_a_deleted_key_counts_as_set_if_it_is_not_known():
+    talk = AdminTalk()
+    sent, _ = await validated(talk, INCREMENTAL, 1, ("a", [("flush.ms", DELETE, None)]))
+    await described(talk, code=29)
+    await talk.passes_unchanged(INCREMENTAL, sent, **answers("a"))
+    assert talk.topics.judged[0].configs == {"flush.ms": None}
+    assert talk.topics.not_set == [()]
+
+
+async def test_a_deleted_key_of_penstock_may_not_be_set():
+    talk, _ = await storing()
+    await validated(talk, INCREMENTAL, 1, ("a", [(OWN, DELETE, None)]))
+    await talk.describe_topics({"name": "a", "topic_id": ID})
+    assert read(await talk.response()) == {"a": (0, None)}
+    assert (talk.topics.judged[0].configs, talk.topics.not_set) == ({OWN: None}, [(OWN,)])
 
 
 async def test_settings_are_not_stored_if_the_cluster_does_not_alter_the_configs():
@@ -360,6 +449,8 @@ async def test_a_key_that_is_named_twice_is_left_to_the_cluster():
 async def test_a_key_of_penstock_on_a_broker_is_left_to_the_cluster(api, version):
     talk, log = await storing()
     sent, probe = await validated(talk, api, version, ("1", [(OWN, SET, "on")]))
+    if api == FULL:
+        await described(talk, "1", BROKER)
     assert probe == {"1": [(OWN, "on")]}
     await talk.passes_unchanged(api, sent, **answers("1"))
     assert log._kept.records == []

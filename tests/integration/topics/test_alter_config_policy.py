@@ -219,14 +219,66 @@ def test_values_appended_to_a_default_are_shown_after_the_default(client, broker
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_keys_that_the_old_api_resets_by_omission_are_not_shown(client, observed_topic, version):
+def test_keys_that_the_old_api_resets_by_omission_are_deleted(client, observed_topic, version):
+    """Brokers do not show them to their policy (KAFKA-14195), which can be passed so."""
+    deleted = dict.fromkeys(
+        ["cleanup.policy", "follower.replication.throttled.replicas", "retention.ms"]
+    )
     request = legacy((TOPIC, observed_topic, [Change("flush.ms", "2")]), version=version)
-    assert policy_arguments(client, request) == ["TOPIC", observed_topic, {"flush.ms": "2"}]
+    assert policy_arguments(client, request) == [
+        "TOPIC",
+        observed_topic,
+        {"flush.ms": "2", **deleted},
+    ]
     assert policy_arguments(client, legacy((TOPIC, observed_topic, []), version=version)) == [
         "TOPIC",
         observed_topic,
-        {},
+        deleted,
     ]
+
+
+RULES = """
+from penstock.policies import ConfigRules
+class Rules(ConfigRules): pass
+"""
+
+
+@pytest.fixture(scope="module")
+def ruled(kafka, tmp_path_factory):
+    running = start_gateway(
+        tmp_path_factory.mktemp("gateway"),
+        kafka.bootstrap_servers,
+        RULES,
+        {
+            "alter.config.policy.class.name": "policies.Rules",
+            "topic.rules.configs.required": "retention.ms",
+            "topic.rules.configs.allowed": "retention.ms,flush.ms",
+            "topic.rules.exempt": "connect-*",
+        },
+    )
+    yield running
+    running.stop()
+
+
+def test_no_request_deletes_a_required_config(ruled, broker, configs):
+    name, exempt = unique("ruled"), unique("connect")
+    create_on_broker(
+        broker, *(Topic(topic, configs={"retention.ms": "5000"}) for topic in (name, exempt))
+    )
+    flush, deletion = Change("flush.ms", "2"), Change("retention.ms", None, DELETE)
+    unset = Change("segment.ms", None, DELETE)
+    with RawClient(ruled.address) as client:
+        for topic, code in ((name, 44), (exempt, 0)):
+            for request in (
+                legacy((TOPIC, topic, [flush])),
+                incremental((TOPIC, topic, [deletion])),
+            ):
+                ((_, found, message),) = resource_results(client.call(request))
+                assert found == code, message
+        assert configs(name) == {"retention.ms": "5000"}
+        changed = resource_results(client.call(incremental((TOPIC, name, [flush, unset]))))
+        assert changed == [(name, 0, None)]
+    wait_until(lambda: configs(name) == {"retention.ms": "5000", "flush.ms": "2"})
 
 
 @pytest.mark.parametrize(

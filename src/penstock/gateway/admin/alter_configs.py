@@ -3,10 +3,11 @@
 Behaviour, if a policy is set or a topic level key is used: the request is first sent with
 `validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
 precede those of policies. Penstock's topic level keys are left out, except where any broker would
-report an error for any key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
-request; it does not get the keys that AlterConfigs resets by omission (KAFKA-14195). The accepted
-resources are altered, and their topic level keys stored last. A resource is altered completely or
-not at all. All other requests are forwarded unchanged.
+report an error for any key. Then the `AlterConfigPolicy` (KIP-133) gets the keys in the request,
+and as deleted those that AlterConfigs resets by omission, which brokers do not show to their policy
+(KAFKA-14195). It learns which deleted keys are not set. The accepted resources are altered, and
+their topic level keys stored last. A resource is altered completely or not at all. All other
+requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -51,10 +52,14 @@ if TYPE_CHECKING:
     from penstock.gateway.context.handler_context import HandlerContext
 
 INCREMENTAL: Final = 44
-_TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
+_BROKER: Final = 4
+_TYPE_NAMES: Final = {TOPIC: "TOPIC", _BROKER: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _KNOWN_OPERATIONS: Final = frozenset({SET, DELETE, APPEND, SUBTRACT})
 _OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+_SOURCES: Final = {TOPIC: 1, _BROKER: 2, 16: 7, 32: 8}
+"""The source of configs that are set on a resource, by its type (DescribeConfigsResponse.java)."""
+_SOURCE_OF_ALL_BROKERS: Final = 3
 
 
 class _Change(NamedTuple):
@@ -85,6 +90,12 @@ class _Resource(NamedTuple):
     @property
     def key(self) -> tuple[int, str]:
         return self.given.resource_type, self.given.resource_name
+
+    @property
+    def source(self) -> int:
+        """Where configs come from that are set on the resource itself."""
+        is_of_all_brokers = self.given.resource_type == _BROKER and not self.given.resource_name
+        return _SOURCE_OF_ALL_BROKERS if is_of_all_brokers else _SOURCES[self.given.resource_type]
 
 
 async def alter_configs(context: HandlerContext) -> bytes:
@@ -296,9 +307,12 @@ class _AlterConfigs:
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
-        configs = await self._configs(resource, current)
+        described = await self._described(resource)
+        if described is not None and described.error_code != NONE and not self._incremental:
+            return PolicyRefusal(int(described.error_code), described.error_message)
+        configs, not_set = await self._configs(resource, described, current, own)
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
-        return await PolicyChecks.of(self._context).alteration(altered)
+        return await PolicyChecks.of(self._context).alteration(altered, not_set)
 
     async def _config_error(self, resource: _Resource, own: Mapping[str, str]) -> str | None:
         """Return why a topic cannot be altered so; None if it can.
@@ -359,28 +373,64 @@ class _AlterConfigs:
             return await config_error(self._context.gateway, name, value or "")
         return None
 
-    async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:
-        """Return the new values of the altered keys; None for deleted keys."""
-        over = self._steps.over
-        lists = [
-            change.name
-            async for change in over(resource.changes)
-            if change.operation in _OPERATIONS
-        ]
-        lists = [name for name in lists if name not in self._own_keys]
-        current = {**own, **(await self._current(resource, lists) if lists else {})}
-        return {
-            change.name: _value(change, current.get(change.name))
-            async for change in over(resource.changes)
-        }
+    async def _configs(
+        self,
+        resource: _Resource,
+        described: Any,
+        current: Mapping[str, str],
+        own: Mapping[str, str],
+    ) -> tuple[dict[str, str | None], tuple[str, ...]]:
+        """Return the new values of keys, None for deleted keys; and the unset keys of these.
 
-    async def _current(self, resource: _Resource, names: Sequence[str]) -> dict[str, str | None]:
+        Args:
+            resource: The changes.
+            described: The cluster's configs of the resource; None if they do not matter.
+            current: The topic level keys that hold for the topic.
+            own: Those that are set on the topic.
+        """
+        is_known = described is not None and described.error_code == NONE
+        values, there = dict(current), set(own)
+        async for config in self._steps.over(described.configs if is_known else ()):
+            values[config.name] = config.value
+            if config.config_source == resource.source:
+                there.add(config.name)
+        configs = {
+            change.name: _value(change, values.get(change.name))
+            async for change in self._steps.over(resource.changes)
+        }
+        if not self._incremental:
+            configs |= dict.fromkeys(sorted(there - configs.keys()))
+        not_set = tuple(
+            name
+            for name, value in configs.items()
+            if value is None and name not in there and (is_known or name in self._own_keys)
+        )
+        return configs, not_set
+
+    async def _described(self, resource: _Resource) -> Any:
+        """Return the cluster's configs of a resource, as its client gets them.
+
+        Returns:
+            All of them if the request resets those that it omits, otherwise those that it deletes,
+            and lists that it changes; None if there are none.
+        """
+        names: tuple[str, ...] | None = None
+        if self._incremental:
+            names = tuple(
+                [
+                    change.name
+                    async for change in self._steps.over(resource.changes)
+                    if change.operation != SET and change.name not in self._own_keys
+                ]
+            )
+            if not names:
+                return None
         request = DescribeConfigsRequest(
             resources=(
                 DescribeConfigsResource(
                     resource_type=i8(resource.given.resource_type),
                     resource_name=resource.given.resource_name,
-                    configuration_keys=tuple(names),
+                    configuration_keys=names,
                 ),
             )
         )
@@ -390,9 +440,7 @@ class _AlterConfigs:
                 result.error_code != UNKNOWN_TOPIC_OR_PARTITION for result in found.results
             ),
         )
-        return {
-            config.name: config.value for result in response.results for config in result.configs
-        }
+        return next(iter(response.results), None)
 
     # Stored topic level keys
 
