@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.clients.tls import client_context
+from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.values import servers
 
 if TYPE_CHECKING:
@@ -54,9 +55,6 @@ def fault_of(properties: Mapping[str, str], folder: Path) -> str:
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
         folder: The base of relative locations in them.
-
-    Raises:
-        ConfigurationError: A file that they name is not usable.
     """
     for server in servers(properties["bootstrap.servers"])[:_SERVERS_MAX]:
         fault = _fault_at(server, properties, folder)
@@ -79,6 +77,10 @@ def _fault_at(server: Address, properties: Mapping[str, str], folder: Path) -> s
         if "CERTIFICATE_REQUIRED" in str(error.reason):
             return "the broker requires a certificate: set upstream.ssl.keystore.location"
         login = None
+    except ConfigurationError as error:
+        return str(error)  # a file has changed since the start
+    except (TimeoutError, ConnectionRefusedError, socket.gaierror, ValueError):
+        return ""
     except (OSError, EOFError):
         login = None
     if login is None:
@@ -97,7 +99,7 @@ def _other_login_at(server: Address, mechanism: str, *, has_tls: bool) -> _Login
         context.verify_mode = ssl.CERT_NONE
     try:
         return _login_at(server, mechanism, context)
-    except (OSError, EOFError):
+    except (OSError, EOFError, ValueError):
         return None
 
 

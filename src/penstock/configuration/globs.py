@@ -148,6 +148,9 @@ def covers(glob: str, other: str) -> bool:
 
     True only if it is certain. Where no glob has `[...]`, False is certain, too.
     """
+    start, end = _ends_of(glob)
+    if not (other.startswith(start) and other.endswith(end)):
+        return False
     names = [part.characters for part in _parts(other)]
     if all(characters is None for characters in names):
         names.append(LEGAL)  # no name is empty
@@ -163,6 +166,13 @@ def covers(glob: str, other: str) -> bool:
             here.append(False)
         after = here
     return after[0]
+
+
+@lru_cache(10_000)
+def _ends_of(glob: str) -> tuple[str, str]:
+    """Return the characters with which all names that a glob matches begin and end."""
+    literal = re.split(r"[*?\[\]]", glob)
+    return literal[0], literal[-1]
 
 
 @lru_cache(10_000)

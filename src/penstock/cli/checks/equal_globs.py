@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from penstock.configuration.globs import is_glob, shared_name
@@ -21,14 +21,17 @@ def equal_globs(defaults: Iterable[TopicDefault]) -> Iterator[str]:
         defaults: The lines `topics.<glob>.<key>`, and those for all topics.
     """
     alike: dict[tuple[str, int], list[TopicDefault]] = defaultdict(list)
-    for line in sorted(defaults):
+    for line in defaults:
         alike[line.key, len(line.glob)].append(line)
     for (key, _), lines in alike.items():
-        for first, second in combinations(lines, 2):
-            if first.value == second.value or not (is_glob(first.glob) or is_glob(second.glob)):
+        globs = [line for line in lines if is_glob(line.glob)]
+        names = [line for line in lines if not is_glob(line.glob)]
+        for pair in (*combinations(globs, 2), *product(globs, names)):
+            first, second = sorted(pair)
+            if first.value == second.value or first.glob == second.glob:
                 continue
             name = shared_name(first.glob, second.glob)
-            if name is not None and first.glob != second.glob:
+            if name is not None:
                 yield (
                     f"topics.{first.glob}.{key} and topics.{second.glob}.{key} are equally long: "
                     f"for topics that both match, such as {name}, the alphabetically first holds, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.configuration.globs import covers, is_glob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.configuration import TopicDefault
 
@@ -22,6 +22,7 @@ class TopicDefaults:
     def __init__(self, defaults: Iterable[TopicDefault]) -> None:
         self._defaults = sorted(defaults, key=lambda default: (-len(default.glob), default.glob))
         self._keys_by_topic: dict[str, list[str]] = {}
+        self._lines_by_glob: dict[str, Mapping[str, TopicDefault]] = {}
         for line in self._defaults:
             if not is_glob(line.glob):
                 self._keys_by_topic.setdefault(line.glob, []).append(line.key)
@@ -50,20 +51,28 @@ class TopicDefaults:
                 settings.setdefault(line.key, line.value)
         return settings
 
-    def lines_of_pattern(self, glob: str) -> dict[str, TopicDefault]:
+    def lines_of_pattern(self, glob: str) -> Mapping[str, TopicDefault]:
         """Return the line of each key that holds for all topics that a glob matches.
 
         Args:
             glob: A glob of the file, or the name of a topic; not a name that a client may choose,
                 since globs take longer.
         """
-        wide = is_glob(glob)
-        lines: dict[str, TopicDefault] = {}
-        for line in self._defaults:
-            if covers(line.glob, glob) if wide else fnmatchcase(glob, line.glob):
-                lines.setdefault(line.key, line)
-        return lines
+        if not is_glob(glob):
+            return _by_key(line for line in self._defaults if fnmatchcase(glob, line.glob))
+        if glob not in self._lines_by_glob:
+            lines = _by_key(line for line in self._defaults if covers(line.glob, glob))
+            self._lines_by_glob[glob] = lines
+        return self._lines_by_glob[glob]
 
     def settings_of_pattern(self, glob: str) -> dict[str, str]:
         """Return the keys that hold for all topics that a glob matches."""
         return {key: line.value for key, line in self.lines_of_pattern(glob).items()}
+
+
+def _by_key(lines: Iterable[TopicDefault]) -> dict[str, TopicDefault]:
+    """Return the first line of each key."""
+    found: dict[str, TopicDefault] = {}
+    for line in lines:
+        found.setdefault(line.key, line)
+    return found
