@@ -57,6 +57,15 @@ def test_other_patterns_may_be_found(text):
     assert may_be_in_names(re.compile(text))
 
 
+@pytest.mark.parametrize("depth", [50, 100, 150, 200, 250])
+def test_groups_may_be_nested_as_deep_as_python_compiles_them(depth):
+    try:
+        pattern = re.compile("(" * depth + "a" + ")" * depth)
+    except (RecursionError, OverflowError):
+        return
+    assert may_be_in_names(pattern)
+
+
 @pytest.mark.parametrize("text", ["\u212a", "[\u017f]", "ORDERS"])
 def test_letters_are_compared_as_re_does_without_regard_to_case(text):
     pattern = re.compile(text, re.IGNORECASE)
