@@ -53,7 +53,7 @@ def read(response):
 async def described(talk, name="a", kind=TOPIC, code=0, **configs):
     """Answer which configs a resource has, and where they come from. Return the keys of the request.
 
-    The gateway asks before it calls a policy, if the request may delete a config.
+    The gateway requests them before it calls a policy, if the request may delete a config.
     """
     forwarded = await talk.forwarded(DESCRIBE)
     (resource,) = forwarded.body.resources
