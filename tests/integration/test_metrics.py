@@ -317,6 +317,14 @@ def test_without_a_broker_the_gateway_is_alive_and_not_ready(observed):
     assert found("penstock_ready") == 0
 
 
+def test_a_gateway_that_has_a_port_for_no_broker_is_not_ready(observed):
+    _, port = observed({"broker.ids.first": 5})
+    wait_until(lambda: "its node id has no port" in get(port, "/readyz")[1], what="not ready")
+    status, text = get(port, "/readyz")
+    assert (status, text.splitlines()[0]) == (503, "not ready")
+    assert scrape(port).of("penstock_broker_reachable") == {("0",): 1}  # by the gateway
+
+
 def test_without_policies_the_gateway_is_not_ready_and_logs_when_it_is_again(observed):
     running, port = observed({**CHECK, "policy.workers": 1})
     broken = running.file.with_name("broken")

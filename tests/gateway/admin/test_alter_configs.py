@@ -1,8 +1,11 @@
 """AlterConfigs and IncrementalAlterConfigs: validated by the cluster, judged, altered, stored."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.gateway.admin import topic_configs
 from penstock.gateway.context import handler_context
@@ -294,6 +297,48 @@ async def test_the_policy_sees_the_keys_that_alter_configs_resets(version, name,
     assert talk.topics.judged[0].configs == {
         "retention.ms": "5", "cleanup.policy": None, "secret.key": None
     }  # fmt: skip
+
+
+NAMES = ("cleanup.policy", "flush.ms", "retention.ms", "segment.ms")
+CONFIGS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from("123"), max_size=4)
+CHANGES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["1", "2", None]), max_size=4)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("api", [FULL, INCREMENTAL])
+def test_the_policy_sees_each_key_that_a_request_changes(api):
+    """Configs are a dictionary: AlterConfigs replaces it, the other request changes keys of it."""
+
+    async def judged(before, changes):
+        talk = AdminTalk()
+        given = [(name, SET if value else DELETE, value) for name, value in changes.items()]
+        sent, _ = await validated(talk, api, 1, ("a", given))
+        if api == FULL or None in changes.values():
+            await described(
+                talk,
+                **{name: (before.get(name, "9"), 1 if name in before else 5) for name in NAMES},
+            )
+        await talk.passes_unchanged(api, sent, **answers("a"))
+        return talk.topics.judged[0].configs, talk.topics.not_set[0]
+
+    @settings(max_examples=500, deadline=None)
+    @given(CONFIGS, CHANGES)
+    def check(before, changes):
+        if api == FULL:
+            changes = {name: value for name, value in changes.items() if value is not None}
+        new = {name: value for name, value in changes.items() if value is not None}
+        after = new if api == FULL else {**before, **new}
+        for name in changes.keys() - new.keys():
+            after.pop(name, None)
+        shown, not_set = asyncio.run(judged(before, changes))
+        for name in NAMES:
+            if before.get(name) != after.get(name):
+                assert shown[name] == after.get(name)
+        assert {name for name, value in shown.items() if value is None} - set(not_set) == (
+            before.keys() - after.keys()
+        )
+
+    check()
 
 
 async def test_alter_configs_is_refused_if_it_is_not_known_what_it_resets():
