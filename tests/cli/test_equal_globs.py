@@ -13,7 +13,7 @@ def pairs(tmp_path, *lines: str):
     file = tmp_path / "p.properties"
     file.write_text("upstream.bootstrap.servers=k:1\n" + "\n".join(lines))
     defaults = load_configuration(file).topic_defaults
-    return defaults, list(equal_globs(defaults))
+    return defaults, equal_globs(defaults)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,12 @@ def test_a_pair_is_named_with_a_topic_and_with_what_holds(tmp_path, first, secon
 )
 def test_lines_between_which_nothing_is_to_be_decided_are_not(tmp_path, lines):
     assert pairs(tmp_path, *lines)[1] == []
+
+
+def test_only_some_of_many_pairs_are_named(tmp_path):
+    lines = [
+        f"topics.*{number:02}*.penstock.quarantine.max.ratio=0.{number}" for number in range(9)
+    ]
+    found = pairs(tmp_path, *lines)[1]
+    assert len(found) == 21
+    assert found[-1] == "there are more pairs of globs that are equally long"

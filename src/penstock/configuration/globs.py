@@ -199,6 +199,9 @@ def _ends(names: Sequence[frozenset[str] | None], least: int) -> Iterator[int]:
 
 def shared_name(glob: str, other: str) -> str | None:
     """Return a name that two globs match; None if there is none."""
+    starts = _ends_of(glob)[0], _ends_of(other)[0]
+    if not (starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])):
+        return None
     first, second = _parts(glob), _parts(other)
     waiting = deque([(0, 0, "")])
     seen = {(0, 0)}

@@ -7,7 +7,6 @@ the default gives, with a source's name in it, and never that of a topic which i
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
@@ -106,14 +105,9 @@ class DeadLetterTopics:
 
     def _is_used(self, name: str) -> bool:
         """Return whether dead letters of another topic may go to a topic."""
-        return not self._sources <= {name}
-
-    @cached_property
-    def _sources(self) -> frozenset[str]:
-        """The globs of topics whose bad records become dead letters."""
         globs = {line.glob for line in self._defaults if line.key in {MODE, POLICIES}}
         settings = self._defaults.settings_of_pattern
-        return frozenset(glob for glob in globs if self.are_for(settings(glob)))
+        return any(glob != name and self.are_for(settings(glob)) for glob in globs)
 
     def are_for(self, settings: Mapping[str, str]) -> bool:
         """Return whether bad records of a topic with these keys become dead letters."""
