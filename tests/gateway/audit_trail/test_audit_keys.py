@@ -33,7 +33,7 @@ def unprivileged():
     ("keys", "why"),
     [
         ({"audit.topic": "a", "audit.file": "b"}, " and audit.file are both set"),
-        ({"audit.topic": "no name"}, "must be the name of a topic; it is 'no name'"),
+        ({"audit.topic": "no name"}, "a-z A-Z 0-9 . _ -; it is 'no name'"),
         ({"audit.topic": ".."}, "must be the name of a topic"),
         ({"audit.topic": "__consumer_offsets"}, "which is Kafka's own"),
         ({"audit.topic": "__penstock_topic_settings"}, "the topic of topic.settings.topic"),
