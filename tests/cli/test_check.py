@@ -9,6 +9,7 @@ from penstock.backtest.tally import TopicTally
 from penstock.cli.check import describe, moment
 from penstock.cli.checks.check_since import lines_of
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
 
@@ -86,7 +87,12 @@ def described(tmp_path, **properties):
     file = tmp_path / "penstock.properties"
     lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **properties}
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return describe(load_configuration(file), [])
+    return lines_about(file)
+
+
+def lines_about(file):
+    configuration = load_configuration(file)
+    return describe(configuration, [], InlineJudge(configuration.policies))
 
 
 def test_policies_without_a_topic_are_named(tmp_path):
@@ -155,7 +161,7 @@ def test_policies_of_an_observed_topic_with_their_own_mode_are_mentioned(tmp_pat
         "topics.one.penstock.policies=a\ntopics.one.penstock.mode=observe\n"
         "topics.two.penstock.policies=a,b\ntopics.two.penstock.mode=observe\n"
     )
-    lines = describe(load_configuration(file), [])
+    lines = lines_about(file)
     assert "topics one, observed: nothing is refused" in lines
     assert "topics two, observed, but for policies with a mode of their own" in lines
 

@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     with waiting(f"loading the policies of {configuration.path}"):
         patterns, unrepeatable = asyncio.run(dry_run(configuration))
-    print("\n".join(describe(configuration, patterns)))
+    inline_judge = InlineJudge(configuration.policies)
+    print("\n".join(describe(configuration, patterns, inline_judge)))
     if options.connect:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
@@ -109,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
         *configuration.warnings,
         *endpoints_of(configuration).warnings,
         *equal_globs(configuration.topic_defaults),
+        *inline_judge.warnings,
     ):
         print(f"warning: {warning}")
     for names in unrepeatable:
@@ -165,7 +167,9 @@ def moment(text: str, now: datetime) -> datetime:
     return when
 
 
-def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
+def describe(
+    configuration: Configuration, patterns: Patterns, inline_judge: InlineJudge
+) -> list[str]:
     """Return the plan as lines: each topic pattern of the file and what judges its topics.
 
     A pattern is shown with the policies of a topic that matches it and no longer pattern.
@@ -173,7 +177,6 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     """
     plan = Plan(configuration.policies)
     plan.set_interceptor_patterns(patterns)
-    inline_judge = InlineJudge(configuration.policies)
     lines = [f"configuration {configuration.path}"]
     topic_policies = {
         CREATE_TOPIC: configuration.create_topic_policy_class_name,

@@ -93,7 +93,11 @@ def _at_once(work: Callable[[], None]) -> None:
 
 
 class InlineJudge:
-    """Judges by instances of Penstock's own policies."""
+    """Judges by instances of Penstock's own policies.
+
+    Attributes:
+        warnings: The `warnings` of those instances, which are about their configuration.
+    """
 
     def __init__(
         self,
@@ -141,10 +145,13 @@ class InlineJudge:
         self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
-        if self._max_bytes:
-            for configured in _configured(configuration):
-                policy = _instance(configured, configuration.folder)
-                if policy is not None:
+        self.warnings: list[str] = []
+        for configured in _configured(configuration):
+            policy = _instance(configured, configuration.folder)
+            if policy is not None:
+                warnings = getattr(policy, "warnings", ())
+                self.warnings += [f"{configured.own_prefix}{text}" for text in warnings]
+                if self._max_bytes:
                     self._policies[configured.name] = policy
         if self._policies:
             self._find_out_defaults(configuration)

@@ -200,6 +200,8 @@ class PolicyLoader(NamedTuple):
             in_background=self._in_background,
             on_accepted=self.counts.accepted_inline if self.counts is not None else None,
         )
+        for warning in inline.warnings:
+            log.warning("configuration", file=str(configuration.path), text=warning)
         return inline if inline.has_policy else None
 
     def _in_background(self, work: Callable[[], None]) -> None:

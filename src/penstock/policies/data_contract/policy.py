@@ -18,7 +18,6 @@ Needs the packages of `penstock[contracts]`.
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -48,7 +47,6 @@ OBJECT: Final = "object"
 NULL_VALUES: Final = "null.values"
 _OBJECTS_KEPT: Final = 1000
 _SHOWN_MOST: Final = 20
-_log = logging.getLogger(__name__)
 
 
 class _Object(NamedTuple):
@@ -70,7 +68,11 @@ class _Object(NamedTuple):
 
 
 class DataContract(Policy):
-    """Refuses records whose value is not JSON, or does not fulfil the contract."""
+    """Refuses records whose value is not JSON, or does not fulfil the contract.
+
+    Attributes:
+        warnings: The demands of the contract by which records are not judged, in one line.
+    """
 
     config_keys = (
         ConfigKey(CONTRACT, documentation="The contract's file: ODCS 3.x in YAML.", required=True),
@@ -90,6 +92,7 @@ class DataContract(Policy):
     def __init__(self) -> None:
         self._base = Path()
         self._contract: Contract | None = None
+        self.warnings: Sequence[str] = ()
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""
@@ -128,7 +131,7 @@ class DataContract(Policy):
                 f"{OBJECT}={self._named}: {name} has no such object; "
                 f"it has {', '.join(contract.objects)}"
             )
-        self._warn(contract)
+        self.warnings = self._warnings(contract)
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that only values are needed."""
@@ -231,14 +234,15 @@ class DataContract(Policy):
             }
         return sorted(found.items())
 
-    def _warn(self, contract: Contract) -> None:
-        """Log the parts by which records are not judged, once for the contract."""
+    def _warnings(self, contract: Contract) -> list[str]:
+        """Return a line with the parts by which records are not judged, if there are any."""
         names = (self._named,) if self._named else contract.objects
         found = [str(rule) for name in names for rule in self._of_object(name).not_judged]
-        if found:
-            more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
-            shown = "; ".join(found[:_SHOWN_MOST]) + more
-            _log.warning("contract %s: not judged on the wire: %s", contract.title, shown)
+        if not found:
+            return []
+        more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
+        shown = "; ".join(found[:_SHOWN_MOST]) + more
+        return [f"{CONTRACT}: {contract.title}: not judged on the wire: {shown}"]
 
     def _name(self, topic: str) -> str | None:
         assert self._contract is not None
