@@ -155,6 +155,19 @@ def test_smaller_limits_of_the_configuration_hold(folder, limit):
     assert not accepts(judge, plan, encode_batch(values(*[document] * 5), codec="gzip"))
 
 
+@pytest.mark.parametrize("limit", [{}, {"policy.inline.max.bytes": 0}])
+def test_warnings_of_policies_are_collected(folder, limit):
+    properties = {
+        "policies": "share,other",
+        "policies.share.type": "penstock.policies.Rules",
+        "policies.share.rules.paid": "value.paid / value.total < 1",
+        "policies.other.type": "penstock.policies.Rules",
+        "policies.other.rules.paid": "value.paid < 1",
+    }
+    [warning] = judge_of(configured(folder, **properties, **limit)).warnings
+    assert warning.startswith("policies.share.rules.paid: / of two whole numbers drops")
+
+
 def test_a_panic_of_an_extension_is_left_to_a_worker(folder, monkeypatch):
     class PanicException(BaseException):
         """Raised where a Rust extension panics."""

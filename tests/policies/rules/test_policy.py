@@ -386,3 +386,32 @@ def test_each_rule_is_described():
 def test_a_condition_about_the_time_alone_may_come_true_later():
     policy = Rules()
     policy.configure({"rules.later": 'now > timestamp("2999-01-01T00:00:00Z")'})
+
+
+@pytest.mark.parametrize(
+    ("expression", "warns"),
+    [
+        ("value.paid / value.total < 2", True),
+        ("(value.a + value.b) / value['c'] == 1", True),
+        ("value.l.all(x, x.a / x.b > 1)", True),
+        ("value.paid / 2 == 1", False),
+        ("value.paid * 1.0 / value.total < 2", False),
+        ("double(value.paid) / value.total < 2", False),
+        ("value.paid / double(value.total) < 2", False),
+    ],
+)
+def test_a_condition_that_divides_two_fields_is_a_warning(expression, warns):
+    rules = Rules()
+    rules.configure({"rules.share": expression})
+    assert [text.partition(":")[0] for text in rules.warnings] == ["rules.share"] * warns
+
+
+def test_rules_over_the_batch_divide_whole_numbers():
+    rules = Rules()
+    rules.configure({"rules.r": "null_keys / count < 1", "rules.r.scope": "batch"})
+    assert rules.warnings == [
+        (
+            "rules.r: / of two whole numbers drops the fraction, as in CEL: 7 / 2 is 3; "
+            "double(value.a) / value.b keeps it"
+        )
+    ]

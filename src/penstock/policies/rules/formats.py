@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.policy import Header
 
 REGISTRY: Final = "schema.registry.url"
+_LEAST: Final = -(2.0**63)
+_BEYOND: Final = 2.0**64
 
 
 class Reader(Protocol):
@@ -80,7 +82,7 @@ class _Plain:
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
         found = self._read(data)
-        return only(found, fields) if self._has_fields else found
+        return with_whole_numbers(only(found, fields)) if self._has_fields else found
 
 
 def _json(data: bytes) -> Any:
@@ -91,6 +93,28 @@ def _json(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > MAX_LEVELS and levels_of(data, document) > MAX_LEVELS:
         raise UnreadableError(FLAWS["tooDeep"])
     return document
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """Return a value of JSON with its whole numbers as integers, so far as they have 64 bits.
+
+    `7.0` is the number `7`, of which CEL would make a double.
+
+    Args:
+        value: Its lists and objects are changed.
+    """
+    if isinstance(value, float):
+        is_whole = value.is_integer() and _LEAST <= value < _BEYOND
+        return int(value) if is_whole else value
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, (float, dict, list)):
+                value[name] = with_whole_numbers(inner)
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            if isinstance(inner, (float, dict, list)):
+                value[position] = with_whole_numbers(inner)
+    return value
 
 
 def _text(data: bytes) -> str:

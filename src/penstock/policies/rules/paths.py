@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.policies.schema_policy.rules.checked import Call, Constant, Loop, Name, Part, parts_of
+from penstock.policies.schema_policy.rules.checked import (
+    Call,
+    Constant,
+    Loop,
+    Name,
+    Part,
+    all_in,
+    parts_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.policies.schema_policy.rules.checked import Tree
 
+_OPERATORS: Final = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "-_"})
 Fields = dict[str, "Fields | None"]
 """Fields by name, with those that are read of each; None where all of it is read."""
 
@@ -47,6 +56,31 @@ def fields_read(trees: Iterable[Tree], variable: str) -> Fields | None:
             else:
                 at[path[-1]] = None
     return found
+
+
+def divides_fields(tree: Tree) -> bool:
+    """Return whether an expression divides a field by a field, neither being made a double."""
+    return any(
+        isinstance(part, Call)
+        and part.function == "_/_"
+        and all(map(_may_be_whole, part.arguments))
+        for part in all_in(tree)
+    )
+
+
+def _may_be_whole(tree: Tree) -> bool:
+    """Return whether an operand is a field, or made of fields and whole numbers."""
+    if isinstance(tree, Call) and tree.function in _OPERATORS:
+        return not any(map(_is_double, tree.arguments)) and any(map(_may_be_whole, tree.arguments))
+    return isinstance(tree, (Name, Part)) or (isinstance(tree, Call) and tree.function == "_[_]")
+
+
+def _is_double(tree: Tree) -> bool:
+    if isinstance(tree, Constant):
+        return isinstance(tree.value, float)
+    if isinstance(tree, Call) and tree.function in _OPERATORS:
+        return any(map(_is_double, tree.arguments))
+    return isinstance(tree, Call) and tree.function == "double"
 
 
 def only(value: Any, fields: Fields | None) -> Any:

@@ -63,12 +63,17 @@ class _ColumnReader(NamedTuple):
 
 
 class Rules(Policy):
-    """Refuses records for which a condition is not true, or has no result."""
+    """Refuses records for which a condition is not true, or has no result.
+
+    Attributes:
+        warnings: The conditions whose division may drop a fraction.
+    """
 
     config_keys = CONFIG_KEYS
 
     def __init__(self) -> None:
         self._folder = Path()
+        self.warnings: Sequence[str] = ()
 
     @property
     def judges_whole_batches(self) -> bool:
@@ -206,7 +211,7 @@ class Rules(Policy):
         from penstock.policies.rules.by_schema import by_schema  # noqa: PLC0415 - an extra
         from penstock.policies.rules.condition import compile_conditions  # noqa: PLC0415
         from penstock.policies.rules.formats import reader_of  # noqa: PLC0415
-        from penstock.policies.rules.paths import fields_read  # noqa: PLC0415
+        from penstock.policies.rules.paths import divides_fields, fields_read  # noqa: PLC0415
         from penstock.policies.rules.variables import OF_BATCHES, OF_RECORDS  # noqa: PLC0415
 
         formats = {"key": settings.key_format, "value": settings.value_format}
@@ -243,6 +248,12 @@ class Rules(Policy):
         }
         if self._by_registry:  # any other policy has nothing to prepare
             self.prepare_batch = self._prepare_batch  # type: ignore[method-assign]
+        self.warnings = [
+            f"{condition.key}: / of two whole numbers drops the fraction, as in CEL: 7 / 2 is 3; "
+            "double(value.a) / value.b keeps it"
+            for condition in (*self._of_batches, *self._of_records)
+            if divides_fields(condition.tree)
+        ]
         self._reads = frozenset(
             name for condition in (*self._of_batches, *self._of_records) for name in condition.reads
         )

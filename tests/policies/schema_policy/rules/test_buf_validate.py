@@ -163,7 +163,7 @@ def test_a_rule_of_a_newer_version_is_not_passed_over(where, text):
 @pytest.mark.parametrize(
     ("rule", "value", "expected"),
     [
-        ('expression: "1 / this == 1"', 0, 'rule "x" has no result: it ends with an error'),
+        ('expression: "1 / this == 1"', 0, 'rule "x" has no result: it divides by zero'),
         ('expression: "this + 1"', 1, 'rule "x" has no result: it gives neither true nor false'),
         ('expression: "this.foo == 1"', 1, 'rule "x" has no result: a value has a type that it cannot be used with'),
         (

@@ -21,7 +21,7 @@ _NUMBERS: Final = frozenset({1, 2, 3, 4})
 _INSTANTS: Final = frozenset({2, 3})
 """`Type.WellKnownType` of cel.expr: TIMESTAMP, DURATION."""
 
-_PARSED: Final = "ParsedExpr"
+_TYPE_OF_PARSED: Final = "ParsedExpr"
 """The last part of the type's name of an expression that is not checked."""
 
 
@@ -97,7 +97,7 @@ def read_tree(serialized: bytes) -> Tree:
     """
     try:
         packed = any_pb2.Any.FromString(serialized)
-        if packed.type_url.endswith(_PARSED):
+        if packed.type_url.endswith(_TYPE_OF_PARSED):
             return _TreeReader({}).tree(_MESSAGES["Parsed"].FromString(packed.value).expr)
         checked = _MESSAGES["Checked"].FromString(packed.value)
         return _TreeReader(checked.type_map).tree(checked.expr)
@@ -114,7 +114,7 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
         change: Changes such a call: `cel.expr.Expr.Call`, with the arguments as `args`.
     """
     packed = any_pb2.Any.FromString(serialized)
-    of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_PARSED) else "Checked"]
+    of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_TYPE_OF_PARSED) else "Checked"]
     message = of_message.FromString(packed.value)  # keeps unknown fields
     waiting = [message.expr]
     while waiting:
@@ -141,14 +141,23 @@ def parts_of(tree: Tree) -> tuple[Tree, ...]:
     return ()
 
 
+def all_in(tree: Tree) -> Iterator[Tree]:
+    """Yield a tree and all its parts."""
+    waiting = [tree]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(parts_of(found))
+
+
 def names_in(tree: Tree) -> frozenset[str]:
     """Return the names of the variables that are read, those of loops too."""
-    return frozenset(part.name for part in _all_in(tree) if isinstance(part, Name))
+    return frozenset(part.name for part in all_in(tree) if isinstance(part, Name))
 
 
 def texts_in(tree: Tree) -> frozenset[str]:
     """Return its string constants."""
-    values = (part.value for part in _all_in(tree) if isinstance(part, Constant))
+    values = (part.value for part in all_in(tree) if isinstance(part, Constant))
     return frozenset(value for value in values if isinstance(value, str))
 
 
@@ -156,19 +165,11 @@ def patterns_in(tree: Tree, function: str) -> frozenset[str]:
     """Return the regular expressions of a function's calls that are constants."""
     lasts = (
         part.arguments[-1]
-        for part in _all_in(tree)
+        for part in all_in(tree)
         if isinstance(part, Call) and part.function == function
     )
     values = (last.value for last in lasts if isinstance(last, Constant))
     return frozenset(value for value in values if isinstance(value, str))
-
-
-def _all_in(tree: Tree) -> Iterator[Tree]:
-    waiting = [tree]
-    while waiting:
-        found = waiting.pop()
-        yield found
-        waiting.extend(parts_of(found))
 
 
 class _TreeReader:
@@ -316,3 +317,5 @@ def _make_messages() -> Mapping[str, Any]:
 
 
 _MESSAGES: Final = _make_messages()
+PARSED: Final = _MESSAGES["Parsed"]
+"""The class of an expression that is not checked."""

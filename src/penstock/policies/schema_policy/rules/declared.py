@@ -9,6 +9,7 @@ from google.protobuf import descriptor_pool, timestamp_pb2
 
 from penstock.policies.schema_policy.rules import decimals, timestamps
 from penstock.policies.schema_policy.rules.functions import FUNCTIONS
+from penstock.policies.schema_policy.rules.mixed_numbers import of_whole_numbers
 from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
 from penstock.policies.schema_policy.rules.whole_match import matches_whole
 
@@ -94,6 +95,14 @@ def declared(cel: Any) -> list[Any]:
             overload(timestamps.of_unit, instant, integer, text),
         ],
         f"{PREFIX}timestamp": [overload(timestamps.of_precision, instant, integer, integer)],
+        **{
+            name: [
+                overload(function, kinds.DYN, left, right)
+                for left in (integer, kinds.UINT)
+                for right in (integer, kinds.UINT)
+            ]
+            for name, function in of_whole_numbers()
+        },
         f"{PREFIX}string": [overload(decimals.to_text, text, number)],
         f"{PREFIX}double": [overload(decimals.to_double, kinds.DOUBLE, number)],
     }

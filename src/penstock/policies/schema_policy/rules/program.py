@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.rules.checked import (
@@ -15,6 +15,7 @@ from penstock.policies.schema_policy.rules.checked import (
     texts_in,
 )
 from penstock.policies.schema_policy.rules.declared import PREFIX, declared, pool_with_decimals
+from penstock.policies.schema_policy.rules.mixed_numbers import with_mixed_numbers
 from penstock.policies.schema_policy.rules.options import REGEX_ENGINE, RegexEngine
 from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
@@ -34,9 +35,21 @@ if TYPE_CHECKING:
 _LONGEST: Final = 4096
 """Bytes of an expression."""
 _ERROR: Final = re.compile(r"ERROR: .*")
+_TWO_NUMBERS: Final = r"(?:int|uint|double), (?:int|uint|double)"
+_IS_COMPARISON: Final = re.compile(
+    rf"overload for '_(?:<|<=|>|>=|==|!=)_' applied to '\({_TWO_NUMBERS}\)'"
+)
 _IS_ABOUT_NUMBERS: Final = re.compile(
-    r"overload for '_(?:<|<=|>|>=|==|!=)_' applied to "
-    r"'\((?:int|uint|double), (?:int|uint|double)\)'"
+    rf"overload for (?:'_(?:<|<=|>|>=|==|!=|\+|-|\*|/)_' applied to '\({_TWO_NUMBERS}\)'"
+    rf"|'_\?_:_' applied to '\(bool, {_TWO_NUMBERS}\)'"
+    r"|'math\.(?:ceil|floor|round|trunc|isFinite|isInf|isNaN)' applied to '\(u?int\)')"
+)
+"""What CEL's check refuses and mixed numbers allow."""
+_TEXT_OR_FRACTION: Final = re.compile(
+    r"""[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3})|//[^\n]*"""
+    r"""|(?<![rR])"(?:\\.|[^"\\])*"|(?<![rR])'(?:\\.|[^'\\])*'|"[^"]*"|'[^']*'"""
+    r"""|(?P<fraction>(?<![\w.)\]])(?:\d*\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+))""",
+    re.DOTALL,
 )
 _IS_FOR_OURS: Final = re.compile(
     r"ERROR: [^:]*:(\d+):(\d+): (?:undeclared reference to 'timestamp'"
@@ -45,7 +58,10 @@ _IS_FOR_OURS: Final = re.compile(
 )
 _NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
-_OF_ANOTHER_TYPE: Final = ("No matching overloads found", "SELECT to non-message type")
+_NO_OVERLOAD: Final = "No matching overloads found"
+_OF_ANOTHER_TYPE: Final = (_NO_OVERLOAD, "SELECT to non-message type")
+_TOO_LARGE: Final = "integer overflow"
+_BY_ZERO: Final = ("divide by zero", "modulus by zero")
 TEXTS: Final = "texts"
 """The type of a map from texts to texts, which `cel.Type` has no name for."""
 _NEITHER: Final = "it gives neither true nor false"
@@ -62,6 +78,8 @@ class Language:
         messages: The full names of the Protobuf messages that some of them are.
         pool: The descriptors of Protobuf messages that the expressions meet.
         container: The package whose messages may be named without it.
+        mixes_numbers: Whether arithmetic takes whole numbers and fractions together, as
+            `mixed_numbers` describes. Rules of a schema registry have CEL's own.
 
     Raises:
         ValueError: The package that evaluates CEL is not installed.
@@ -75,6 +93,7 @@ class Language:
         *,
         types: Mapping[str, str] = MappingProxyType({}),
         messages: Mapping[str, str] = MappingProxyType({}),
+        mixes_numbers: bool = False,
     ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
@@ -90,6 +109,7 @@ class Language:
         of_names |= {name: cel.Type(message) for name, message in messages.items()}
         of_names["now"] = cel.Type.TIMESTAMP
         self.cel = cel
+        self._mixes_numbers = mixes_numbers
         self._environment = cel.NewEnv(
             pool_with_decimals(pool),
             variables=of_names,
@@ -120,12 +140,11 @@ class Language:
         """
         if len(text.encode("utf-8", "replace")) > _LONGEST:
             raise InvalidSchemaError(f"has more than {_LONGEST} bytes")
-        expression = self._compiled(text)
+        expression, returned, written = self._compiled(text)
         kinds = self.cel.Type
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
-        if expression.return_type() not in expected:
+        if returned not in expected:
             raise InvalidSchemaError("does not return true or false")
-        is_bool = expression.return_type() == kinds.BOOL
         serialized = expression.serialize()
         if engine is RegexEngine.PCRE:
             serialized = self._of_whole_texts(serialized)
@@ -138,26 +157,66 @@ class Language:
                     f"{REGEX_ENGINE}=pcre supports more"
                 )
         return Program(
-            self.cel, self._environment, expression, tree, is_bool=is_bool, only_bool=only_bool
+            self.cel,
+            self._environment,
+            Evaluable.of(expression, tree),
+            self._mixed(written) if self._mixes_numbers else None,
+            is_bool=returned == kinds.BOOL,
+            only_bool=only_bool,
         )
 
-    def _compiled(self, text: str) -> Any:
+    def _compiled(self, text: str) -> tuple[Any, Any, str]:
         """Compile, with what Confluent's clients have and CEL's own check does not.
 
         These are comparisons between kinds of numbers, which CEL's evaluation supports
         nevertheless, and more arguments for functions of CEL, which are other functions here.
+
+        Returns:
+            The expression, the type of its result, and the text that CEL compiled.
         """
         try:
-            return self._environment.compile(text)
+            expression = self._environment.compile(text)
+            return expression, expression.return_type(), text
         except Exception as error:
             found = str(error)
         wrong = _ERROR.findall(found)
-        if wrong and all(_IS_ABOUT_NUMBERS.search(line) for line in wrong):
-            return self._environment.compile(text, disable_check=True)
+        allowed = _IS_ABOUT_NUMBERS if self._mixes_numbers else _IS_COMPARISON
+        if wrong and all(allowed.search(line) for line in wrong):
+            expression = self._environment.compile(text, disable_check=True)
+            return expression, self._returned(text) or expression.return_type(), text
         amended = _amended(text, wrong)
         if amended == text:
-            raise InvalidSchemaError(f"is not valid: {_first_line(found)}")
+            others = [line for line in wrong if not allowed.search(line)]
+            raise InvalidSchemaError(f"is not valid: {_first_line(others[0] if others else found)}")
         return self._compiled(amended)
+
+    def _returned(self, text: str) -> Any:
+        """Return the type of an expression's result where its fractions are of any type.
+
+        Returns:
+            None where that is not known.
+
+        Raises:
+            InvalidSchemaError: CEL's check finds a fault that has nothing to do with numbers.
+        """
+        if not self._mixes_numbers:
+            return None
+        try:
+            return self._environment.compile(_with_any_numbers(text)).return_type()
+        except Exception as error:
+            wrong = _ERROR.findall(str(error))
+        for line in wrong:
+            if not _IS_ABOUT_NUMBERS.search(line):
+                raise InvalidSchemaError(f"is not valid: {_first_line(line)}")
+        return None
+
+    def _mixed(self, text: str) -> Evaluable | None:
+        """Return an expression whose arithmetic mixes numbers; None without arithmetic."""
+        parsed = self._environment.compile(text, disable_check=True)
+        serialized = with_mixed_numbers(parsed.serialize())
+        if serialized is None:
+            return None
+        return Evaluable.of(self._environment.deserialize(serialized), read_tree(serialized))
 
     def _of_whole_texts(self, serialized: bytes) -> bytes:
         """Return an expression in which `matches` is about complete texts."""
@@ -177,6 +236,25 @@ class Language:
         return bool(result.type() == cel.Type.BOOL)
 
 
+class Evaluable(NamedTuple):
+    """An expression of CEL.
+
+    Attributes:
+        expression: The expression.
+        tree: What it consists of.
+        always_allowed: Values that weigh no more are never too much work.
+    """
+
+    expression: Any
+    tree: Tree
+    always_allowed: float
+
+    @classmethod
+    def of(cls, expression: Any, tree: Tree) -> Evaluable:
+        """Return an expression with its bound."""
+        return cls(expression, tree, always_allowed(tree))
+
+
 class Program:
     """A compiled expression.
 
@@ -188,8 +266,9 @@ class Program:
 
     __slots__ = (
         "_environment",
-        "_expression",
+        "_evaluable",
         "_kinds",
+        "_mixed",
         "_now",
         "_only_bool",
         "_texts",
@@ -203,17 +282,18 @@ class Program:
         self,
         cel: Any,
         environment: Any,
-        expression: Any,
-        tree: Tree,
+        evaluable: Evaluable,
+        mixed: Evaluable | None,
         *,
         is_bool: bool,
         only_bool: bool,
     ) -> None:
         self._kinds = cel.Type
         self._environment = environment
-        self._expression = expression
-        self.tree = tree
-        self.always_allowed = always_allowed(tree)
+        self._evaluable = evaluable
+        self._mixed = mixed
+        self.tree = tree = evaluable.tree
+        self.always_allowed = evaluable.always_allowed
         names = names_in(tree)
         self._now = "now" in names
         self.reads = names - {"now"}
@@ -234,12 +314,16 @@ class Program:
         Raises:
             EvaluationError: There is no result.
         """
-        result = self._result(variables)
+        result = self._result(self._evaluable, variables)
         if self._typed:  # the type of a true result is known
             value = result.value()
             if value is True or value is False:
                 return value
         kind, kinds = result.type(), self._kinds
+        if kind == kinds.ERROR and self._mixed is not None and _may_be_numbers(result):
+            # Where there is no error, mixed numbers give the same result, in more time.
+            result = self._result(self._mixed, variables)
+            kind = result.type()
         if kind == kinds.BOOL:
             return bool(result.value())
         if kind == kinds.STRING and not self._only_bool:
@@ -251,17 +335,32 @@ class Program:
             raise EvaluationError(reason_of(str(result.value())))
         raise EvaluationError(_NEITHER)
 
-    def _result(self, variables: Variables) -> Any:
+    def _result(self, evaluable: Evaluable, variables: Variables) -> Any:
         read, weight = variables.read(self.reads, now=self._now)
-        if weight > self.always_allowed and work_of(self.tree, variables.size(self.reads)) > MOST:
+        if (
+            weight > evaluable.always_allowed
+            and work_of(evaluable.tree, variables.size(self.reads)) > MOST
+        ):
             raise EvaluationError("it would be too much work for a value of this size")
         shared = variables.activation(self._environment)
         try:
             if shared is not None:
-                return self._expression.eval(shared)
-            return self._expression.eval(data=read)
+                return evaluable.expression.eval(shared)
+            return evaluable.expression.eval(data=read)
         except Exception as error:
             raise EvaluationError(reason_of(str(error))) from None
+
+
+def _may_be_numbers(result: Any) -> bool:
+    text = str(result.value())
+    return _NO_OVERLOAD in text or _TOO_LARGE in text
+
+
+def _with_any_numbers(text: str) -> str:
+    """Return an expression in which CEL's check takes a fraction for a value of any type."""
+    return _TEXT_OR_FRACTION.sub(
+        lambda found: f"dyn({found[0]})" if found["fraction"] else found[0], text
+    )
 
 
 def _amended(text: str, errors: Sequence[str]) -> str:
@@ -290,6 +389,10 @@ def reason_of(text: str) -> str:
         return _NEITHER
     if any(sign in text for sign in _NOT_FOUND):
         return "a field or key that it reads is not there"
+    if _TOO_LARGE in text:
+        return "a whole number is beyond 64 bits"
+    if any(sign in text for sign in _BY_ZERO):
+        return "it divides by zero"
     if any(sign in text for sign in _OF_ANOTHER_TYPE):
         return "a value has a type that it cannot be used with"
     return "it ends with an error"
