@@ -21,6 +21,8 @@ class LinearPattern:
         """
         try:
             import jsonschema_rs  # noqa: PLC0415 - an extra
+
+            from penstock.policies.json_schema.ecma import translated  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise ValueError(
                 f"needs the module {error.name}: install penstock[json-schema]"
@@ -28,7 +30,8 @@ class LinearPattern:
         self.text = text
         try:
             self._validator: Any = jsonschema_rs.Draft202012Validator(
-                {"pattern": text}, pattern_options=jsonschema_rs.RegexOptions()
+                {"pattern": translated(text, is_native=True)},
+                pattern_options=jsonschema_rs.RegexOptions(),
             )
         except ValueError:
             raise ValueError(

@@ -58,6 +58,7 @@ def rows(*values):
         ({"metric": "missingValues", "mustBe": 2, "arguments": {"missingValues": ["", "-"]}}, ["", "x", None], (2, True)),
         ({"metric": "invalidValues", "mustBeBetween": [1, 2], "arguments": {"validValues": ["x"]}}, ["x", "y", None], (1, True)),
         ({"metric": "invalidValues", "mustNotBe": 1, "arguments": {"pattern": "^x+$"}}, ["xx", "y"], (1, False)),
+        ({"metric": "invalidValues", "mustBe": 1, "arguments": {"pattern": r"^[^/\0]+$"}}, ["a", "/"], (1, True)),
         ({"metric": "duplicateValues", "mustBe": 0}, ["x", "y", "x", "x", None, None], (2, False)),
         ({"metric": "duplicateValues", "mustBe": 0}, [1, 1.5, "1", None], (0, True)),
         ({"metric": "duplicateValues", "mustBe": 0}, [1, 1.0], (1, False)),

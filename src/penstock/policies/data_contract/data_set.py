@@ -27,6 +27,7 @@ from penstock.policies.data_contract.quality import (
     schema_of_metric,
     schema_of_rule,
 )
+from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.library import bounded_validator
 from penstock.policies.json_schema.validity import about
 
@@ -476,7 +477,8 @@ _VALIDATORS: Final[dict[str, Any]] = {}
 def _validator(schema: str) -> Any:
     found = _VALIDATORS.get(schema)
     if found is None:
-        make = partial(jsonschema_rs.Draft202012Validator, orjson.loads(schema))
+        document = Translation(is_native=False).document(orjson.loads(schema))
+        make = partial(jsonschema_rs.Draft202012Validator, document)
         found = _VALIDATORS[schema] = bounded_validator(make)
     return found
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
+from penstock.policies.json_schema.ecma import translated
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -70,7 +72,8 @@ def _keywords(document: Any) -> Iterator[tuple[str, Any, bool]]:
 def _is_linear(pattern: str) -> bool:
     try:
         jsonschema_rs.validator_for(
-            {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
+            {"pattern": translated(pattern, is_native=False)},
+            pattern_options=jsonschema_rs.RegexOptions(),
         )
     except ValueError:
         return False

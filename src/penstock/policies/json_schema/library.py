@@ -15,6 +15,7 @@ import orjson
 from penstock.policies.explanations import NO_REASON, Explanations
 from penstock.policies.json_schema.dialects import METASCHEMAS
 from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.inversions import inverted_pattern
 from penstock.policies.json_schema.reasons import FLAWS, reason
 from penstock.policies.json_schema.validity import about, check_schema
@@ -50,13 +51,14 @@ class LibraryCheck:
             SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
         """
         files.problem = ""
+        self._translation = Translation(is_native=False)
         check_schema(files, files.schema)
         make = partial(
             jsonschema_rs.validator_for,
-            files.schema,
+            self._translation.document(files.schema),
             validate_formats=formats,
             ignore_unknown_formats=files.ignores_unknown_formats,
-            retriever=partial(_retrieved, files),
+            retriever=partial(_retrieved, files, self._translation),
             base_uri=files.uri,
         )
         try:
@@ -68,6 +70,7 @@ class LibraryCheck:
         except (ValueError, jsonschema_rs.ReferencingError, RecursionError) as error:
             between = " " if isinstance(error, jsonschema_rs.ValidationError) else ": "
             message = f"{files.names}{between}{about(error)}"
+            message = self._translation.as_written(message)
             raise SchemaError(files.problem or message) from None
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
@@ -104,7 +107,7 @@ class LibraryCheck:
         try:
             self._validator.validate(document)
         except jsonschema_rs.ValidationError as error:
-            return reason(error, self.work.names)
+            return self._translation.as_written(reason(error, self.work.names))
         return NO_REASON  # the library disagrees with itself: its no counts
 
 
@@ -164,11 +167,11 @@ def levels_of(text: bytes, document: Any) -> int:
         ]
 
 
-def _retrieved(files: SchemaDocuments, uri: str) -> Any:
+def _retrieved(files: SchemaDocuments, translation: Translation, uri: str) -> Any:
     """Return a document that a schema refers to, after checking whether it is a schema."""
     schema = files.retrieve(uri)
     check_schema(files, schema, uri)
-    return schema
+    return translation.document(schema)
 
 
 def _work(files: SchemaDocuments) -> SchemaWork:

@@ -15,6 +15,7 @@ import jsonschema_rs
 
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.reasons import native_reason
 from penstock.policies.json_schema.validity import about, check_schema
 
@@ -53,8 +54,12 @@ class NativeCheck:
             SchemaError: It is not a valid schema, or refers to a missing schema.
             MetaschemaNeeded: It refers to a metaschema.
         """
+        self._translation = Translation(is_native=True)
         self._schema = _compiled(
-            native, files, partial(_format, files.ignores_unknown_formats) if formats else None
+            native,
+            files,
+            partial(_format, files.ignores_unknown_formats) if formats else None,
+            self._translation,
         )
         self.is_bounded = not (formats or self._schema.has_slow_patterns)
 
@@ -69,7 +74,8 @@ class NativeCheck:
         for position, (keyword, written, pointer) in self._schema.refused(
             texts, start, SHARED_STEPS
         ):
-            yield position, native_reason(keyword, written, pointer)
+            found = native_reason(keyword, written, pointer)
+            yield position, self._translation.as_written(found)
 
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
         """Return the result of `check.Check.all_fit`."""
@@ -77,15 +83,19 @@ class NativeCheck:
 
 
 def _compiled(
-    native: Any, files: SchemaDocuments, formats: Callable[[int, str], Any] | None
+    native: Any,
+    files: SchemaDocuments,
+    formats: Callable[[int, str], Any] | None,
+    translation: Translation,
 ) -> Any:
     check_schema(files, files.schema)
-    documents = [_document(files.uri, files.schema, files.draft)]
+    documents = [_document(files.uri, translation.document(files.schema), files.draft)]
     for _ in range(_MOST_ROUNDS):
         try:
             made = native.json_schema(documents, formats)
         except ValueError as error:
-            raise SchemaError(f"{files.names} cannot be used: {error}") from None
+            message = translation.as_written(str(error))
+            raise SchemaError(f"{files.names} cannot be used: {message}") from None
         except SchemaError as error:  # of a format
             raise SchemaError(f"{files.names} {error}") from None
         if not isinstance(made, list):
@@ -95,7 +105,7 @@ def _compiled(
                 raise MetaschemaNeeded
             found = files.retrieve(uri)
             check_schema(files, found, uri)
-            documents.append(_document(uri, found, files.draft))
+            documents.append(_document(uri, translation.document(found), files.draft))
     raise SchemaError(f"{files.name} refers to more than {_MOST_ROUNDS} documents in a row")
 
 
