@@ -207,6 +207,7 @@ def test_under_a_name_settings_are_keys(tmp_path, monkeypatch, cls, keys, expect
         (HashJsonFields, {"fields": "a"}, "env:NAME or file:PATH"),
         (HashJsonFields, {"fields": "a", "replacement": "x"}, None),
         (DropRecords, {}, "needs a condition"),
+        (DropRecords, {"fields": "a=-Infinity"}, "that JSON has; there is a=-Infinity"),
         (DropRecords, {"fields": "a"}, "path=value, each path once"),
         (DropRecords, {"headers": "a,a=1"}, "each name once"),
         (RedactTagged, {"tags": "PII"}, "registry must be set"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +41,8 @@ def _fields(text: str) -> dict[str, Any]:
         if not (path and equals) or path in found:
             raise ValueError(f"path=value, each path once; there is {item}")
         found[path] = json_or_text(value)
+        if isinstance(found[path], float) and not math.isfinite(found[path]):
+            raise ValueError(f"path=value with a value that JSON has; there is {item}")
     return found
 
 

@@ -86,12 +86,10 @@ def compile_conditions(
     if not rules:
         return []
     pool = next((message.file.pool for message in messages.values()), None)
-    language = Language(tuple(variables), pool, types=variables, mixes_numbers=True)
+    language = Language(tuple(variables), pool, types=variables, of_file=True)
     if messages:  # only here are fields and their types known before there is a record
         names = {name: message.full_name for name, message in messages.items()}
-        checking = Language(
-            tuple(variables), pool, types=variables, messages=names, mixes_numbers=True
-        )
+        checking = Language(tuple(variables), pool, types=variables, messages=names, of_file=True)
         for rule in rules:
             _compiled(rule, checking, variables)
     return [Condition(rule, language, variables) for rule in rules]

@@ -128,6 +128,22 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
     return bytes(packed.SerializeToString())
 
 
+def expressions_in(expression: Any) -> Iterator[Any]:
+    """Yield an expression and its parts, each before the parts that it has.
+
+    Args:
+        expression: `cel.expr.Expr`.
+    """
+    waiting = [expression]
+    while waiting:
+        found = waiting.pop()
+        if found.DESCRIPTOR.name == "Expr":
+            yield found
+        for field, value in found.ListFields():
+            if field.message_type is not None:
+                waiting.extend(value if hasattr(value, "extend") else (value,))
+
+
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
     """Return the parts of a part of a tree."""
     if isinstance(tree, Part):

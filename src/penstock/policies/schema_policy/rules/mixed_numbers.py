@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import any_pb2
 
-from penstock.policies.schema_policy.rules.checked import PARSED
+from penstock.policies.schema_policy.rules.checked import PARSED, expressions_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -90,7 +90,7 @@ class _Rewriter:
     """Rewrites an expression in place; each new part gets an unused id."""
 
     def __init__(self, expression: Any) -> None:
-        self._all = list(_expressions_in(expression))
+        self._all = list(expressions_in(expression))
         self._ids = count(max(found.id for found in self._all) + 1)
         self._make = type(expression)
 
@@ -198,15 +198,3 @@ class _Rewriter:
 def _is_of_doubles(call: Any) -> bool:
     """Return whether a call is one such as `math.ceil(x)`, whose name is not resolved."""
     return call.target.ident.name == "math" and len(call.args) == 1 and call.function in _OF_DOUBLES
-
-
-def _expressions_in(expression: Any) -> Iterator[Any]:
-    """Yield an expression and its parts, each before its own parts."""
-    waiting = [expression]
-    while waiting:
-        found = waiting.pop()
-        if found.DESCRIPTOR.name == "Expr":
-            yield found
-        for field, value in found.ListFields():
-            if field.message_type is not None:
-                waiting.extend(value if hasattr(value, "extend") else (value,))

@@ -14,6 +14,7 @@ from penstock.policies.schema_policy.rules.checked import (
     rewritten,
     texts_in,
 )
+from penstock.policies.schema_policy.rules.constants import check_constants
 from penstock.policies.schema_policy.rules.declared import PREFIX, declared, pool_with_decimals
 from penstock.policies.schema_policy.rules.mixed_numbers import with_mixed_numbers
 from penstock.policies.schema_policy.rules.options import REGEX_ENGINE, RegexEngine
@@ -78,8 +79,9 @@ class Language:
         messages: The full names of the Protobuf messages that some of them are.
         pool: The descriptors of Protobuf messages that the expressions meet.
         container: The package whose messages may be named without it.
-        mixes_numbers: Whether arithmetic takes whole numbers and fractions together, as
-            `mixed_numbers` describes. Rules of a schema registry have CEL's own.
+        of_file: Whether the expressions are in the configuration: arithmetic takes whole
+            numbers and fractions together, as `mixed_numbers` describes, and constants without a
+            result are refused. Rules of a schema registry are as CEL has them.
 
     Raises:
         ValueError: The package that evaluates CEL is not installed.
@@ -93,7 +95,7 @@ class Language:
         *,
         types: Mapping[str, str] = MappingProxyType({}),
         messages: Mapping[str, str] = MappingProxyType({}),
-        mixes_numbers: bool = False,
+        of_file: bool = False,
     ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
@@ -109,7 +111,8 @@ class Language:
         of_names |= {name: cel.Type(message) for name, message in messages.items()}
         of_names["now"] = cel.Type.TIMESTAMP
         self.cel = cel
-        self._mixes_numbers = mixes_numbers
+        self._of_file = of_file
+        self._more = "it has no look-around" if of_file else f"{REGEX_ENGINE}=pcre supports more"
         self._environment = cel.NewEnv(
             pool_with_decimals(pool),
             variables=of_names,
@@ -153,14 +156,13 @@ class Language:
         for pattern in patterns_in(tree, "matches"):
             if not self._takes(pattern):
                 raise InvalidSchemaError(
-                    "has a pattern that is not a regular expression of RE2; "
-                    f"{REGEX_ENGINE}=pcre supports more"
+                    f"has a pattern that is not a regular expression of RE2; {self._more}"
                 )
         return Program(
             self.cel,
             self._environment,
             Evaluable.of(expression, tree),
-            self._mixed(written) if self._mixes_numbers else None,
+            self._mixed(written),
             is_bool=returned == kinds.BOOL,
             only_bool=only_bool,
         )
@@ -180,7 +182,7 @@ class Language:
         except Exception as error:
             found = str(error)
         wrong = _ERROR.findall(found)
-        allowed = _IS_ABOUT_NUMBERS if self._mixes_numbers else _IS_COMPARISON
+        allowed = _IS_ABOUT_NUMBERS if self._of_file else _IS_COMPARISON
         if wrong and all(allowed.search(line) for line in wrong):
             expression = self._environment.compile(text, disable_check=True)
             return expression, self._returned(text) or expression.return_type(), text
@@ -199,7 +201,7 @@ class Language:
         Raises:
             InvalidSchemaError: CEL's check finds a fault that has nothing to do with numbers.
         """
-        if not self._mixes_numbers:
+        if not self._of_file:
             return None
         try:
             return self._environment.compile(_with_any_numbers(text)).return_type()
@@ -211,9 +213,16 @@ class Language:
         return None
 
     def _mixed(self, text: str) -> Evaluable | None:
-        """Return an expression whose arithmetic mixes numbers; None without arithmetic."""
-        parsed = self._environment.compile(text, disable_check=True)
-        serialized = with_mixed_numbers(parsed.serialize())
+        """Return an expression whose arithmetic mixes numbers; None without arithmetic.
+
+        Raises:
+            InvalidSchemaError: A constant of it has no result.
+        """
+        if not self._of_file:
+            return None
+        parsed = self._environment.compile(text, disable_check=True).serialize()
+        check_constants(self.cel, self._environment, parsed)
+        serialized = with_mixed_numbers(parsed)
         if serialized is None:
             return None
         return Evaluable.of(self._environment.deserialize(serialized), read_tree(serialized))
