@@ -5,7 +5,8 @@ Source: Open Data Contract Standard 3.x, https://bitol-io.github.io/open-data-co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import yaml
 
@@ -79,7 +80,12 @@ def _read(path: Path, name: str) -> bytes:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Refuses a mapping that has a key twice: the last would take the others' place in silence."""
+    """Reads YAML 1.2 (its core schema): PyYAML reads 1.1, to which `NO` is false.
+
+    Refuses a mapping that has a key twice: the last would take the others' place in silence.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Here, not where mappings are made: what `<<` names is by then among the keys.
@@ -94,6 +100,32 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
                 )
             seen.add((key.tag, key.value))
         return node
+
+
+def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+
+
+def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    return float(
+        loader.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan")
+    )
+
+
+for _tag, _words, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", list("-+.")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_words})\Z"), _first
+    )
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 def _parsed(name: str, data: bytes) -> Any:
