@@ -27,7 +27,8 @@ THREE = {
     "rules.amount": "value.amount > 0",
 }
 CONTRACT = """\
-{"apiVersion": "v3.1.0", "kind": "DataContract", "schema": [{"name": "orders", "properties": [
+{"apiVersion": "v3.1.0", "kind": "DataContract", "id": "orders", "version": "1",
+ "status": "active", "schema": [{"name": "orders", "properties": [
  {"name": "id", "logicalType": "string", "required": true, "logicalTypeOptions": {"minLength": 1}},
  {"name": "customer", "logicalType": "integer", "required": true,
   "logicalTypeOptions": {"minimum": 1}},

@@ -349,7 +349,7 @@ def test_each_policy_without_code_is_run_inline(folder, name):
     keys, good, bad = SHORT[name]
     properties = {f"policies.p.{key}": value for key, value in keys.items()}
     (folder / "contract.json").write_text(json.dumps({
-        "apiVersion": "v3.1.0", "kind": "DataContract", "version": "1",
+        "apiVersion": "v3.1.0", "kind": "DataContract", "id": "c", "version": "1", "status": "active",
         "schema": [{"name": "o", "properties": [{"name": "id", "logicalType": "integer"}]}],
     }))  # fmt: skip
     configuration = configured(

@@ -382,7 +382,8 @@ def test_explain_equals_gateways_if_interceptors_only_observe(file):
 
 
 CONTRACT = """
-{"apiVersion": "v3.1.0", "kind": "DataContract", "id": "x", "version": "1", "schema": [
+{"apiVersion": "v3.1.0", "kind": "DataContract", "id": "x", "version": "1", "status": "active",
+ "schema": [
  {"name": "orders", "properties": [{"name": "id", "logicalType": "string"}]},
  {"name": "payments", "properties": [{"name": "id", "logicalType": "string"}]}]}
 """

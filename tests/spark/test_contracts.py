@@ -10,7 +10,8 @@ import yaml
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
 CONTRACT = {
-    "kind": "DataContract", "apiVersion": "v3.1.0", "name": "orders", "version": "1",
+    "kind": "DataContract", "apiVersion": "v3.1.0", "id": "orders", "name": "orders", "version": "1",
+    "status": "active",
     "schema": [{
         "name": "order",
         "properties": [
@@ -22,7 +23,7 @@ CONTRACT = {
         ],
         "quality": [
             {"metric": "rowCount", "mustBeGreaterThan": 10_000, "severity": "warning"},
-            {"type": "sql", "name": "total", "query": "SELECT 1"},
+            {"type": "sql", "name": "total", "query": "SELECT 1", "mustBe": 0},
         ],
     }],
     "slaProperties": [{"property": "freshness", "value": 50, "unit": "d"}],

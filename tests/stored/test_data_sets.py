@@ -25,7 +25,8 @@ def promises():
 def evaluator(tmp_path, promises):
     """The policies of a file with a contract for topics orders-*."""
     contract = {
-        "kind": "DataContract", "apiVersion": "v3.1.0", "name": "orders", "version": "1",
+        "kind": "DataContract", "apiVersion": "v3.1.0", "id": "orders", "name": "orders", "version": "1",
+        "status": "active",
         "schema": [{
             "name": "order",
             "properties": [
@@ -33,7 +34,7 @@ def evaluator(tmp_path, promises):
                 {"name": "note", "quality": [{"metric": "nullValues", "mustBeLessThan": 50, "unit": "percent",
                                               "severity": "warning"}]},
             ],
-            "quality": [{"metric": "rowCount", "mustBeGreaterThan": 2}, {"type": "sql", "name": "total"}],
+            "quality": [{"metric": "rowCount", "mustBeGreaterThan": 2}, {"type": "sql", "name": "total", "query": "SELECT 1", "mustBe": 0}],
         }],
         "slaProperties": promises,
     }  # fmt: skip

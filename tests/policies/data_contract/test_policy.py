@@ -49,6 +49,8 @@ def written(tmp_path):
         document = {
             "apiVersion": "v3.1.0",
             "kind": "DataContract",
+            "id": "c",
+            "status": "active",
             "name": "c",
             "version": "1.0.0",
             "schema": [{"name": "o", "properties": properties, **more}],
@@ -97,17 +99,17 @@ def of_one(written, value, **prop):
          [["x"], [], None], [[1]], "at /a/0/0 must be of type null or string"),
         ({"logicalType": "object", "logicalTypeOptions": {"required": ["x"], "maxProperties": 1}},
          {"x": 1}, {"y": 1}, 'at /a lacks the property "x"'),
-        ({"logicalType": "map", "map": {"value": {"logicalType": "integer"}}}, {"x": 1}, {"x": "y"},
+        ({"logicalType": "map", "map": {"key": {"name": "k"}, "value": {"name": "v", "logicalType": "integer"}}}, {"x": 1}, {"x": "y"},
          None),
         ({"enum": [{"value": "x"}, {"value": 2}]}, 2, "SECRET", None),
-        ({"logicalType": "string", "required": True, "enum": ["x"]}, "x", None, None),
+        ({"logicalType": "string", "required": True, "enum": [{"value": "x"}]}, "x", None, None),
         ({"required": True}, 0, None, None),
         ({"primaryKey": True}, 0, None, None),
         ({"customProperties": [{"property": "enum", "value": '["x"]'}]}, "x", "y", None),
         ({"quality": [{"rule": "nullValues", "type": "library", "mustBe": 0}]}, 0, None, None),
         ({"quality": [{"metric": "invalidValues", "mustBeLessThan": 1,
                        "arguments": {"validValues": ["x"]}}]}, None, "y", None),
-        ({"quality": [{"metric": "invalidValues", "mustBeBetween": [0, 0],
+        ({"quality": [{"metric": "invalidValues", "mustBeLessOrEqualTo": 0,
                        "arguments": {"pattern": "^x$"}}]}, "x", "y", None),
         ({"quality": [{"metric": "missingValues", "mustBeLessOrEqualTo": 0,
                        "arguments": {"missingValues": ["-"]}}]}, "x", "-", None),
@@ -190,12 +192,10 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check():
         ({"quality": [{"metric": "duplicateValues", "mustBe": 0}]}, "duplicateValues is about the"),
         ({"quality": [{"metric": "invalidValues", "mustBe": 0}]}, "neither validValues nor a pat"),
         ({"quality": [{"type": "text", "description": "verified"}]}, "a rule of type text is not"),
-        ({"quality": [{"type": "custom", "engine": "soda", "name": "n"}]}, "o.a: n: a rule of type"),
+        ({"quality": [{"type": "custom", "engine": "soda", "name": "n", "implementation": "x"}]}, "o.a: n: a rule of type"),
         ({"logicalType": "date", "logicalTypeOptions": {"format": "EEE"}}, "format EEE: not all of"),
         ({"logicalType": "date", "logicalTypeOptions": {"minimum": "2020-01-01"}}, "limits of a date"),
         ({"logicalType": "string", "logicalTypeOptions": {"format": "iban"}}, "format iban: the for"),
-        ({"logicalType": "string", "logicalTypeOptions": {"minimum": 5}},
-         "o.a: minimum: it is no option of a string"),
         ({"quality": [{"rule": "validValues", "validValues": ["pounds"]}]},  # of ODCS 3.0
          "o.a: validValues: validValues is about the data set"),
         ({"quality": [{"rule": "duplicateCount", "mustBe": 0}]},
@@ -275,8 +275,9 @@ def test_wrong_properties(written, prop, message):
         ("a: 1", "c.yaml is not an ODCS contract: it has no kind: DataContract"),
         (
             "kind: DataContract\napiVersion: v2.2.2",
-            "apiVersion must be an ODCS 3 version, such as v3.1.0, not",
+            "apiVersion must be one of ODCS 3.0, 3.1 and 3.2, such as v3.1.0, not 'v2.2.2'",
         ),
+        ("kind: DataContract\napiVersion: v3.3.0", "such as v3.1.0, not 'v3.3.0'"),
         ("kind: DataContract\napiVersion: v3.0.0", "schema has no object"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{}]", "an object of schema has no name"),
         ("kind: DataContract\napiVersion: v3.0.0\nschema: [{name: a}, {name: a}]", "two objects"),
@@ -300,11 +301,14 @@ def test_mappings_that_take_keys_of_others(tmp_path):
         """
         kind: DataContract
         apiVersion: v3.1.0
+        id: c
+        version: 1.0.0
+        status: active
         name: c
         schema:
         - name: o
           properties:
-          - {name: n, customProperties: [{value: {deep: &base {<<: &first {required: true}, required: false}}}]}
+          - {name: n, customProperties: [{property: p, value: {deep: &base {<<: &first {required: true}, required: false}}}]}
           - name: a
             <<: *base
           - name: b
@@ -313,7 +317,7 @@ def test_mappings_that_take_keys_of_others(tmp_path):
         """
     )
     assert texts(tmp_path / "c.yaml", [b'{"b":1}', b"{}"]) == [
-        None, 'contract c, o: the value lacks the property "b"'
+        None, 'contract c 1.0.0, o: the value lacks the property "b"'
     ]  # fmt: skip
 
 
@@ -386,7 +390,11 @@ def test_numbers_of_contracts_as_in_python(written):
         kind = numbers.choice(["integer", "number"])
         options = {"minimum": low, "exclusiveMaximum": high}
         limited = {"name": "a", "logicalType": kind, "logicalTypeOptions": options}
-        among = {"name": "a", "logicalType": "number", "enum": listed}
+        among = {
+            "name": "a",
+            "logicalType": "number",
+            "enum": [{"value": value} for value in sorted(set(listed))],
+        }
         values = [some() for _ in range(20)]
         given = [json.dumps({"a": value}).encode() for value in values]
         for value, of_limits, of_list in zip(
@@ -397,3 +405,43 @@ def test_numbers_of_contracts_as_in_python(written):
             assert (of_list is None) == (value in listed), (value, listed)
             seen[good] += 1
     assert min(seen.values()) > 100
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"columns": [{"name": "a"}]}, "schema[o]: Unevaluated properties are not allowed ('columns'"),
+        ({"properties": [{"name": "a", "logicalType": "string", "pattern": "^x"}]},
+         "schema[o].properties[a]: Unevaluated properties are not allowed ('pattern' was unexpected)"),
+        ({"properties": [{"name": "a", "enum": ["x"]}]},
+         "schema[o].properties[a]: Unevaluated properties are not allowed ('enum' was unexpected)"),
+        ({"properties": [{"name": "a", "logicalType": "string", "logicalTypeOptions": {"minimum": 5}}]},
+         "schema[o].properties[a].logicalTypeOptions: Additional properties are not allowed"),
+        ({"quality": [{"metric": "rowCount", "mustBeBetween": [1]}]}, "schema[o].quality[0]: "),
+        ({"quality": [{"metric": "median", "mustBe": 1}]}, 'schema[o].quality[0].metric: "median" is not one of'),
+        ({"quality": [{"metric": "rowCount"}]}, "schema[o].quality[0]: a rule has exactly one of mustBe"),
+        ({"quality": [{"metric": "rowCount", "mustBeGreaterThan": 0, "mustBeLessThan": 9}]},
+         "schema[o].quality[0]: a rule has exactly one of mustBe, mustNotBe"),
+        ({"properties": [{"name": "a", "description": 5}]},
+         "schema[o].properties[a].description: 5 is not of type"),
+    ],
+)  # fmt: skip
+def test_contracts_that_the_standard_rejects_are_errors(written, more, message):
+    properties = more.pop("properties", [])
+    with pytest.raises(ConfigurationError, match=re.escape(f"not as ODCS 3.1 has it: {message}")):
+        texts(written(properties, **more), [b"{}"])
+
+
+def test_the_first_places_are_named(written):
+    properties = [{"name": name, "physicalType": 5} for name in "abcde"]
+    with pytest.raises(ConfigurationError) as error:
+        texts(written(properties), [b"{}"])
+    assert "schema[o].properties[a].physicalType: 5 is not of type" in str(error.value)
+    assert str(error.value).endswith("; and 2 more")
+
+
+def test_words_of_a_later_version_are_taken(written):
+    """As in examples of the standard."""
+    path = written([{"name": "a", "logicalType": "timestamp"}])
+    path.write_text(path.read_text().replace("v3.1.0", "v3.0.2"))
+    assert texts(path, [b'{"a":"2024-01-01T00:00:00Z"}']) == [None]

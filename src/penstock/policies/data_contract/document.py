@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 4 * 1024 * 1024
 _KIND: Final = "DataContract"
 _NODES_MOST: Final = 1_000_000
+_VERSION: Final = re.compile(r"v(3\.[012])(?:\.\d+)?")
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -31,11 +32,15 @@ class Contract(NamedTuple):
         title: Its name and version, for messages.
         objects: The objects of its schema, as they are written, by their names.
         agreed: Its promises about all records together, such as freshness: `slaProperties`.
+        version: The version of the standard that it names, such as `3.1`.
+        document: All of it.
     """
 
     title: str
     objects: Mapping[str, Mapping[str, Any]]
     agreed: Sequence[Mapping[str, Any]]
+    version: str
+    document: Mapping[str, Any]
 
     def object_of(self, topic: str) -> str | None:
         """Return the name of a topic's object, if an object is known for it.
@@ -158,10 +163,12 @@ def _is_too_large(document: Any) -> bool:
 def _contract(name: str, document: Any) -> Contract:
     if not isinstance(document, dict) or document.get("kind") != _KIND:
         raise ContractError(f"{name} is not an ODCS contract: it has no kind: {_KIND}")
-    version = str(document.get("apiVersion", ""))
-    if not version.startswith("v3."):
+    given = str(document.get("apiVersion", ""))
+    found = _VERSION.fullmatch(given)
+    if found is None:
         raise ContractError(
-            f"{name}: apiVersion must be an ODCS 3 version, such as v3.1.0, not {version!r}"
+            f"{name}: apiVersion must be one of ODCS 3.0, 3.1 and 3.2, such as v3.1.0, "
+            f"not {given!r}"
         )
     objects: dict[str, Mapping[str, Any]] = {}
     for entry in listed(document, "schema", name):
@@ -175,7 +182,8 @@ def _contract(name: str, document: Any) -> Contract:
         raise ContractError(f"{name}: schema has no object")
     called = document.get("name") or document.get("id") or name
     title = " ".join(str(part) for part in (called, document.get("version")) if part is not None)
-    return Contract(title[:100], objects, listed(document, "slaProperties", name))
+    agreed = listed(document, "slaProperties", name)
+    return Contract(title[:100], objects, agreed, found[1], document)
 
 
 def listed(of: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:

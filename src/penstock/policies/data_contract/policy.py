@@ -113,6 +113,7 @@ class DataContract(Policy):
                 ContractError,
                 read_contract,
             )
+            from penstock.policies.data_contract.standard import check_standard  # noqa: PLC0415
             from penstock.policies.json_schema import check  # noqa: F401, PLC0415
         except ModuleNotFoundError as error:
             raise ValueError(
@@ -124,6 +125,7 @@ class DataContract(Policy):
             self._contract = contract = read_contract(self._base, name)
             for object_name in contract.objects:
                 self._of_object(object_name)
+            check_standard(contract.document, contract.version)
         except ContractError as error:
             raise ValueError(f"{CONTRACT}={name}: {error}") from None
         if self._named and self._named not in contract.objects:

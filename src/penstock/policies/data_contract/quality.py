@@ -25,7 +25,7 @@ _CLOSE: Final = 0.8
 _NAME_MAX: Final = 100
 _PAIR: Final = 2
 _PERCENT: Final = frozenset({"percent", "percentage", "%"})
-_OPERATORS: Final = (
+OPERATORS: Final = (
     "mustBe", "mustNotBe", "mustBeGreaterThan", "mustBeGreaterOrEqualTo", "mustBeLessThan",
     "mustBeLessOrEqualTo", "mustBeBetween", "mustNotBeBetween",
 )  # fmt: skip
@@ -112,7 +112,7 @@ def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
     Raises:
         ContractError: It is wrong.
     """
-    for operator in _OPERATORS:
+    for operator in OPERATORS:
         given = rule.get(operator)
         is_pair = operator.endswith("Between")
         numbers = given if is_pair and isinstance(given, list) else [given]
@@ -175,9 +175,9 @@ def _values(arguments: Mapping[str, Any], key: str, place: str, name: str) -> li
 
 def _allows_none(rule: Mapping[str, Any], place: str, name: str) -> bool:
     """Return whether the threshold of a rule is 0."""
-    given = {key: rule[key] for key in _OPERATORS if rule.get(key) is not None}
+    given = {key: rule[key] for key in OPERATORS if rule.get(key) is not None}
     if not given:
-        raise ContractError(f"{place}: rule {name} has none of {', '.join(_OPERATORS)}")
+        raise ContractError(f"{place}: rule {name} has none of {', '.join(OPERATORS)}")
     if len(given) > 1:
         return False
     ((operator, value),) = given.items()
