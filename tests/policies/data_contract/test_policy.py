@@ -101,6 +101,12 @@ def of_one(written, value, **prop):
          {"x": 1}, {"y": 1}, 'at /a lacks the property "x"'),
         ({"logicalType": "map", "map": {"key": {"name": "k"}, "value": {"name": "v", "logicalType": "integer"}}}, {"x": 1}, {"x": "y"},
          None),
+        ({"logicalType": "vector", "logicalTypeOptions": {"dimensions": 2}}, [1, 0.5], [1],
+         "at /a has fewer items than 2"),
+        ({"logicalType": "vector", "logicalTypeOptions": {"dimensions": 1, "elementType": "int8"}},
+         [-128], [0.5], "at /a/0 must be of type integer"),
+        ({"logicalType": "vector", "logicalTypeOptions": {"dimensions": 1, "elementType": "uint8"}},
+         [255], [256], "at /a/0 must be at most 255"),
         ({"enum": [{"value": "x"}, {"value": 2}]}, 2, "SECRET", None),
         ({"logicalType": "string", "required": True, "enum": [{"value": "x"}]}, "x", None, None),
         ({"required": True}, 0, None, None),
@@ -198,6 +204,16 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check():
         ({"logicalType": "string", "logicalTypeOptions": {"format": "iban"}}, "format iban: the for"),
         ({"quality": [{"rule": "validValues", "validValues": ["pounds"]}]},  # of ODCS 3.0
          "o.a: validValues: validValues is about the data set"),
+        ({"physicalType": "VARCHAR(2)"}, "o.a: physicalType VARCHAR(2): a type of another system is"),
+        ({"relationships": [{"to": "other.id"}]}, "o.a: relationships: references to other data are"),
+        ({"quality": [{"metric": "nullValues", "mustBe": 0, "severity": "warning"}]},
+         "o.a: nullValues: severity warning refuses no record"),
+        ({"quality": [{"metric": "invalidValues", "mustBe": 0, "severity": "Info",
+                       "arguments": {"validValues": ["x"]}}]}, "severity info refuses no record"),
+        ({"logicalType": "map", "map": {"key": {"logicalType": "integer"}, "value": {}}},
+         "o.a: map.key of type integer: only keys of type string are judged"),
+        ({"logicalType": "vector", "logicalTypeOptions": {"dimensions": 2, "normalized": True}},
+         "o.a: normalized: lengths of vectors are not judged"),
         ({"quality": [{"rule": "duplicateCount", "mustBe": 0}]},
          "o.a: duplicateCount: duplicateCount is about the data set"),
     ],
@@ -207,6 +223,7 @@ def test_parts_that_are_not_judged(written, prop, message):
     policy.configure({"contract": str(written([{"name": "a", **prop}]))})
     [found] = policy.not_judged("t")
     assert message in str(found)
+    assert message in policy.warnings[-1]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +262,7 @@ def test_parts_that_are_not_judged(written, prop, message):
          "o.a: minimum is greater than maximum"),
         ({"logicalType": "array", "logicalTypeOptions": {"minItems": 2, "maxItems": 1}},
          "o.a: minItems is greater than maxItems"),
-        ({"logicalType": "string", "logicalTypeOptions": {"enum": "x"}}, "o.a: enum must be a list"),
+        ({"enum": "x"}, "o.a: enum must be a list"),
         ({"logicalTypeOptions": "x"}, "o.a: logicalTypeOptions must be a mapping"),
         ({"quality": [{"metric": "nullValue", "mustBe": 0}]},
          "o.a: metric: nullValue is unknown; did you mean nullValues?"),
@@ -445,3 +462,76 @@ def test_words_of_a_later_version_are_taken(written):
     path = written([{"name": "a", "logicalType": "timestamp"}])
     path.write_text(path.read_text().replace("v3.1.0", "v3.0.2"))
     assert texts(path, [b'{"a":"2024-01-01T00:00:00Z"}']) == [None]
+
+
+def test_a_rule_that_only_warns_refuses_nothing_and_is_measured(written):
+    """As the audit has it: the two agree."""
+    rule = {"metric": "nullValues", "mustBe": 0, "severity": "warning"}
+    path = written([{"name": "a", "logicalType": "string", "quality": [rule]}])
+    assert texts(path, [b'{"a":null}', b"{}", b'{"a":1}'])[:2] == [None, None]
+    policy = DataContract()
+    policy.configure({"contract": str(path)})
+    [measured] = policy.data_set_rules("t").rules
+    assert (measured.metric, measured.is_error) == ("nullValues", False)
+
+
+@pytest.mark.parametrize("properties", [[], [{"name": "a"}, {"name": "b", "physicalType": "INT"}]])
+def test_an_object_that_judges_nothing_is_named(written, properties):
+    policy = DataContract()
+    policy.configure({"contract": str(written(properties))})
+    nothing = "nothing is judged but that a value is a JSON object"
+    assert policy.warnings[0] == f"contract: c 1.0.0: o: {nothing}"
+    assert f"  {nothing}" in list(policy.describe_topic("t", {}))
+
+
+def test_an_object_that_judges_something_is_not_named(written):
+    policy = DataContract()
+    policy.configure({"contract": str(written([{"name": "a", "required": True}]))})
+    assert policy.warnings == []
+
+
+@pytest.fixture
+def with_variables(written):
+    def write(pattern, version="v3.2.0", **prop):
+        options = {"pattern": pattern}
+        prop = {"name": "a", "logicalType": "string", "logicalTypeOptions": options, **prop}
+        path = written([prop])
+        path.write_text(path.read_text().replace("v3.1.0", version))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good"),
+    [
+        ("^${REGION}$", "eu"),
+        ("^${REGION:-us}$", "eu"),
+        ("^${UNSET_HERE:-us}$", "us"),
+        ("^${EMPTY_HERE:-us}$", "us"),
+        ("^${UNSET_HERE:-}x$", "x"),
+        ("^${REGION}-${REGION}$", "eu-eu"),
+        (r"^\$REGION$", "$REGION"),
+    ],
+)
+def test_variables_of_odcs_3_2(with_variables, monkeypatch, pattern, good):
+    monkeypatch.setenv("REGION", "eu")
+    monkeypatch.setenv("EMPTY_HERE", "")
+    path = with_variables(pattern, description="of ${UNSET_HERE}")
+    found = texts(path, [json.dumps({"a": value}).encode() for value in (good, "-")])
+    assert found[0] is None
+    assert found[1] is not None
+
+
+def test_a_variable_without_a_value_is_an_error_that_names_the_place(with_variables):
+    path = with_variables("^${UNSET_HERE}$")
+    message = (
+        "schema[o].properties[a].logicalTypeOptions.pattern: the variable UNSET_HERE is not set"
+    )
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        texts(path, [b"{}"])
+
+
+def test_before_odcs_3_2_a_reference_is_a_text(with_variables):
+    path = with_variables(r"^\$\{X\}$", "v3.1.0", required=True)
+    assert texts(path, [b'{"a":"${X}"}']) == [None]

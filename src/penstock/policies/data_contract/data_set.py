@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
-from penstock.policies.data_contract.document import ContractError, listed
+from penstock.policies.data_contract.document import listed
+from penstock.policies.data_contract.errors import ContractError
 from penstock.policies.data_contract.quality import (
     Concern,
     NotJudged,
+    is_error,
     is_percent,
     name_of_rule,
     schema_of_metric,
     schema_of_rule,
+    severity_of,
 )
 from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.library import bounded_validator
@@ -41,8 +44,6 @@ _VALUES: Final = 1
 _DIGEST_BYTES: Final = 16
 _AHEAD_MOST_MS: Final = 3_600_000
 """So far may a clock be ahead: the default of `message.timestamp.after.max.ms` (KIP-1030)."""
-_NOTHING_WRONG: Final = frozenset({"info", "warning"})
-"""Severities of rules that are reported, and break nothing."""
 _OPERATORS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "mustBe": ("must be", operator.eq),
     "mustNotBe": ("must not be", operator.ne),
@@ -106,6 +107,7 @@ class DataSetRule:
         unit: What the number counts; empty for values.
         paths: The properties.
         severity: The text of the contract; empty if it has none.
+        is_error: Whether the audit fails if the rule is broken.
         schema: The schema of valid values, for `invalidValues` and `missingValues`.
         seconds: Of the unit, for `freshness`.
     """
@@ -117,6 +119,7 @@ class DataSetRule:
     unit: str = ""
     paths: tuple[Path, ...] = ()
     severity: str = ""
+    is_error: bool = True
     schema: str = ""
     seconds: int = 1
 
@@ -127,11 +130,6 @@ class DataSetRule:
         return " and ".join(
             f"{_OPERATORS[key][0]} {_shown(number)}{unit}" for key, number in self.limits
         )
-
-    @property
-    def is_error(self) -> bool:
-        """Whether the audit fails if the rule is broken."""
-        return self.severity not in _NOTHING_WRONG
 
     def look(self, row: Any, timestamp: int, now_ms: int) -> Given:
         """Return the contribution of a record.
@@ -337,7 +335,8 @@ class _DataSetRulesReader:
             limits,
             unit="%" if is_percent(rule) else "",
             paths=self._paths(metric, rule) if path is None else (path,),
-            severity=str(rule.get("severity") or "").lower(),
+            severity=severity_of(rule),
+            is_error=is_error(rule),
             schema=_schema(metric, rule, place),
         )
 

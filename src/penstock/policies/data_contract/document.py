@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import yaml
 
+from penstock.policies.data_contract.errors import ContractError
+from penstock.policies.data_contract.variables import FIRST_VERSION, resolved
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -19,10 +22,6 @@ _KIND: Final = "DataContract"
 _NODES_MOST: Final = 1_000_000
 _VERSION: Final = re.compile(r"v(3\.[012])(?:\.\d+)?")
 _MERGE: Final = "tag:yaml.org,2002:merge"
-
-
-class ContractError(Exception):
-    """A contract cannot be used; the text has the place and the reason."""
 
 
 class Contract(NamedTuple):
@@ -170,6 +169,8 @@ def _contract(name: str, document: Any) -> Contract:
             f"{name}: apiVersion must be one of ODCS 3.0, 3.1 and 3.2, such as v3.1.0, "
             f"not {given!r}"
         )
+    if found[1] >= FIRST_VERSION:
+        document = resolved(document)
     objects: dict[str, Mapping[str, Any]] = {}
     for entry in listed(document, "schema", name):
         title = entry.get("name")

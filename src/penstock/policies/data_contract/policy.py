@@ -47,6 +47,7 @@ OBJECT: Final = "object"
 NULL_VALUES: Final = "null.values"
 _OBJECTS_KEPT: Final = 1000
 _SHOWN_MOST: Final = 20
+_NOTHING: Final = "nothing is judged but that a value is a JSON object"
 
 
 class _Object(NamedTuple):
@@ -58,6 +59,7 @@ class _Object(NamedTuple):
         words: The messages for values that do not match a pattern of Penstock.
         title: The object and the contract, for messages.
         of_data_set: The rules about all records together.
+        judges_nothing: Whether any JSON object is accepted.
     """
 
     check: Check
@@ -65,13 +67,15 @@ class _Object(NamedTuple):
     words: Mapping[str, str]
     title: str
     of_data_set: DataSetRules
+    judges_nothing: bool
 
 
 class DataContract(Policy):
     """Refuses records whose value is not JSON, or does not fulfil the contract.
 
     Attributes:
-        warnings: The demands of the contract by which records are not judged, in one line.
+        warnings: The demands of the contract by which records are not judged, in one line, and
+            the objects by which nothing is judged, in another.
     """
 
     config_keys = (
@@ -110,9 +114,9 @@ class DataContract(Policy):
         self._null_values = accepts(configs, NULL_VALUES, "accept")
         try:
             from penstock.policies.data_contract.document import (  # noqa: PLC0415 - an extra
-                ContractError,
                 read_contract,
             )
+            from penstock.policies.data_contract.errors import ContractError  # noqa: PLC0415
             from penstock.policies.data_contract.standard import check_standard  # noqa: PLC0415
             from penstock.policies.json_schema import check  # noqa: F401, PLC0415
         except ModuleNotFoundError as error:
@@ -157,6 +161,8 @@ class DataContract(Policy):
         del configs
         of = self._object_of(topic)
         yield of.title
+        if of.judges_nothing:
+            yield f"  {_NOTHING}"
         yield from (f"  not judged: {rule}" for rule in of.not_judged)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
@@ -237,14 +243,16 @@ class DataContract(Policy):
         return sorted(found.items())
 
     def _warnings(self, contract: Contract) -> list[str]:
-        """Return a line with the parts by which records are not judged, if there are any."""
+        """Return lines about the objects and the parts by which records are not judged."""
         names = (self._named,) if self._named else contract.objects
         found = [str(rule) for name in names for rule in self._of_object(name).not_judged]
+        empty = ", ".join(name for name in names if self._of_object(name).judges_nothing)
+        lines = [f"{CONTRACT}: {contract.title}: {empty}: {_NOTHING}"] if empty else []
         if not found:
-            return []
+            return lines
         more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
         shown = "; ".join(found[:_SHOWN_MOST]) + more
-        return [f"{CONTRACT}: {contract.title}: not judged on the wire: {shown}"]
+        return [*lines, f"{CONTRACT}: {contract.title}: not judged on the wire: {shown}"]
 
     def _name(self, topic: str) -> str | None:
         assert self._contract is not None
@@ -262,7 +270,7 @@ class DataContract(Policy):
 
     def _compiled(self, name: str) -> _Object:
         from penstock.policies.data_contract.data_set import data_set_rules  # noqa: PLC0415
-        from penstock.policies.data_contract.document import ContractError  # noqa: PLC0415
+        from penstock.policies.data_contract.errors import ContractError  # noqa: PLC0415
         from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
         from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
 
@@ -280,7 +288,7 @@ class DataContract(Policy):
         title = f"contract {self._contract.title}, {name}"
         rules = data_set_rules(title, name, self._contract.objects[name], agreed, found.not_judged)
         not_judged = (*found.not_judged, *_promises(agreed, name))
-        return _Object(check, not_judged, found.words, title, rules)
+        return _Object(check, not_judged, found.words, title, rules, found.judges_nothing)
 
 
 def _is_about(element: str, name: str) -> bool:

@@ -10,7 +10,7 @@ import difflib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.data_contract.document import ContractError
+from penstock.policies.data_contract.errors import ContractError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,6 +29,10 @@ OPERATORS: Final = (
     "mustBe", "mustNotBe", "mustBeGreaterThan", "mustBeGreaterOrEqualTo", "mustBeLessThan",
     "mustBeLessOrEqualTo", "mustBeBetween", "mustNotBeBetween",
 )  # fmt: skip
+
+
+_WITHOUT_EFFECT: Final = frozenset({"info", "warning"})
+"""Severities of rules that are reported, and break nothing."""
 
 
 class Concern(Enum):
@@ -89,6 +93,9 @@ def schema_of_rule(
     if metric not in _RECORD_METRICS or not of_property:
         return NotJudged(place, name, Concern.DATA_SET, f"{metric} is about the data set")
     _check_thresholds(rule, place, name)
+    if not is_error(rule):
+        why = f"severity {severity_of(rule)} refuses no record"
+        return NotJudged(place, name, Concern.DATA_SET, why)
     if not _allows_none(rule, place, name):
         why = f"{metric} has a threshold other than 0, which is about the data set"
         return NotJudged(place, name, Concern.DATA_SET, why)
@@ -129,6 +136,16 @@ def name_of_rule(rule: Mapping[str, Any]) -> str:
     metric = rule.get("metric") or rule.get("rule")
     kind = rule.get("type") or ("library" if metric else "text")
     return str(rule.get("name") or rule.get("id") or metric or kind)[:100]
+
+
+def severity_of(rule: Mapping[str, Any]) -> str:
+    """Return the severity of a rule; empty if it has none."""
+    return str(rule.get("severity") or "").strip().lower()
+
+
+def is_error(rule: Mapping[str, Any]) -> bool:
+    """Return whether a rule that is broken is an error."""
+    return severity_of(rule) not in _WITHOUT_EFFECT
 
 
 def is_percent(rule: Mapping[str, Any]) -> bool:

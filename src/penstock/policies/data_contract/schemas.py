@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.policies.data_contract.document import ContractError, listed
+from penstock.policies.data_contract.document import listed
+from penstock.policies.data_contract.errors import ContractError
 from penstock.policies.data_contract.instants import pattern_of
 from penstock.policies.data_contract.quality import (
     Concern,
@@ -32,6 +33,7 @@ _TYPES: Final = {
     "date": "string",
     "time": "string",
     "timestamp": "string",
+    "vector": "array",
 }
 _INSTANTS: Final = frozenset({"date", "time", "timestamp"})
 _NUMBERS: Final = {
@@ -44,10 +46,11 @@ _JUDGED: Final = frozenset({
 })  # fmt: skip
 """The names of an object or a property that say something about records."""
 _OTHERS: Final = frozenset({
-    "authoritativeDefinitions", "businessName", "classification", "criticalDataElement",
-    "customProperties", "dataGranularityDescription", "description", "encryptedName", "examples",
-    "id", "partitionKeyPosition", "partitioned", "physicalType", "primaryKeyPosition",
-    "relationships", "tags", "transformDescription", "transformLogic", "transformSourceObjects",
+    "authoritativeDefinitions", "businessName", "classification", "context", "criticalDataElement",
+    "customProperties", "dataGranularityDescription", "deprecated", "description", "encryptedName",
+    "examples", "id", "partitionKeyPosition", "partitioned", "physicalType", "primaryKeyPosition",
+    "relationships", "semanticType", "synonyms", "tags", "transformDescription", "transformLogic",
+    "transformSourceObjects",
 })  # fmt: skip
 """The other names of ODCS 3."""
 _COUNTS: Final = {
@@ -71,16 +74,26 @@ _LIMITS: Final = (
     ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"),
     ("minProperties", "maxProperties"),
 )  # fmt: skip
-_OF_ALL: Final = ("enum", "format")
+_OF_VECTORS: Final = (
+    "dimensions", "distanceMetric", "elementType", "embeddingModel", "embeddingModelVersion",
+    "normalized",
+)  # fmt: skip
+_ELEMENTS: Final[Mapping[str, Schema]] = {
+    "int8": {"type": "integer", "minimum": -128, "maximum": 127},
+    "uint8": {"type": "integer", "minimum": 0, "maximum": 255},
+    "binary": {},
+}
+"""The elements of vectors, by `elementType`; all others are numbers."""
 _OPTIONS: Final = {
     kind: (
-        *_OF_ALL,
+        "format",
         *_COUNTS.get(kind, ()),
         *(("pattern",) if kind == "string" else ()),
         *(_NUMBERS if kind in {"number", "integer", *_INSTANTS} else ()),
         *(("timezone", "defaultTimezone") if kind in _INSTANTS else ()),
         *(("required",) if kind in {"object", "map"} else ()),
         *(("uniqueItems",) if kind == "array" else ()),
+        *(_OF_VECTORS if kind == "vector" else ()),
     )
     for kind in _TYPES
 }
@@ -102,6 +115,12 @@ class ObjectSchema:
     not_judged: list[NotJudged] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
     formats: bool = False
+
+    @property
+    def judges_nothing(self) -> bool:
+        """Whether any JSON object fits the schema."""
+        has_claims = any(self.schema.get("properties", {}).values())
+        return not has_claims and self.schema.keys() <= {"type", "properties"}
 
 
 def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
@@ -165,6 +184,7 @@ class _ObjectSchemaReader:
                 place, f"primaryKey {', '.join(keys)}", Concern.DATA_SET,
                 "that it is unique is about the data set",
             )  # fmt: skip
+        self._note_relationships(written, place)
         for rule in listed(written, "quality", place):
             found = schema_of_rule(rule, place, of_property=False)
             if isinstance(found, NotJudged):
@@ -176,6 +196,7 @@ class _ObjectSchemaReader:
         required = _is_true(entry, "required", place) or _is_true(entry, "primaryKey", place)
         if entry.get("unique") is True:
             self._note(place, "unique", Concern.DATA_SET, "it is about the data set")
+        self._note_relationships(entry, place)
         parts = [self._type(entry, place, level), *self._enumerations(entry, place)]
         for rule in listed(entry, "quality", place):
             found = schema_of_rule(rule, place, of_property=True)
@@ -191,6 +212,7 @@ class _ObjectSchemaReader:
     def _type(self, entry: Mapping[str, Any], place: str, level: int) -> Schema:
         kind = entry.get("logicalType")
         if kind is None:
+            self._note_without_type(entry, place)
             return {}
         if not isinstance(kind, str) or kind not in _TYPES:
             raise ContractError(
@@ -208,6 +230,14 @@ class _ObjectSchemaReader:
         if kind == "string":
             return schema | self._string(options, place)
         return schema | self._inside(kind, entry, options, place, level)
+
+    def _note_without_type(self, entry: Mapping[str, Any], place: str) -> None:
+        if entry.get("physicalType") is not None:
+            why = "a type of another system is not judged; logicalType is"
+            self._note(place, f"physicalType {entry['physicalType']}", Concern.OTHER_TOOL, why)
+        if _mapping(entry, "logicalTypeOptions", place):
+            why = "without logicalType it says nothing"
+            self._note(place, "logicalTypeOptions", Concern.UNKNOWN, why)
 
     def _check_options(self, kind: str, options: Mapping[str, Any], place: str) -> None:
         """Refuse options that are misspelt or contradict each other; note those of other types.
@@ -247,6 +277,21 @@ class _ObjectSchemaReader:
                 schema["uniqueItems"] = True
         elif kind == "map":
             schema = self._map(entry, place, level)
+        elif kind == "vector":
+            schema = self._vector(options, place)
+        return schema
+
+    def _vector(self, options: Mapping[str, Any], place: str) -> Schema:
+        element = options.get("elementType", "float32")
+        schema: Schema = {"items": _ELEMENTS.get(element, {"type": "number"})}
+        if element == "binary":
+            why = "how JSON has its elements is not defined"
+            self._note(place, "elementType binary", Concern.UNKNOWN, why)
+        if _is_true(options, "normalized", place):
+            self._note(place, "normalized", Concern.UNKNOWN, "lengths of vectors are not judged")
+        if options.get("dimensions") is not None:
+            count = _number(options["dimensions"], f"{place}: dimensions", whole=True)
+            schema |= {"minItems": count, "maxItems": count}
         return schema
 
     def _map(self, entry: Mapping[str, Any], place: str, level: int) -> Schema:
@@ -255,8 +300,13 @@ class _ObjectSchemaReader:
         if isinstance(written.get("value"), dict):
             inner = self._property(written["value"], f"{place}[*]", level + 1)
             schema["additionalProperties"] = inner[0]
-        if isinstance(written.get("key"), dict) and written["key"].get("logicalType") == "string":
-            schema["propertyNames"] = self._type(written["key"], f"{place} (key)", level + 1)
+        key = _mapping(written, "key", place)
+        kind = key.get("logicalType")
+        if kind == "string":
+            schema["propertyNames"] = self._type(key, f"{place} (key)", level + 1)
+        elif kind is not None:
+            why = "only keys of type string are judged"
+            self._note(place, f"map.key of type {kind}", Concern.UNKNOWN, why)
         return schema
 
     def _limits(self, options: Mapping[str, Any], place: str) -> Schema:
@@ -320,11 +370,6 @@ class _ObjectSchemaReader:
             if not isinstance(written, list):
                 raise ContractError(f"{place}: enum must be a list")
             found.append([v.get("value") if isinstance(v, dict) else v for v in written])
-        listed_values = _mapping(entry, "logicalTypeOptions", place).get("enum")
-        if listed_values is not None:
-            if not isinstance(listed_values, list):
-                raise ContractError(f"{place}: enum must be a list")
-            found.append(listed_values)
         for custom in listed(entry, "customProperties", place):
             if custom.get("property") == "enum":
                 values = _json_list(custom.get("value"))
@@ -333,6 +378,11 @@ class _ObjectSchemaReader:
             if not all(isinstance(v, (str, int, float, bool)) or v is None for v in values):
                 raise ContractError(f"{place}: enum must list texts, numbers, true, false or null")
         return [{"enum": [*values, None]} for values in found]
+
+    def _note_relationships(self, written: Mapping[str, Any], place: str) -> None:
+        if written.get("relationships"):
+            why = "references to other data are not judged"
+            self._note(place, "relationships", Concern.OTHER_TOOL, why)
 
     def _note(self, place: str, name: str, concern: Concern, why: str) -> None:
         self.found.not_judged.append(NotJudged(place, name, concern, why))

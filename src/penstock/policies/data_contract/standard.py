@@ -1,7 +1,7 @@
 """Whether a contract follows the standard: by the JSON Schemas of ODCS, which `standard/` has.
 
-Sources: https://github.com/bitol-io/open-data-contract-standard (3.0.2, 3.1.0), and for 3.2.0 the
-one in datacontract-cli 1.2.8, in which a property without `logicalType` is not taken for a map.
+Sources: https://github.com/bitol-io/open-data-contract-standard (3.0.2, 3.1.0), and for 3.2.0
+datacontract-cli 1.2.8, in which a property without `logicalType` is not taken for a map.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
-from penstock.policies.data_contract.document import ContractError
+from penstock.policies.data_contract.errors import ContractError
 from penstock.policies.data_contract.quality import OPERATORS
 
 if TYPE_CHECKING:
