@@ -176,7 +176,7 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
 
-suites: setup  ## tests and schemas of others, fetched here: JSON Schema, Avro, Protobuf, CEL, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat, MINUTES= of mutated records for workers; needs Go
+suites: setup  ## tests and schemas of others, fetched here: JSON Schema and SchemaStore, Avro, Protobuf, CEL, data contracts, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat, MINUTES= of mutated records for workers; needs Go
 	$(BIN)/python -m tests.registry.apicurio
 	$(BIN)/python -m pytest tests/suites$(if $(SUITE),/test_$(SUITE).py) -m suites -s -o timeout=3000 $(if $(SEED),--suites-seed=$(SEED)) $(if $(MINUTES),--suites-minutes=$(MINUTES) -o timeout=0)
 

@@ -241,6 +241,7 @@ def test_parts_that_are_not_judged(written, prop, message):
          "o.a: minLength must be a whole number, not -1"),
         ({"logicalType": "number", "logicalTypeOptions": {"minimum": "x"}}, "minimum must be a number"),
         ({"logicalType": "number", "logicalTypeOptions": {"multipleOf": 0}}, "multipleOf must be gr"),
+        ({"logicalType": "number", "logicalTypeOptions": {"maximum": 1e999}}, "maximum must be a number"),
         ({"logicalType": "string", "logicalTypeOptions": {"pattern": "("}}, "o: the schema"),
         ({"quality": [{"metric": "nullValues"}]}, "o.a: rule nullValues has none of mustBe"),
         ({"quality": [{"type": "library", "name": "n"}]}, "o.a: rule n of type library has no metric"),
@@ -447,6 +448,13 @@ def test_contracts_that_the_standard_rejects_are_errors(written, more, message):
     properties = more.pop("properties", [])
     with pytest.raises(ConfigurationError, match=re.escape(f"not as ODCS 3.1 has it: {message}")):
         texts(written(properties, **more), [b"{}"])
+
+
+def test_a_word_that_is_null_is_as_if_it_were_not_there(written):
+    properties = [{"name": "a", "physicalType": None, "enum": [{"value": "x"}, {"value": None}]}]
+    assert (
+        texts(written(properties, businessName=None), [b'{"a":null}', b'{"a":"x"}']) == [None] * 2
+    )
 
 
 def test_the_first_places_are_named(written):

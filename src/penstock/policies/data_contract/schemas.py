@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -467,7 +468,7 @@ def _mapping(of: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
 
 def _number(value: Any, where: str, *, whole: bool = False) -> Any:
     good = isinstance(value, int) if whole else isinstance(value, (int, float))
-    if not good or isinstance(value, bool) or (whole and value < 0):
+    if not good or isinstance(value, bool) or not math.isfinite(value) or (whole and value < 0):
         raise ContractError(f"{where} must be a {'whole ' if whole else ''}number, not {value!r}")
     return value
 

@@ -39,6 +39,7 @@ def check_standard(document: Mapping[str, Any], version: str) -> None:
     Raises:
         ContractError: It is not; the text names the places.
     """
+    document = _without_null(document)
     try:
         if any(_validator(other).is_valid(_of_version(document, other)) for other in VERSIONS):
             return
@@ -61,6 +62,19 @@ def _causes(errors: Sequence[Any]) -> list[Any]:
         if not (rank and any(other.instance_path[: len(path)] == path for other in found)):
             found.append(error)
     return sorted(found, key=lambda error: [str(step).zfill(9) for step in error.instance_path])
+
+
+def _without_null(written: Any) -> Any:
+    """Return a part of a contract without words that are null, which the standard ignores."""
+    if isinstance(written, list):
+        return [_without_null(item) for item in written]
+    if not isinstance(written, dict):
+        return written
+    return {
+        word: _without_null(value)
+        for word, value in written.items()
+        if value is not None or word == "value"  # of an enumeration
+    }
 
 
 @lru_cache(len(VERSIONS))
