@@ -101,3 +101,26 @@ def test_a_pattern_of_a_header_may_have_the_end_of_a_word():
     records = [{"headers": {"trace": value.encode()}} for value in ("éb", "ab")]
     found = judge(HeaderRequired, records, topic="t", configs=configs)
     assert [verdict.message is None for verdict in found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\1" + "0" * 5000,
+        "a{" + "1" * 5000 + "}",
+        r"\u{" + "0" * 5000 + "41}",
+        "[" * 100_000,
+        "(" * 100_000,
+        r"(a)" * 10_000 + r"\k<n>",
+        "(?<n>",
+        "\\",
+        "[\\",
+        r"[a-",
+    ],
+)
+def test_hostile_patterns_stay_as_they_are(pattern):
+    assert translated(pattern, is_native=True) == pattern
+
+
+def test_a_long_pattern_is_translated_in_time_that_grows_with_it():
+    assert translated(r"\0" * 20_000, is_native=True) == r"\u{0}" * 20_000

@@ -39,6 +39,8 @@ _MAPS: Final = frozenset({
 _OF_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose value is no schema."""
 _LARGEST: Final = 0x10FFFF
+_ESCAPE_LONGEST: Final = 300
+"""Characters of an escape; longer ones are not read."""
 _WORD: Final = "[0-9A-Z_a-z]"
 _BOUNDARY: Final = {
     "b": rf"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
@@ -51,11 +53,13 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 _HIGH: Final = range(0xD800, 0xDC00)
 _LOW: Final = range(0xDC00, 0xE000)
 _GROUP: Final = re.compile(r"\((?:\?(?::|=|!|<=|<!|<(?P<name>[^\W\d][\w$]*)>))?")
-_QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,(?P<most>\d*))?\})\??", re.ASCII)
+_QUANTIFIER: Final = re.compile(
+    r"(?:[*+?]|\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?\})\??", re.ASCII
+)
 _HEX: Final = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]+)\}")
 _LOW_HALF: Final = re.compile(r"\\u([dD][c-fC-F][0-9A-Fa-f]{2})")
 _PROPERTY: Final = re.compile(r"[pP]\{\w+(?:=\w+)?\}", re.ASCII)
-_REFERENCE: Final = re.compile(r"[1-9]\d*|k<([^\W\d][\w$]*)>")
+_REFERENCE: Final = re.compile(r"[1-9][0-9]{0,8}|k<([^\W\d][\w$]*)>")
 
 
 def _between(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -177,7 +181,9 @@ class _Reader:
         self._is_native = is_native
         self._has_flags = has_flags
         self.looks_around = False
-        self._names = [found["name"] for found in _groups(pattern)]
+        groups = _groups(pattern)
+        self._count = len(groups)
+        self._numbers = {found["name"]: number for number, found in enumerate(groups, 1)}
         self._written: list[str] = []
         self._open: list[bool] = []
 
@@ -239,7 +245,7 @@ class _Reader:
         return self._take(")", repeats=self._open.pop())
 
     def _escape(self) -> bool:
-        rest = self._pattern[self._at + 1 :]
+        rest = self._pattern[self._at + 1 : self._at + _ESCAPE_LONGEST]
         kind = rest[:1]
         if kind in _BOUNDARY and kind:
             boundary = rf"(?-u:\{kind})" if self._has_flags else rf"\{kind}"
@@ -260,12 +266,8 @@ class _Reader:
     def _reference(self, found: re.Match[str]) -> bool:
         """Read a reference back, which becomes a number: engines differ in names."""
         self.looks_around = True
-        number = int(found[0]) if found[1] is None else 0
-        if found[1] is not None:
-            if found[1] not in self._names:
-                raise _NotValidError
-            number = self._names.index(found[1]) + 1
-        if number > len(self._names):
+        number = int(found[0]) if found[1] is None else self._numbers.get(found[1], 0)
+        if not 0 < number <= self._count:
             raise _NotValidError
         # In a group, since a digit may follow.
         return self._take(rf"\{found[0]}", rf"(?:\{number})", repeats=True)
@@ -357,7 +359,7 @@ class _Reader:
         if sign != "\\":
             self._at += 1
             return (rf"\{sign}" if sign in "[&~-" else sign), ord(sign)
-        rest = self._pattern[self._at + 1 :]
+        rest = self._pattern[self._at + 1 : self._at + _ESCAPE_LONGEST]
         kind = rest[:1]
         if kind and kind in "dDwWsS":
             self._at += 2

@@ -53,15 +53,15 @@ class LibraryCheck:
         files.problem = ""
         self._translation = Translation(is_native=False)
         check_schema(files, files.schema)
-        make = partial(
-            jsonschema_rs.validator_for,
-            self._translation.document(files.schema),
-            validate_formats=formats,
-            ignore_unknown_formats=files.ignores_unknown_formats,
-            retriever=partial(_retrieved, files, self._translation),
-            base_uri=files.uri,
-        )
         try:
+            make = partial(
+                jsonschema_rs.validator_for,
+                self._translation.document(files.schema),
+                validate_formats=formats,
+                ignore_unknown_formats=files.ignores_unknown_formats,
+                retriever=partial(_retrieved, files, self._translation),
+                base_uri=files.uri,
+            )
             self._validator = bounded_validator(make)
             self.work = _work(files)
             _check_patterns(files)

@@ -197,6 +197,7 @@ def test_numbers_mix(expression, value):
         ("value.a + value.b > 0", {"a": 2**64 - 1, "b": 1}, "a whole number is beyond 64 bits"),
         ("value.a / value.b > 0", {"a": 1, "b": 0}, "it divides by zero"),
         ("value.a % value.b == 0", {"a": 1, "b": 0}, "it divides by zero"),
+        ("value.a % value.b == 0", {"a": 2**63, "b": 0}, "it divides by zero"),
         ("value.a % 2 == 1", {"a": 7.5}, "a value has a type that it cannot be used with"),
         ("value.a + value.b == 3", {"a": "1", "b": 2}, "a value has a type that it cannot be used"),
         (

@@ -29,6 +29,8 @@ _MOST: Final = 2**64 - 1
 
 
 def _divided(left: int, right: int) -> int:
+    if not right:
+        raise ZeroDivisionError("divide by zero")
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
