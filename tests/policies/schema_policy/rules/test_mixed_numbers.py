@@ -239,3 +239,11 @@ def test_rules_of_a_registry_have_numbers_as_cel_has_them():
 def test_work_is_counted_for_mixed_numbers_too():
     expression = "value.l.all(x, value.l.all(y, x.a + y.a + 0.5 + x.a > 0))"
     assert "too much work" in verdict(expression, {"l": [{"a": 1}] * 5000})
+
+
+@pytest.mark.parametrize("expression", ["{}" + "+1" * 28, "(1+" * 28 + "{}" + ")" * 28])
+def test_long_and_nested_sums(expression):
+    text = expression.format("value.a")
+    total = text.count("1") + 0.5
+    assert verdict(f"{text} == {total}", {"a": 0.5}) is None
+    assert verdict(f"{text} == {total + 0.5}", {"a": 1}) is None

@@ -18,7 +18,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 
+from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.rules.checked import PARSED, expressions_in
 
 if TYPE_CHECKING:
@@ -78,12 +80,17 @@ def with_mixed_numbers(serialized: bytes) -> bytes | None:
 
     Returns:
         None for an expression without such an operator.
+
+    Raises:
+        InvalidSchemaError: It is nested too deeply; the text completes "its expression".
     """
     packed = any_pb2.Any.FromString(serialized)
-    parsed = PARSED.FromString(packed.value)  # keeps unknown fields
-    rewriter = _Rewriter(parsed.expr)
-    if not rewriter.rewrite():
-        return None
+    try:
+        parsed = PARSED.FromString(packed.value)  # keeps unknown fields
+        if not _Rewriter(parsed.expr).rewrite():
+            return None
+    except DecodeError:
+        raise InvalidSchemaError("is nested too deeply") from None
     packed.value = parsed.SerializeToString()
     return bytes(packed.SerializeToString())
 
@@ -135,7 +142,11 @@ class _Rewriter:
             of_numbers,
             call(function),
         )
-        self._replace(found, self._bound(first, left, self._bound(second, right, result)))
+        bound = [(first, left), (second, right)]
+        bound.sort(key=lambda pair: _depth(pair[1]))  # the result within is one level more
+        for name, value in bound:
+            result = self._bound(name, value, result)
+        self._replace(found, result)
 
     def _convert(self, found: Any) -> None:
         """Let a function of doubles take a whole number."""
@@ -200,3 +211,17 @@ class _Rewriter:
 def _is_of_doubles(call: Any) -> bool:
     """Return whether a call is one such as `math.ceil(x)`, whose name is not resolved."""
     return call.target.ident.name == "math" and len(call.args) == 1 and call.function in _OF_DOUBLES
+
+
+def _depth(expression: Any) -> int:
+    """Return how many parts are within each other."""
+    most = 0
+    waiting = [(expression, 0)]
+    while waiting:
+        found, depth = waiting.pop()
+        most = max(most, depth)
+        for field, value in found.ListFields():
+            if field.message_type is not None:
+                inner = value if hasattr(value, "extend") else (value,)
+                waiting.extend((part, depth + 1) for part in inner)
+    return most
