@@ -40,7 +40,7 @@ _OF_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose value is no schema."""
 _LARGEST: Final = 0x10FFFF
 _ESCAPE_LONGEST: Final = 300
-"""Characters of an escape; longer ones are not read."""
+"""Characters of an escape; a longer escape is not read."""
 _WORD: Final = "[0-9A-Z_a-z]"
 _BOUNDARY: Final = {
     "b": rf"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
