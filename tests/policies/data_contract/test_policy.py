@@ -432,7 +432,7 @@ def test_numbers_of_contracts_as_in_python(written):
         ({"properties": [{"name": "a", "logicalType": "string", "pattern": "^x"}]},
          "schema[o].properties[a]: Unevaluated properties are not allowed ('pattern' was unexpected)"),
         ({"properties": [{"name": "a", "enum": ["x"]}]},
-         "schema[o].properties[a]: Unevaluated properties are not allowed ('enum' was unexpected)"),
+         'schema[o].properties[a].enum[0]: "x" is not of type "object"'),
         ({"properties": [{"name": "a", "logicalType": "string", "logicalTypeOptions": {"minimum": 5}}]},
          "schema[o].properties[a].logicalTypeOptions: Additional properties are not allowed"),
         ({"quality": [{"metric": "rowCount", "mustBeBetween": [1]}]}, "schema[o].quality[0]: "),
