@@ -79,12 +79,12 @@ def check_glob(glob: str) -> str:
         ValueError: It can match no topic, and is not a regular expression either; the text
             completes the sentence "<glob> ...".
     """
-    if not _SEVERAL.isdisjoint(glob):
+    parts = _parts(glob)
+    if any(part.text in _SEVERAL for part in parts):
         raise ValueError(
             "is not one name or glob, and matches no topic: write a line for each (a list or braces"
             " have no meaning)"
         )
-    parts = _parts(glob)
     for part in parts:
         if part.characters is not None and not part.characters and part.text not in _MEANINGLESS:
             hint = " without its ]" if part.text == "[" else ""
