@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from penstock.configuration import ConfigurationError
 from penstock.engine.plans.plan import INTERNAL_TOPICS
 from penstock.gateway.audit_trail.audit_file import check_file
-from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
     from penstock.configuration import Configuration
@@ -29,8 +28,6 @@ def check_audit_keys(configuration: Configuration) -> None:
     if not topic:
         return
     where = f"{configuration.path}: audit.topic"
-    if not is_topic_name(topic):
-        raise ConfigurationError(f"{where} must be the name of a topic; it is {topic!r}")
     if topic in INTERNAL_TOPICS:
         raise ConfigurationError(f"{where} must not be {topic}, which is Kafka's own")
     for key, other in configuration.own_topics.items():
