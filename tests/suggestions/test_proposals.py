@@ -1,17 +1,27 @@
 """What a sample of records suggests, and what is written of it."""
 
 import json
+import math
+import operator
 import random
+import re
 from io import StringIO
 
 import javaproperties
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from penstock.policies import HeaderRequired, JsonSchema, Rules
 from penstock.policy import Header, Record
 from penstock.policy.testing import judge
+from penstock.suggestions.conditions import conditions_of
+from penstock.suggestions.profile import Profile
 from penstock.suggestions.proposals import propose
 from penstock.suggestions.writing import properties, table
+
+COMPARED = {">=": operator.ge, ">": operator.gt, "<=": operator.le}
 
 
 def record(value, key=b"k", headers=()):
@@ -114,6 +124,73 @@ def test_few_records_get_few_proposals():
 def test_strange_values(value):
     found = propose("t", [record(value)] * 100, 0.01)
     assert set(refused(found).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(0, 1e308), (-1e308, 1e308), (5e-324, 1e-310), (0, 1.7976931348623157e308), (2**63, -(2**64))],
+)
+def test_numbers_at_the_edges_are_not_refused(numbers):
+    found = propose("t", [record({"a": number}) for number in numbers] * 50, 0.01)
+    assert set(refused(found).values()) == {0}
+
+
+@pytest.mark.parametrize("name", ["", " a", "a,b", "\n", "\b"])
+def test_headers_whose_names_no_list_can_have_are_not_proposed(name):
+    found = propose("t", [record({"a": 1}, headers=[name, "trace"])] * 50, 0.01)
+    (proposed,) = (own.keys for own in found.proposals if own.policy == "HeaderRequired")
+    assert proposed == {"headers": "trace"}
+
+
+EDGES = [0, -0.0, 1e308, -1e308, 5e-324, -5e-324, 2**63, -(2**63), 2**64 - 1, 0.1, 1, 1e-300]
+NUMBERS = st.one_of(
+    st.sampled_from(EDGES), st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+)  # fmt: skip
+
+
+@settings(max_examples=1000, deadline=None)
+@drawn(st.lists(NUMBERS, min_size=1, max_size=4))
+def test_a_range_has_all_numbers_that_it_is_made_of(numbers):
+    profile = Profile()
+    for number in numbers * 50:
+        profile.add({"a": number})
+    for condition in conditions_of(profile, 0.0):
+        for sign, limit in re.findall(r"value\.a (>=|>|<=) (\S+)", condition.expression):
+            assert limit == "0" or math.isfinite(float(limit))
+            assert all(COMPARED[sign](number, float(limit)) for number in numbers)
+
+
+TEXTS = st.sampled_from(
+    ["", "\0", '"', "\\", "\u2028", "\x7f", "😀", "ä", "\n", "'", "`", "x" * 50]
+)
+NAMES = st.sampled_from(["a", "in", "a b", "", "$ref", "_", "__proto__", "has", "x.y", "int", "ä"])
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=5,
+)
+BYTES = st.sampled_from(
+    [None, b"", b"\xff", b"[", b"null", b"[" * 2000, b'{"a":1e400}', b"\0\0\0\0\1"]
+)
+
+
+@pytest.mark.thorough
+@settings(max_examples=1000, deadline=None)
+@drawn(
+    st.lists(st.one_of(st.dictionaries(NAMES, VALUES, max_size=3), BYTES), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["", " ", "a", "a,b", "\n", "ä", "\0"]), max_size=2),
+)
+def test_any_records_have_proposals(values, headers):
+    given = [record(value, headers=headers) for value in values]
+    found = propose("o.a_b-c", given * 60, 0.01)
+    assert {own.policy for own in found.proposals} >= {"KeyRequired"}
+    lines = "\n".join(properties(found))
+    assert json.loads(json.dumps(found.schema)) == found.schema
+    keys = javaproperties.load(StringIO(lines))
+    for proposal in found.proposals:
+        for key, value in proposal.keys.items():
+            assert value in [keys[name] for name in keys if name.endswith(f".{key}")]
 
 
 def test_the_keys_match_the_proposals(tmp_path):

@@ -8,6 +8,7 @@ list of objects with `key`, and `value` or `value_base64`), `timestamp` (an ISO 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,8 +107,8 @@ def _records(
 ) -> Iterator[tuple[str, LocatedRecord]]:
     if options.value is not None:
         headers = [_inline_header(header) for header in options.header]
-        key = None if options.key is None else options.key.encode()
-        record = Record(-1, key, options.value.encode(), tuple(headers))
+        key = None if options.key is None else os.fsencode(options.key)
+        record = Record(-1, key, os.fsencode(options.value), tuple(headers))
         yield "--value", LocatedRecord(0, NO_ID, record)
     elif options.input:
         yield from records_in_file(Path(options.input))
@@ -119,7 +120,8 @@ def _inline_header(text: str) -> Header:
     key, separator, value = text.partition("=")
     if not separator:
         raise ConfigurationError(f"--header {text}: must be KEY=VALUE")
-    return Header(key, value.encode())
+    # As readers of records do with a key that is not UTF-8.
+    return Header(os.fsencode(key).decode(errors="replace"), os.fsencode(value))
 
 
 def _from_cluster(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.suggestions.schema import types_of
@@ -103,10 +104,14 @@ def _range(place: Profile, tolerance: float) -> tuple[str, str] | None:
         return None
     low, high = _bound(numbers, tolerance), -_bound([-n for n in reversed(numbers)], tolerance)
     seen = f"from {numbers[0]:g} to {numbers[-1]:g}"
+    most, least = _limit(high), _limit(-low)
     if low > 0 or (low == 0 and numbers[0] >= 0):
-        least = "{} > 0" if numbers[0] > 0 else "{} >= 0"
-        return f"{least} && {{}} <= {_limit(high)}", seen
-    return f"{{}} >= -{_limit(-low)} && {{}} <= {_limit(high)}", seen
+        first = "{} > 0" if numbers[0] > 0 else "{} >= 0"
+    else:
+        first = "" if least is None else f"{{}} >= -{least}"
+    sides = filter(None, (first, "" if most is None else f"{{}} <= {most}"))
+    template = " && ".join(sides)
+    return (template, seen) if template else None
 
 
 def _bound(numbers: Sequence[float], tolerance: float) -> float:
@@ -117,16 +122,17 @@ def _bound(numbers: Sequence[float], tolerance: float) -> float:
     return usual if is_far else least
 
 
-def _limit(number: float) -> str:
+def _limit(number: float) -> str | None:
     """Return a limit for values that reach a number: twice as much, with one digit.
 
-    Shares of a whole reach 1.
+    Shares of a whole reach 1. None where no number is as large: then there is no limit.
     """
     if number <= 0:
         return "0"
-    far = number if number <= 1 else 2 * number
-    unit = 10.0 ** math.floor(math.log10(far))
-    return _written(math.ceil(far / unit) * unit)
+    far = Decimal(repr(number)) * (1 if number <= 1 else 2)
+    unit = Decimal(1).scaleb(far.adjusted())
+    limit = float(math.ceil(far / unit) * unit)
+    return _written(limit) if math.isfinite(limit) else None
 
 
 def _written(number: float) -> str:

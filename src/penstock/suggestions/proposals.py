@@ -137,8 +137,9 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
     names = Counter(
         name for record in records for name in {header.key for header in record.headers}
     )
-    # A name with a comma cannot be listed.
-    often = [n for n, count in names.items() if count >= len(records) - most and "," not in n]
+    often = [
+        name for name, count in names.items() if count >= len(records) - most and _is_listable(name)
+    ]
     if often:
         keys = {"headers": ",".join(sorted(often))}
         refused = _refused(HeaderRequired(), keys, topic, records)
@@ -146,6 +147,11 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
             what = f"every record has the headers {keys['headers']}"
             found.append(Proposal("HeaderRequired", keys, what, refused))
     return found
+
+
+def _is_listable(name: str) -> bool:
+    """Return whether a name can stand in a list: blanks at its ends would be left out."""
+    return name.strip() == name != "" and "," not in name and name.isprintable()
 
 
 def _why_no_schema(records: Sequence[Record], values: int, objects: int) -> str:
