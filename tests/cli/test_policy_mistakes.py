@@ -268,6 +268,8 @@ MISTAKES = [
     (rule(**{"penstock.quarantine.max.ratio": "0.1"}), "belongs to a topic: write topics.<glob>.pens"),
     ({**rule(), "topics.orders.penstock.quarantine.max.ratio": "2"}, "it is '2'"),
     ({"penstock.quarantine.max.ratio": "-0.1"}, "it is '-0.1'"),
+    ({"topics.orders.produce.rejection.reasons": "record"}, "one of records, batch; it is 'record'"),
+    ({"produce.rejection.reason": "batch"}, "did you mean produce.rejection.reasons?"),
     ({"penstock.quarantine.max.ratio": ""}, "it is ''"),
     ({f"{DEAD}topic.name": "$topic.dead"}, "it is '$topic.dead'"),
     ({f"{DEAD}topic.name": "%{topic}.dead"}, "it is '%{topic}.dead'"),

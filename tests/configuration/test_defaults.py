@@ -49,6 +49,7 @@ OF_TOPICS = {
     "penstock.mode": "enforce",
     "penstock.policies": None,
     "penstock.quarantine.max.ratio": "1.0",
+    "produce.rejection.reasons": "records",
     "errors.deadletterqueue.topic.name": "${topic}.dead",
     "errors.deadletterqueue.topic.replication.factor": "3",
 }

@@ -167,6 +167,7 @@ def test_keys_that_topics_may_not_have_are_left_out():
         ("errors.deadletterqueue.context.headers.enable", "yes", "one of true, false"),
         ("penstock.quarantine.max.ratio", "1.5", "a number from 0.0 to 1.0"),
         ("penstock.quarantine.max.ratio", "nan", "a number from 0.0 to 1.0"),
+        ("produce.rejection.reasons", "first", "must be one of records, batch; it is 'first'"),
     ],
 )
 def test_errors_about_values_name_the_valid_values(key, value, expected):

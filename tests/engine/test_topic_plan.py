@@ -80,3 +80,4 @@ def test_the_keys_of_policies_decide_which_records_are_lost_in_quarantine():
         value = {"topic_name": "d", "topic_replication_factor": "1"}.get(key, "true")
         changed = {f"errors_deadletterqueue_{key}": value}
         assert losses(penstock_mode="quarantine", **changed) == known
+    assert losses(penstock_mode="quarantine", produce_rejection_reasons="batch") == known

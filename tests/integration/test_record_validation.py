@@ -3,10 +3,12 @@
 import os
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.policy import Header, Record
 from tests.gateways import wait_until
 from tests.integration.reading import topic_id, values_of
+from tests.integration.test_modes import set_config
 from tests.raw import RawClient, errors, parse_response, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
 
@@ -93,6 +95,32 @@ def test_five_bad_records_are_five_errors_and_three_texts(shared_gateway, topic)
     assert [0, 1, 2, 3, 4] == [index for index, _ in errors(answer)]
     assert answer.error_message.count("RecordError(") == 3
     assert "due to 5 record errors" in answer.error_message
+
+
+def test_a_topic_may_give_the_batch_the_first_reason(gateway, topic):
+    by_glob, by_topic, other = topic("glob"), topic("own"), topic("other")
+    running = gateway(
+        {**header_required(), "topics.*glob*.produce.rejection.reasons": "batch"}, POLICIES
+    )
+    set_config(
+        AdminClient({"bootstrap.servers": running.address}),
+        by_topic,
+        "produce.rejection.reasons",
+        "batch",
+    )
+    good = Record(0, None, b"v", headers=(Header("x-schema", b""),))
+    batch = encode_batch([good, *values(b"v", b"w")])
+
+    def refusal(name: str) -> tuple[list, str]:
+        answer = call(running, [(name, [(0, batch)])])[name, 0]
+        assert answer.error_code == 87
+        return errors(answer), answer.error_message
+
+    wait_until(lambda: not refusal(by_topic)[0], what="the topic's own key")
+    for name in (by_glob, by_topic):
+        reason = f"Topic {name} requires records to contain a header with key: x-schema"
+        assert refusal(name) == ([], f"Record 1 of the batch (the first is 0): {reason}")
+    assert [index for index, _ in refusal(other)[0]] == [1, 2]
 
 
 @pytest.mark.kips("B18")

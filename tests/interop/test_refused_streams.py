@@ -1,5 +1,6 @@
 """Kafka Streams behind a gateway that refuses some of its records (docs/failures.md#clients)."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.gateways import wait_until
 from tests.integration.reading import values_of
-from tests.interop.conftest import REASON
+from tests.interop.conftest import POLICIES, PROPERTIES, REASON
 from tests.interop.programs import Programs, running
 
 pytestmark = pytest.mark.interop
@@ -34,6 +35,18 @@ def test_by_default_a_refusal_ends_the_client_with_the_reason(judged, topic, put
         wait_until(lambda: ["state", "ERROR"] in lines, 120, what="its end")
     assert ["ended", "InvalidRecordException", REASON] in lines
     assert b"bad-1" not in values_of(stored(target))
+
+
+def test_with_reasons_of_the_batch_its_first_record_has_the_reason(
+    shared_gateway, topic, put, tmp_path
+):
+    judged = shared_gateway({**PROPERTIES, "produce.rejection.reasons": "batch"}, POLICIES)
+    source = topic()
+    put(source, "good-0", "bad-1", "good-2")
+    with copying(judged, source, topic(), tmp_path) as lines:
+        wait_until(lambda: ["state", "ERROR"] in lines, 120, what="its end")
+    (text,) = {line[2] for line in lines if line[0] == "ended"}
+    assert re.fullmatch(rf"Record [01] of the batch \(the first is 0\): {REASON}", text)
 
 
 def test_a_handler_that_continues_leaves_the_refused_batch_out(

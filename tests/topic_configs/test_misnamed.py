@@ -9,7 +9,8 @@ UNKNOWN = "Unknown topic config name: "
 OF_FILE = "it belongs in the gateway's configuration file"
 KEYS = (
     "the topic level keys of Penstock are errors.deadletterqueue.topic.name, penstock.mode, "
-    "penstock.policies, penstock.quarantine.max.ratio, record.validation.policy, "
+    "penstock.policies, penstock.quarantine.max.ratio, produce.rejection.reasons, "
+    "record.validation.policy, "
     "records.policy.class.name, records.policy.enabled"
 )
 BY_SCHEMA_POLICY = (
@@ -49,6 +50,7 @@ MEANT = [
     ("record.validation.policy.class.name", OF_FILE),
     ("record.validator.classes", OF_FILE),
     ("records.policy.classname", "did you mean records.policy.class.name?"),
+    ("produce.rejection.reason", "did you mean produce.rejection.reasons?"),
     ("records.policy.enable", "did you mean records.policy.enabled?"),
     ("produce.request.interceptors", OF_FILE),
     ("policies", f"{OF_FILE}; on a topic, penstock.policies has the names of policies"),

@@ -68,8 +68,9 @@ _TOPICS: Final = """\
 `topics.<glob>.<key>=<value>` sets a default for the topics whose name matches the glob (`*`, `?`,
 `[...]`, case-sensitive). For each key, the longest matching glob wins, of equally long
 globs the alphabetically first: `check` names such pairs. `penstock.mode`,
-`penstock.quarantine.max.ratio` and the keys of `errors.` can also be set without `topics.<glob>.`.
-Admin tools cannot set `errors.*.replication.factor` and `errors.*.headers.enable`.
+`penstock.quarantine.max.ratio`, `produce.rejection.reasons` and the keys of `errors.` can also be
+set without `topics.<glob>.`. Admin tools cannot set `errors.*.replication.factor` and
+`errors.*.headers.enable`.
 
 | key | meaning |
 |---|---|

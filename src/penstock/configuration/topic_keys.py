@@ -84,6 +84,16 @@ _MODE_TYPE: Final = KeyType(
     lambda value: value.strip().lower(),
     complaint=f"String must be one of: {', '.join(MODES)}",
 )
+REASONS_OF_RECORDS: Final = "records"
+REASONS_OF_BATCH: Final = "batch"
+_REASONS: Final = (REASONS_OF_RECORDS, REASONS_OF_BATCH)
+_REASONS_TYPE: Final = KeyType(
+    "STRING",
+    2,
+    values.one_of(*_REASONS),
+    lambda value: value.strip().lower(),
+    complaint=f"String must be one of: {', '.join(_REASONS)}",
+)
 _DEAD_LETTER_NAME: Final = KeyType(
     "STRING",
     2,
@@ -147,8 +157,16 @@ DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_REPLICAS: Final = "errors.deadletterqueue.topic.replication.factor"
 DEAD_LETTER_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 QUARANTINE_MAX_RATIO: Final = "penstock.quarantine.max.ratio"
+REJECTION_REASONS: Final = "produce.rejection.reasons"
 ABOUT_BAD_RECORDS: Final = frozenset(
-    {MODE, DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS, QUARANTINE_MAX_RATIO}
+    {
+        MODE,
+        DEAD_LETTER_TOPIC,
+        DEAD_LETTER_REPLICAS,
+        DEAD_LETTER_HEADERS,
+        QUARANTINE_MAX_RATIO,
+        REJECTION_REASONS,
+    }
 )
 """The keys that decide about bad records, and enable no policy."""
 
@@ -258,6 +276,21 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             documentation=(
                 "The largest share of bad records of the topic in a minute. Above it, batches "
                 "with bad records are refused."
+            ),
+        ),
+        TopicKey(
+            name=REJECTION_REASONS,
+            type=_REASONS_TYPE,
+            default=REASONS_OF_RECORDS,
+            scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
+            meaning=(
+                "`records`: each bad record of a refused batch gets its reason (KIP-467). "
+                "`batch`: all records get the first bad record's position and reason, for "
+                "[programs](failures.md#clients) that show one error. Default `records`."
+            ),
+            documentation=(
+                "records: each bad record of a refused batch gets its own reason. batch: all "
+                "records of the batch get the position and the reason of its first bad record."
             ),
         ),
     )

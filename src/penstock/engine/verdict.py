@@ -231,6 +231,14 @@ def refused_records(errors: Sequence[RecordError]) -> PolicyVerdict:
     )
 
 
+def reason_of_batch(error: RecordError) -> str:
+    """Return a text about a bad record for all records of its batch."""
+    return (
+        f"Record {error.index} of the batch (the first is 0): "
+        f"{error.message or 'no reason is given'}"
+    )
+
+
 def refused_record(message: str | None, policy: str) -> PolicyVerdict:
     """Refuse one record, judged by itself."""
     return refused(INVALID_RECORD, message, policy)

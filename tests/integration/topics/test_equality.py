@@ -76,6 +76,7 @@ OWN_KEYS = {
     "penstock.quarantine.max.ratio",
     "penstock.mode",
     "penstock.policies",
+    "produce.rejection.reasons",
     "record.validation.policy",
     "records.policy.class.name",
     "records.policy.enabled",

@@ -17,6 +17,8 @@ from penstock.configuration.topic_keys import (
     OBSERVE,
     QUARANTINE,
     QUARANTINE_MAX_RATIO,
+    REASONS_OF_RECORDS,
+    REJECTION_REASONS,
     value_of,
 )
 from penstock.engine.plans.dead_letter_topics import dead_letter_topic
@@ -25,8 +27,10 @@ from penstock.engine.plans.framework_topics import FrameworkTopic
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_OF_DEAD_LETTERS: Final = frozenset({DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS})
-"""Keys that affect dead letters, but not which records become dead letters."""
+_NOT_ABOUT_LOSSES: Final = frozenset(
+    {DEAD_LETTER_TOPIC, DEAD_LETTER_REPLICAS, DEAD_LETTER_HEADERS, REJECTION_REASONS}
+)
+"""Keys about bad records that do not affect which records become dead letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +121,9 @@ class TopicPlan:
             return None
         if not judged.quarantines:
             return TopicPlan(topic=self.topic, interceptors=judged.interceptors)
-        kept = {key: value for key, value in judged.settings.items() if key not in _OF_DEAD_LETTERS}
+        kept = {
+            key: value for key, value in judged.settings.items() if key not in _NOT_ABOUT_LOSSES
+        }
         return replace(judged, settings=kept, unusable="")
 
     @cached_property
@@ -144,6 +150,11 @@ class TopicPlan:
     def limits_bad_share(self) -> bool:
         """Whether batches in quarantine are refused where too many records are bad."""
         return self.quarantines and self.quarantine_max_ratio < 1
+
+    @cached_property
+    def names_bad_records(self) -> bool:
+        """Whether the response about a refused batch has the reason of each bad record."""
+        return value_of(REJECTION_REASONS, self.settings) == REASONS_OF_RECORDS
 
     @cached_property
     def waited_for(self) -> TopicPlan | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from penstock.engine.verdict import reason_of_batch
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.gateway.refusal_log import Refused
 from penstock.records.header import record_count
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Sequence
 
+    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.turns import Work
@@ -165,21 +167,14 @@ class ReceivedRequest:
                 yield
         return found
 
-    def refuse(self, partition: ProducePartition, topic: str, verdict: PolicyVerdict) -> None:
+    def refuse(self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict) -> None:
         """Refuse a batch: respond, count and report it."""
-        self.answer(
-            partition,
-            PartitionResponse(
-                verdict.code,
-                verdict.message,
-                [(error.index, error.message) for error in verdict.record_errors],
-            ),
-        )
+        self.answer(partition, _response_to(plan, verdict))
         data = partition.data
         if self.gateway.counts is not None:
-            self.gateway.counts.refused(topic, data, verdict)
+            self.gateway.counts.refused(plan.topic, data, verdict)
         records = min(record_count(data), self.gateway.decompressed_batch_max_records)
-        self.report(partition, topic, verdict, records)
+        self.report(partition, plan.topic, verdict, records)
 
     def report(
         self,
@@ -245,3 +240,14 @@ class ReceivedRequest:
             self._work.cancel()
         if self._task is not None:
             self._task.cancel()
+
+
+def _response_to(plan: TopicPlan, verdict: PolicyVerdict) -> PartitionResponse:
+    """Return the response about a refused batch (`produce.rejection.reasons`)."""
+    errors = verdict.record_errors
+    if plan.names_bad_records:
+        reasons = [(error.index, error.message) for error in errors]
+        return PartitionResponse(verdict.code, verdict.message, reasons)
+    return PartitionResponse(
+        verdict.code, reason_of_batch(errors[0]) if errors else verdict.message
+    )

@@ -111,7 +111,7 @@ class Verdicts:
         if plan.limits_bad_share and verdict.outcome is Outcome.ACCEPTED:
             verdict = self._within_ratio(partition, plan, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
-            self._request.refuse(partition, plan.topic, verdict)
+            self._request.refuse(partition, plan, verdict)
         elif plan.policies and (self._request.gateway.counts is not None or verdict.diverted):
             partition.verdict = verdict
             self._accepted.append(partition)
