@@ -19,9 +19,10 @@ ONE = Refused(
 CONFIGS = Refused("TOPIC orders", None, None, refused(44, None, "a.C"), resource=("BROKER", "1"))
 
 
-def line(number, refusal=ONE, run="r", after_s=0):
+def line(number, refusal=ONE, run="r", after_s=0, count=1):
     """Return a line as a gateway writes it."""
-    return audit_record(refusal, gateway="gw", run=run, number=number, at_s=AT + after_s)
+    at_s = AT + after_s
+    return audit_record(refusal, gateway="gw", run=run, number=number, at_s=at_s, count=count)
 
 
 def counts_of(*lines, **bounds):
@@ -42,6 +43,28 @@ def test_refusals_are_counted_by_each_field():
     assert found.by("principal", 1) == ([Count("User:alice", 3, 27)], 1)
     assert [sum(counts.values()) for counts in found.times.bins.values()] == [3, 1]
     assert (found.twice, found.missing, found.unreadable) == (0, 0, 0)
+
+
+def test_a_record_counts_as_all_refusals_that_it_stands_for():
+    topic = Refused("new", None, "shop", refused(44, "no", "a.T"))
+    found = counts_of(line(1, topic), line(2, topic, count=120), line(3))
+    assert (found.refusals, found.records, found.missing) == (122, 9, 0)
+    assert found.outcomes == {("refused", "topic"): 121, ("refused", "records"): 1}
+    assert found.by("topic", 9)[0] == [Count("new", 121, 0), Count("orders", 1, 9)]
+    assert [sum(counts.values()) for counts in found.times.bins.values()] == [122]
+
+
+@pytest.mark.parametrize(
+    ("given", "refusals"),
+    [("0", 1), ("-3", 1), ("null", 1), ('"7"', 1), ("7.5", 1), ("[7]", 1), ("9" * 30, 2**31 - 1)],
+)
+def test_a_count_that_no_gateway_writes_is_bounded(given, refusals):
+    found = counts_of(line(1).replace(b'"count":1', b'"count":' + given.encode()))
+    assert (found.refusals, found.unreadable) == (refusals, 0)
+
+
+def test_a_record_without_a_count_is_one_refusal():
+    assert counts_of(line(1).replace(b'"count":1,', b"")).refusals == 1
 
 
 def test_repeated_lines_count_once_and_gaps_are_reported():

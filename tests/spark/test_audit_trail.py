@@ -50,7 +50,7 @@ def test_files_are_read_as_the_document_says(spark, folder):
     assert sorted(row["left_out"] for row in names["gaps"].collect()) == [0, 0, 1]
     first, *_ = names["worst"].collect()
     assert (first["principal"], first["topic"], first["why"]) == ("User:alice", "orders", "no 3")
-    assert (first["batches"], first["records"]) == (3, 22)
+    assert (first["refusals"], first["records"]) == (3, 22)
     trail = names["trail"]
     assert trail.where("time IS NULL OR run IS NULL").count() == 0
     (created,) = trail.where("subject = 'topic'").collect()

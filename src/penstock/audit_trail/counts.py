@@ -25,7 +25,7 @@ TEXT_MAX: Final = 1024
 """More characters than any field of a trail has: the writers of a topic may write anything."""
 _NUMBER_MAX: Final = 2**53
 _RECORDS_MAX: Final = 2**31 - 1
-"""As many as the header of a batch can say."""
+"""As many as the header of a batch can say; no count of refusals is higher."""
 BY: Final = ("topic", "policy", "reason", "principal", "client_id", "address", "code", "gateway")
 """The keys of counts: fields of the record, and `reason` for its first reason."""
 
@@ -51,9 +51,9 @@ class _By:
         self._refusals: BoundedCounter[str | None] = BoundedCounter(KEPT)
         self._records: Counter[str | None] = Counter()
 
-    def add(self, value: str | None, records: int) -> None:
+    def add(self, value: str | None, refusals: int, records: int) -> None:
         self._records[value] += records
-        if self._refusals.add(value):
+        if self._refusals.add(value, refusals):
             for rare in [name for name in self._records if name not in self._refusals]:
                 del self._records[rare]
 
@@ -148,20 +148,20 @@ class TrailCounts:
         return self._runs[run].add(number)
 
     def _count(self, record: Mapping[str, Any], when: datetime) -> None:
-        records = record.get("records")
-        records = min(max(records, 0), _RECORDS_MAX) if isinstance(records, int) else 0
+        records, count = _within(record.get("records"), 0), _within(record.get("count"), 1)
         outcome = _text(record.get("outcome")) or ""
-        self.refusals += 1
+        subject = _text(record.get("subject")) or ""
+        self.refusals += count
         self.records += records
-        self.outcomes[outcome[:_KIND_MAX], (_text(record.get("subject")) or "")[:_KIND_MAX]] += 1
+        self.outcomes[outcome[:_KIND_MAX], subject[:_KIND_MAX]] += count
         self.first = when if self.first is None else min(self.first, when)
         self.last = when if self.last is None else max(self.last, when)
-        self.times.add(hour_of(int(when.timestamp() * 1000)), outcome[:_KIND_MAX], 1)
+        self.times.add(hour_of(int(when.timestamp() * 1000)), outcome[:_KIND_MAX], count)
         for name, counter in self._by.items():
             value = _reason(record) if name == "reason" else _text(record.get(name))
             if name == "topic" and value is None and record.get("resource_name") is not None:
                 value = _text(f"{record.get('resource_type')} {record['resource_name']}")
-            counter.add(value, records)
+            counter.add(value, count, records)
 
 
 _KIND_MAX: Final = 20
@@ -185,6 +185,11 @@ def _place(record: Any) -> tuple[datetime, str, int]:
     if not 0 < number < _NUMBER_MAX or len(run) > TEXT_MAX:
         raise ValueError
     return when, run, number
+
+
+def _within(value: object, least: int) -> int:
+    """Return a number of a record, within bounds; the least if the record has none."""
+    return min(max(value, least), _RECORDS_MAX) if isinstance(value, int) else least
 
 
 def _text(value: object) -> str | None:

@@ -372,7 +372,8 @@ class Keys(BaseModel):
         default="3",
         meaning=(
             "The error code for an unknown topic whose automatic creation was refused: 3, as a "
-            "KRaft cluster answers, or 44, which gives clients the reason."
+            "KRaft cluster answers, or 44. [What clients "
+            "do](topics.md#other-ways-to-create-topics): they get no reason."
         ),
     )
     alter_config_policy_class_name: ClassName | None = key(

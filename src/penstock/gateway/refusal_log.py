@@ -41,6 +41,7 @@ class Refused:
             configs.
         resource: For configs, the type and the name of the resource.
         dead_letter_topic: Where the records are, if they are in quarantine.
+        is_awaited: Whether its client sends the request again and again, until the topic exists.
     """
 
     topic: str
@@ -53,6 +54,7 @@ class Refused:
     records: int | None = None
     resource: tuple[str, str] | None = None
     dead_letter_topic: str | None = None
+    is_awaited: bool = False
 
 
 class RefusalLog:

@@ -97,6 +97,7 @@ async def test_a_refused_topic_is_left_out(version):
     }  # fmt: skip
     assert [creation.topic for creation in talk.topics.judged] == ["a", "b"]
     assert talk.topics.judged[0][:3] == ("a", 9, 3)
+    assert [(refusal.topic, refusal.is_awaited) for refusal in talk.refusals] == [("a", False)]
     assert talk.cluster.disallowed == ["b"]
     if version >= IDS_FROM:
         assert [topic.topic_id for topic in response.topics] == [None, ID, ID]

@@ -60,6 +60,7 @@ async def test_a_refused_topic_has_no_coordinator(version, kind):
     (creation,) = talk.topics.judged
     assert (creation.num_partitions, creation.replication_factor) == (50, 3)
     assert [refusal.topic for refusal in talk.refusals] == [TOPICS[kind]]
+    assert talk.refusals[0].is_awaited
 
 
 @pytest.mark.parametrize("version", versions(API))

@@ -72,6 +72,7 @@ async def test_a_refused_topic_is_not_created(version, code):
     await validated(talk, "new", num_partitions=8, replication_factor=2)
     assert read(await talk.response()) == {"a": 0, "new": code}
     assert talk.topics.judged[0][:3] == ("new", 8, 2)
+    assert [(refusal.topic, refusal.is_awaited) for refusal in talk.refusals] == [("new", True)]
 
 
 @pytest.mark.parametrize(("code", "expected"), [(29, 29), (17, 44)])

@@ -45,6 +45,7 @@ def test_a_batch_with_refused_records():
         "topic": "orders",
         "partition": 3,
         "records": 20,
+        "count": 1,
         "resource_type": None,
         "resource_name": None,
         "code": 87,

@@ -6,11 +6,13 @@ import pytest
 import structlog
 
 from penstock.engine.verdict import refused
+from penstock.gateway.audit_trail import repeated_refusals
 from penstock.gateway.audit_trail import trail as trails
 from penstock.gateway.audit_trail.trail import RECORD_BYTES, AuditTrail
 from penstock.gateway.refusal_log import Refused
 from tests.audit_records import checked
 
+WAITED_FOR = Refused("new", None, "shop", refused(44, "no", "a.T"), is_awaited=True)
 NO = Refused("orders", 0, "shop", refused(44, "no", "a.V"), address="10.0.0.7", records=1)
 
 
@@ -148,6 +150,50 @@ def test_a_refusal_that_cannot_be_encoded_is_left_out(sink):
 
     assert trail.left_out == 1
     assert logs[0]["event"] == "a refusal cannot be written to the audit trail"
+
+
+def counts(sink, topic="new"):
+    found = map(checked, sink.records)
+    return [(row["number"], row["count"]) for row in found if row["topic"] == topic]
+
+
+def test_a_waiting_client_is_a_record_at_once_and_one_at_the_end_with_the_count(sink):
+    trail = AuditTrail(sink, "g", clock=iter(range(1000)).__next__, monotonic=lambda: 0.0)
+    for _ in range(606):
+        trail.put(WAITED_FOR)
+    for _ in range(49):
+        trail.put(NO)
+    trail.close(60)
+
+    assert counts(sink) == [(1, 1), (51, 605)]
+    assert len(counts(sink, "orders")) == 49
+    last = checked(sink.records[-1])
+    assert (last["time"], last["subject"]) == ("1970-01-01T00:10:05.000Z", "topic")
+    assert (trail.written, trail.left_out) == (51, 0)
+
+
+def test_the_count_of_a_minute_is_written_when_it_is_over_without_another_refusal(
+    sink, monkeypatch
+):
+    monkeypatch.setattr(repeated_refusals, "EVERY_S", 0.001)
+    trail = AuditTrail(sink, "g")
+    for _ in range(3):
+        trail.put(WAITED_FOR)
+    while trail.written < 2:
+        assert sink.worked.acquire(timeout=60)
+    assert sum(count for _, count in counts(sink)) == 3
+    trail.close(60)
+    assert trail.left_out == 0
+
+
+def test_counts_without_room_are_left_out(sink):
+    sink.allowed.clear()
+    trail = AuditTrail(sink, "g", held_max_bytes=1, monotonic=lambda: 0.0)
+    for _ in range(5):
+        trail.put(WAITED_FOR)
+    trail.close(0.01)
+
+    assert (trail.written, trail.left_out) == (0, 2)
 
 
 def test_reopen_reaches_the_sink_at_once(sink):

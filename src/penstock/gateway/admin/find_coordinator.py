@@ -37,7 +37,7 @@ async def find_coordinator(context: HandlerContext) -> bytes | Buffers:
     topic = _TOPICS.get(key_type(request.frame, request.body_at, request.version))
     if topic is None:
         return await context.forward_unjoined()
-    checks = PolicyChecks.of(context)
+    checks = PolicyChecks.of(context, are_awaited=True)
     try:
         missing = await context.gateway.cluster.missing_internal_topic(topic)
     except MetadataUnavailableError as error:

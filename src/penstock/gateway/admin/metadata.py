@@ -95,7 +95,7 @@ async def _in_old_version(context: HandlerContext, frame: bytes) -> bytes:
 
 
 async def _refusal(context: HandlerContext, topic: str) -> PolicyRefusal | None:
-    checks = PolicyChecks.of(context)
+    checks = PolicyChecks.of(context, are_awaited=True)
     try:
         if topic in INTERNAL_TOPICS:
             missing = await context.gateway.cluster.missing_internal_topic(topic)

@@ -88,14 +88,28 @@ class PolicyChecks:
     Where they only observe (`penstock.mode`), they judge in the background, and nothing is refused.
     """
 
-    def __init__(self, gateway: GatewayContext, requester: Requester = _GATEWAY) -> None:
+    def __init__(
+        self,
+        gateway: GatewayContext,
+        requester: Requester = _GATEWAY,
+        *,
+        are_awaited: bool = False,
+    ) -> None:
+        """Make the checks of a request.
+
+        Args:
+            gateway: The gateway.
+            requester: Who sends it.
+            are_awaited: Whether a client sends the request again until its topics exist.
+        """
         self._gateway = gateway
         self._requester = requester
+        self._are_awaited = are_awaited
 
     @classmethod
-    def of(cls, context: HandlerContext) -> PolicyChecks:
+    def of(cls, context: HandlerContext, *, are_awaited: bool = False) -> PolicyChecks:
         """Return the checks of a client's request."""
-        return cls(context.gateway, Requester.of(context))
+        return cls(context.gateway, Requester.of(context), are_awaited=are_awaited)
 
     @property
     def _policies(self) -> TopicPolicies:
@@ -258,6 +272,7 @@ class PolicyChecks:
                 principal=self._requester.principal,
                 address=self._requester.address,
                 resource=resource,
+                is_awaited=self._are_awaited,
             )
         )
 

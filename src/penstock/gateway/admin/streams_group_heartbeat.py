@@ -47,7 +47,7 @@ async def streams_group_heartbeat(context: HandlerContext) -> bytes:
         async for name in steps.over(internal)
         if name not in found and not internal[name].partitions
     ]
-    checks = PolicyChecks.of(context)
+    checks = PolicyChecks.of(context, are_awaited=True)
     left_out = {name async for name in steps.over(undecided) if absent and checks.leaves_out(name)}
     if absent and left_out != set(undecided):
         # The broker would store the topology, and create them later without another request.

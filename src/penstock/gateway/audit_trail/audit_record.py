@@ -26,15 +26,18 @@ POLICY_MAX_BYTES: Final = 1024
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
-def audit_record(refused: Refused, *, gateway: str, run: str, number: int, at_s: float) -> bytes:
+def audit_record(
+    refused: Refused, *, gateway: str, run: str, number: int, at_s: float, count: int = 1
+) -> bytes:
     """Return the record of a refusal, without a line end.
 
     Args:
         refused: The refusal.
         gateway: The name of the gateway.
         run: Distinguishes this run of it from others.
-        number: The number of the refusal in this run, from 1.
+        number: The number of the record in this run, from 1.
         at_s: When, in seconds since the epoch.
+        count: How many refusals it stands for; the refusal is the last of them.
     """
     verdict = refused.verdict
     kind, name = refused.resource or (None, None)
@@ -54,6 +57,7 @@ def audit_record(refused: Refused, *, gateway: str, run: str, number: int, at_s:
             "topic": _name(topic),
             "partition": refused.partition,
             "records": refused.records,
+            "count": count,
             "resource_type": kind,
             "resource_name": _name(name),
             "code": verdict.code,

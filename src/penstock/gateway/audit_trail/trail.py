@@ -1,8 +1,9 @@
 """The queue between the event loop, in which refusals happen, and the thread that writes them.
 
 Nothing waits for the trail. The queue is bounded: if the file or the topic cannot be written for
-long, later refusals are left out, counted, and logged. Every refusal has a number, so that a gap in
-the trail shows how many were left out.
+long, later refusals are left out, counted, and logged. Every record has a number, so that a gap in
+the trail shows how many were left out. What a waiting client gets again and again is one record a
+minute (`repeated_refusals`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from penstock.gateway.audit_trail.audit_record import audit_record
+from penstock.gateway.audit_trail.repeated_refusals import RepeatedRefusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +85,7 @@ class AuditTrail:
         *,
         held_max_bytes: int = HELD_MAX_BYTES,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the thread.
 
@@ -91,6 +94,7 @@ class AuditTrail:
             gateway: The name of the gateway.
             held_max_bytes: The most that may be on its way.
             clock: Returns the time in seconds since the epoch.
+            monotonic: Returns the time by which refusals are counted together.
         """
         self.written = self.left_out = self.held_bytes = 0
         self._sink = sink
@@ -99,6 +103,8 @@ class AuditTrail:
         self._number = 0
         self._held_max_bytes = held_max_bytes
         self._clock = clock
+        self._monotonic = monotonic
+        self._repeated = RepeatedRefusals()
         self._queue: deque[bytes] = deque()
         self._held = 0
         self._logged = 0
@@ -114,8 +120,24 @@ class AuditTrail:
 
     def put(self, refused: Refused) -> None:
         """Queue a refusal, or leave it out if there is no room. Never blocks, never raises."""
-        self._number += 1
-        if self.held_bytes >= self._held_max_bytes:
+        at_s = self._clock()
+        with self._changed:
+            is_open = self._ends_at is None
+            is_counted = (
+                is_open
+                and refused.is_awaited
+                and self._repeated.put(refused, self._monotonic(), at_s)
+            )
+        if is_counted:
+            return
+        self._add(refused, 1, at_s, is_open=is_open)
+
+    def _add(self, refused: Refused, count: int, at_s: float, *, is_open: bool = True) -> None:
+        """Number a record, and queue it; leave it out if there is no room."""
+        with self._changed:
+            self._number += 1
+            number, has_room = self._number, self.held_bytes < self._held_max_bytes
+        if not is_open or not has_room:
             self._leave_out()
             return
         try:
@@ -123,21 +145,19 @@ class AuditTrail:
                 refused,
                 gateway=self._gateway,
                 run=self._run_id,
-                number=self._number,
-                at_s=self._clock(),
+                number=number,
+                at_s=at_s,
+                count=count,
             )
         except Exception:
             log.exception("a refusal cannot be written to the audit trail")
             self._leave_out()
             return
         with self._changed:
-            if self._ends_at is None:
-                self._queue.append(record)
-                self._held += 1
-                self.held_bytes += len(record) + RECORD_BYTES
-                self._wake()
-                return
-        self._leave_out()
+            self._queue.append(record)
+            self._held += 1
+            self.held_bytes += len(record) + RECORD_BYTES
+            self._wake()
 
     def reopen(self) -> None:
         """Open the file again if it was renamed (`logrotate`)."""
@@ -181,17 +201,37 @@ class AuditTrail:
         is_ended = False
         while not is_ended:
             with self._changed:
-                self._changed.wait_for(lambda: self._woken, within_s)
+                self._changed.wait_for(lambda: self._woken, self._until_due(within_s))
                 self._woken = False
                 reopens, self._reopens = self._reopens, False
+                ends_at = self._ends_at
+            self._add_repeated(is_last=ends_at is not None)
+            with self._changed:
                 records = list(self._queue)
                 self._queue.clear()
-                ends_at = self._ends_at
             within_s = self._work_on(records, reopens=reopens)
             is_ended = ends_at is not None and (within_s is None or time.monotonic() > ends_at)
             if within_s is None:
                 within_s = self._log_left_out_in_time()
         self._sink.close()
+
+    def _until_due(self, within_s: float | None) -> float | None:
+        """Return after how many seconds the thread has to work; None for until it is woken."""
+        due_s = self._repeated.due_s
+        if due_s is None:
+            return within_s
+        due_in_s = max(due_s - self._monotonic(), 0)
+        return due_in_s if within_s is None else min(within_s, due_in_s)
+
+    def _add_repeated(self, *, is_last: bool) -> None:
+        """Queue the records of refusals that were counted for a minute; at the end, of all."""
+        with self._changed:
+            if is_last:
+                due = list(self._repeated.take_all())
+            else:
+                due = list(self._repeated.take_due(self._monotonic()))
+        for found in due:
+            self._add(found.last, found.count, found.at_s)
 
     def _work_on(self, records: Sequence[bytes], *, reopens: bool) -> float | None:
         """Return after how many seconds to call again; None if all is written."""
