@@ -4,6 +4,7 @@ import asyncio
 from uuid import UUID
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -386,6 +387,42 @@ async def test_settings_are_not_stored_if_the_cluster_does_not_alter_the_configs
     talk.respond(await talk.forwarded(INCREMENTAL), **answers("a", a=41))
     assert read(await talk.response()) == {"a": (41, "of the cluster")}
     assert talk.topic_configs.of("a", ID) == {}
+
+
+def refused_keys(logs):
+    return [
+        (line["topic"], line["client_id"], line["code"], line["message"])
+        for line in logs
+        if line["event"] == "topic level keys refused"
+    ]
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+async def test_a_refused_key_is_logged_with_its_client(api, version):
+    """MirrorMaker logs a warning itself, and mirrors into a topic that has no policies."""
+    talk, _ = await storing(Policies(create=False, alter=False))
+    wrong, misspelt = ("records.policy.enabled", SET, "maybe"), ("penstock.mod", SET, "mark")
+    with structlog.testing.capture_logs() as logs:
+        await talk.request(api, version, **altering(("a", [wrong]), ("b", [misspelt])))
+        forwarded = await talk.forwarded(api)
+        both = answers("a")["responses"] + unknown("b", "penstock.mod")["responses"]
+        talk.respond(forwarded, responses=both)
+        await talk.describe_topics({"name": "a", "topic_id": ID})
+        found = read(await talk.response())
+    assert sorted(refused_keys(logs)) == [
+        (topic, "raw", 40, found[topic][1]) for topic in ("a", "b")
+    ]
+
+
+async def test_a_logged_refusal_of_keys_is_short_whatever_the_client_sends():
+    talk, _ = await storing(Policies(create=False, alter=False))
+    with structlog.testing.capture_logs() as logs:
+        wrong = ("records.policy.enabled", SET, "x" * 30_000)
+        await validated(talk, INCREMENTAL, 1, ("a", [wrong]))
+        await talk.describe_topics({"name": "a", "topic_id": ID})
+        await talk.response()
+    ((_, _, _, message),) = refused_keys(logs)
+    assert len(message) <= 1024
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import itertools
 from uuid import UUID
 
 import pytest
+import structlog
 
 from penstock.gateway.admin import topic_configs
 from penstock.gateway.admin.create_topics import SLICE
@@ -212,10 +213,13 @@ async def test_a_topic_that_cannot_be_judged_is_not_created():
 
 async def test_an_invalid_value_of_a_key_is_an_error():
     talk, _ = await storing()
-    await validated(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
-    code, message = read(await talk.response())["a"]
+    with structlog.testing.capture_logs() as logs:
+        await validated(talk, 7, "a", configs=[own("maybe", "records.policy.enabled")])
+        code, message = read(await talk.response())["a"]
     assert code == 40
     assert "records.policy.enabled" in message
+    (line,) = (line for line in logs if line["event"] == "topic level keys refused")
+    assert (line["topic"], line["client_id"], line["message"]) == ("a", "raw", message)
 
 
 async def test_a_key_without_a_value_is_left_to_the_cluster():

@@ -32,6 +32,7 @@ from penstock.gateway.admin.policy_checks import (
     explained,
     group_dead_letters_error,
     judging_error,
+    keys_refused,
     syntax_error,
 )
 from penstock.topic_configs import definitions, misnamed
@@ -220,7 +221,8 @@ class _AlterConfigs:
         if resource.is_misnamed and result is not None and result.error_code == INVALID_CONFIG:
             meant = explained(self._context.gateway, result.error_message)
             if meant is not None:
-                self._refusals[resource.key] = PolicyRefusal(INVALID_CONFIG, meant)
+                topic = resource.given.resource_name
+                self._refusals[resource.key] = keys_refused(self._context, topic, meant)
 
     def _is_handled(self, resource: _Resource) -> bool:
         return bool(
@@ -303,7 +305,7 @@ class _AlterConfigs:
         current = {**self._context.gateway.policies.plan.settings(topic), **own}
         reason = await self._config_error(resource, own)
         if reason is not None:
-            return PolicyRefusal(INVALID_CONFIG, reason)
+            return keys_refused(self._context, topic, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None

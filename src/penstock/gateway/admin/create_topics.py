@@ -37,6 +37,7 @@ from penstock.gateway.admin.policy_checks import (
     explained,
     group_dead_letters_error,
     judging_error,
+    keys_refused,
 )
 from penstock.topic_configs import definitions, misnamed
 from penstock.wire.errors import (
@@ -216,7 +217,7 @@ class _CreateTopics:
             if code == INVALID_CONFIG:
                 meant = explained(self._context.gateway, result.error_message)
             if meant is not None:
-                self._results[name] = _result(name, PolicyRefusal(INVALID_CONFIG, meant))
+                self._results[name] = _result(name, keys_refused(self._context, name, meant))
                 continue
             if code and (
                 code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
@@ -231,7 +232,7 @@ class _CreateTopics:
     ) -> PolicyRefusal | None:
         reason = await self._config_error(topic)
         if reason is not None:
-            return PolicyRefusal(INVALID_CONFIG, reason)
+            return keys_refused(self._context, topic.given.name, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await checks.alteration(altered)

@@ -20,10 +20,10 @@ from penstock.configuration.topic_keys import (
     TOPIC_KEYS,
 )
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-from penstock.engine.verdict import FailureCause, Outcome
+from penstock.engine.verdict import FailureCause, Outcome, bounded
 from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs import definitions, misnamed
-from penstock.wire.errors import UNKNOWN_SERVER_ERROR
+from penstock.wire.errors import INVALID_CONFIG, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -39,6 +39,7 @@ log = structlog.get_logger()
 
 STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic that stores topic configs cannot be changed through the gateway."""
+_CLIENT_ID_MAX_BYTES: Final = 256
 _KEYS_ALLOWED: Final = "topic.settings.keys.allowed"
 _NOT_READ_BY_VALIDATION: Final = ABOUT_BAD_RECORDS | {
     POLICIES,
@@ -275,6 +276,23 @@ class PolicyChecks:
                 is_awaited=self._are_awaited,
             )
         )
+
+
+def keys_refused(context: HandlerContext, topic: str, reason: str) -> PolicyRefusal:
+    """Return the refusal of a topic's keys, and log it with its client.
+
+    Some programs, such as MirrorMaker, continue without them, and their topic is not judged.
+    """
+    log.warning(
+        "topic level keys refused",
+        topic=topic,
+        client_id=bounded(context.request.client_id, _CLIENT_ID_MAX_BYTES),
+        principal=context.principal,
+        address=context.address,
+        code=INVALID_CONFIG,
+        message=bounded(reason),
+    )
+    return PolicyRefusal(INVALID_CONFIG, reason)
 
 
 def explained(gateway: GatewayContext, message: str | None) -> str | None:
