@@ -323,7 +323,11 @@ class TestQuarantine:
         )
         verdict = judge(chain(modes=self.MODES), batch)
         assert (verdict.outcome, verdict.code) == (Outcome.REFUSED, 87)
-        assert verdict.message.endswith("RecordError(batchIndex=1, message='it is bad')]")
+        ((index, text),) = ((error.index, error.message) for error in verdict.record_errors)
+        assert index == 1
+        assert text.startswith("penstock.mode is quarantine, which sets no records of transactions")
+        assert text.endswith(": it is bad")
+        assert verdict.message.endswith(f"RecordError(batchIndex=1, message='{text}')]")
         marks = judge(chain(modes=MARK), batch)
         assert marks.outcome is Outcome.ACCEPTED
 

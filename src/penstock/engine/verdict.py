@@ -212,8 +212,14 @@ def refused(code: int, message: str | None, policy: str) -> PolicyVerdict:
     )
 
 
-def refused_records(errors: Sequence[RecordError]) -> PolicyVerdict:
-    """Refuse the batch for some of its records, in the words of Kafka's LogValidator."""
+def refused_records(errors: Sequence[RecordError], total: int | None = None) -> PolicyVerdict:
+    """Refuse the batch for some of its records, in the words of Kafka's LogValidator.
+
+    Args:
+        errors: The bad records, or the first of them.
+        total: How many they are, if `errors` does not have all.
+    """
+    count = len(errors) if total is None else total
     bounded_errors = tuple(_bounded_errors(errors))
     first = ", ".join(
         f"RecordError(batchIndex={error.index}, message={_quoted(error.message)})"
@@ -223,12 +229,35 @@ def refused_records(errors: Sequence[RecordError]) -> PolicyVerdict:
         outcome=Outcome.REFUSED,
         code=INVALID_RECORD,
         message=(
-            f"One or more records have been rejected due to {len(errors)} record errors in "
+            f"One or more records have been rejected due to {count} record errors in "
             f"total, and only showing the first three errors at most: [{first}]"
         ),
         record_errors=bounded_errors,
         policy=errors[0].policy,
     )
+
+
+def refused_because(cause: str, diverted: Diverted) -> PolicyVerdict:
+    """Refuse a batch whose bad records cannot be set aside.
+
+    Args:
+        cause: Why they cannot; the policy's reason follows it.
+        diverted: The bad records.
+    """
+    refusal = diverted.verdict
+    if not refusal.record_errors:
+        return refused(refusal.code, because(cause, refusal.message), refusal.policy)
+    texts = {error.message: because(cause, error.message) for error in refusal.record_errors}
+    errors = [
+        RecordError(error.index, texts[error.message], error.policy)
+        for error in refusal.record_errors
+    ]
+    return refused_records(errors, diverted.count)
+
+
+def because(cause: str, reason: str | None) -> str:
+    """Return a text with the cause of a refusal, and the reason of a policy, if it gives any."""
+    return cause if reason is None else f"{cause}: {reason}"
 
 
 def reason_of_batch(error: RecordError) -> str:

@@ -390,13 +390,17 @@ def test_with_refuse_a_batch_of_an_idempotent_producer_may_lose_no_record():
     assert [*sent(talk).records.values] == [b"x", b"y"]
 
 
-def test_with_refuse_a_dead_letter_refuses_the_batch_with_the_message_of_its_policy():
+def test_with_refuse_a_dead_letter_refuses_the_batch_with_the_cause_and_its_policys_message():
     talk = Configured(Idempotence.REFUSE)
     talk.session.client_data(request(1, batch(b"a", b"b")))
     bad = PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
     talk.decide(replaced(batch(b"a"), [1], (Diverted(bad, 1),), quarantined=[1], letters=b"l"))
     ((_, response),) = produced(parse_response(talk.client.take(), 0, 9)).items()
-    assert (response.error_code, response.error_message) == (87, "not positive")
+    assert (response.error_code, response.error_message) == (
+        87,
+        "penstock.mode is quarantine, and its producer is idempotent "
+        "(produce.request.interceptors.idempotence is refuse): not positive",
+    )
     assert talk.refusals[0].verdict.outcome is Outcome.REFUSED
 
 

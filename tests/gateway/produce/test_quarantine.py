@@ -10,7 +10,15 @@ from uuid import uuid4
 import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, Diverted, Outcome, refused, replaced
+from penstock.engine.verdict import (
+    ACCEPTED,
+    Diverted,
+    Outcome,
+    RecordError,
+    refused,
+    refused_records,
+    replaced,
+)
 from penstock.gateway.produce.bad_shares import BAD_MIN, BadShares
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
@@ -126,9 +134,9 @@ def request(number, *batches, acks=1):
     return request_frame(produce_request(topics, acks=acks), number)
 
 
-def diverted(left, *positions, letters=LETTERS, refusal=BAD):
+def diverted(left, *positions, letters=LETTERS, refusal=BAD, count=None):
     """A verdict that puts records in quarantine."""
-    bad = Diverted(replace(refusal, outcome=Outcome.QUARANTINED), len(positions))
+    bad = Diverted(replace(refusal, outcome=Outcome.QUARANTINED), count or len(positions))
     return replaced(left, positions, (bad,), quarantined=positions, letters=letters)
 
 
@@ -301,6 +309,21 @@ def test_batches_whose_dead_letters_may_not_be_stored_are_refused(code):
     assert report.dead_letter_topic is None
 
 
+def test_the_cause_is_in_the_reason_of_each_bad_record():
+    """Log, console, audit trail and most clients show the reason of the first bad record."""
+    bad = refused_records([RecordError(1, "negative", "v"), RecordError(2, None, "v")], 20_000)
+    talk = with_rights(Quarantine())
+    talk.dead_letters.why_not = "errors.deadletterqueue.topic.name: no"
+    talk.produce(1, batch(b"good", b"bad", b"bad"))
+    talk.decide(diverted(batch(b"good"), 1, 2, refusal=bad, count=20_000))
+    found = talk.refusals[0].verdict
+    assert [(error.index, error.message) for error in found.record_errors] == [
+        (1, "errors.deadletterqueue.topic.name: no: negative"),
+        (2, "errors.deadletterqueue.topic.name: no"),
+    ]
+    assert found.message.startswith("One or more records have been rejected due to 20000 record er")
+
+
 class TestRatio:
     """`penstock.quarantine.max.ratio`"""
 
@@ -329,6 +352,18 @@ class TestRatio:
         )
         assert talk.dead_letters.stored == []
         assert self.produce(talk, 4, 1, 0) == (0, None), "a batch without bad records passes"
+
+    def test_each_bad_record_above_the_ratio_has_the_cause(self):
+        talk = with_rights(Quarantine(max_ratio="0.1"))
+        talk.produce(1, batch(*[b"bad"] * BAD_MIN))
+        errors = [RecordError(position, "no", "v") for position in range(BAD_MIN)]
+        talk.decide(diverted(b"", *range(BAD_MIN), refusal=refused_records(errors)))
+        found = talk.refusals[0].verdict.record_errors
+        assert [error.index for error in found] == [*range(BAD_MIN)]
+        assert {error.message for error in found} == {
+            "100.0% of the records of topic judged were bad in the last minute, more than "
+            "penstock.quarantine.max.ratio (0.1) lets into quarantine: no"
+        }
 
     def test_bad_records_up_to_the_ratio_pass(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))

@@ -23,8 +23,8 @@ from penstock.engine.verdict import (
     Diverted,
     Outcome,
     RecordError,
-    bounded,
     refused,
+    refused_because,
     replaced,
 )
 from penstock.error_codes import MESSAGE_TOO_LARGE
@@ -208,7 +208,7 @@ def divert(
     marks: dict[int, Sequence[tuple[str, bytes | None]]] = {}
     for mode, refusal, errors in found:
         if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
-            return replace(refusal, message=bounded(f"{_OF_TRANSACTION}: {refusal.message}"))
+            return refused_because(_OF_TRANSACTION, Diverted(refusal, len(errors)))
         if mode == QUARANTINE:
             blamed |= blame(errors, refusal.code)
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.engine.plans.framework_topics import ALLOWED_BY, FrameworkTopic
-from penstock.engine.verdict import Outcome, RecordError, refused, refused_records
+from penstock.engine.verdict import Outcome, RecordError, because, refused, refused_records
 from penstock.error_codes import INVALID_RECORD
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _refusal(plan: TopicPlan, verdict: PolicyVerdict, rule: str) -> PolicyVerdic
     for diverted in bad:
         objection = diverted.verdict
         if not objection.record_errors:  # to the complete batch
-            return refused(INVALID_RECORD, f"{rule}: {objection.message}", objection.policy)
+            return refused(INVALID_RECORD, because(rule, objection.message), objection.policy)
     errors = {
-        error.index: RecordError(error.index, f"{rule}: {error.message}", error.policy)
+        error.index: RecordError(error.index, because(rule, error.message), error.policy)
         for diverted in bad
         for error in diverted.verdict.record_errors
     }

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
-from penstock.engine.verdict import FailureCause, Outcome, bounded, refused
+from penstock.engine.verdict import FailureCause, Outcome, refused, refused_because
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.produce import rights_lookup
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.verdict import Diverted, PolicyVerdict
     from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
@@ -127,8 +127,7 @@ class Verdicts:
         why_not = self._request.gateway.dead_letters.refusal(to)
         if not why_not:
             return verdict
-        refusal = bad[0].verdict
-        return refused(INVALID_RECORD, bounded(f"{why_not}: {refusal.message}"), refusal.policy)
+        return replace(refused_because(why_not, bad[0]), code=INVALID_RECORD)
 
     def _within_ratio(
         self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict
@@ -139,7 +138,7 @@ class Verdicts:
         if bad and not partition.is_retry:
             share = shares.add(plan.topic, sum(diverted.count for diverted in bad), good)
             if share > plan.quarantine_max_ratio:
-                return _above_ratio(plan, share, bad[0].verdict)
+                return _above_ratio(plan, share, bad[0])
         if not self._request.data.acks:
             shares.add_stored(plan.topic, good)
         return verdict
@@ -336,14 +335,13 @@ class Verdicts:
         self._accepted.clear()
 
 
-def _above_ratio(plan: TopicPlan, share: float, refusal: PolicyVerdict) -> PolicyVerdict:
+def _above_ratio(plan: TopicPlan, share: float, bad: Diverted) -> PolicyVerdict:
     """Return the refusal of a batch because too many records of its topic are bad."""
-    text = (
+    cause = (
         f"{share:.1%} of the records of topic {plan.topic} were bad in the last minute, more than "
-        f"{QUARANTINE_MAX_RATIO} ({plan.quarantine_max_ratio:g}) lets into quarantine: "
-        f"{refusal.message}"
+        f"{QUARANTINE_MAX_RATIO} ({plan.quarantine_max_ratio:g}) lets into quarantine"
     )
-    return replace(refusal, outcome=Outcome.REFUSED, message=bounded(text))
+    return refused_because(cause, bad)
 
 
 def _sent_bytes(partition: ProducePartition) -> int:

@@ -11,10 +11,9 @@ response, `acknowledge` when all requests before it have responses.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.engine.verdict import Outcome, refused
+from penstock.engine.verdict import refused, refused_because
 from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.intercepted.batch_decisions import BatchDecisions
@@ -40,6 +39,12 @@ if TYPE_CHECKING:
     from penstock.wire.slices import Slices
 
     Buffer = bytes | memoryview
+
+_FOR_IDEMPOTENT_PRODUCERS: Final = (
+    "and its producer is idempotent (produce.request.interceptors.idempotence is refuse)"
+)
+_SETS_ASIDE: Final = f"penstock.mode is quarantine, {_FOR_IDEMPOTENT_PRODUCERS}"
+_DROPS: Final = f"An interceptor drops records of this batch, {_FOR_IDEMPOTENT_PRODUCERS}"
 
 
 class InterceptedBatches:
@@ -114,13 +119,8 @@ class InterceptedBatches:
             and partition.dropped
         ):
             if bad := verdict.quarantined:
-                return replace(bad[0].verdict, outcome=Outcome.REFUSED)
-            return refused(
-                INVALID_RECORD,
-                "An interceptor drops records of this batch, and its producer is idempotent "
-                "(produce.request.interceptors.idempotence is refuse)",
-                "",
-            )
+                return refused_because(_SETS_ASIDE, bad[0])
+            return refused(INVALID_RECORD, _DROPS, "")
         return verdict
 
     def grown(self) -> Iterator[ProducePartition]:
