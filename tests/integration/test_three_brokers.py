@@ -142,7 +142,6 @@ def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, ope
 
 
 def test_each_broker_has_its_port_and_no_address_of_a_broker_reaches_clients(cluster, through):
-    partition = quorum.PartitionData(partition_index=0)
     requests = [
         MetadataRequest(
             topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
@@ -150,9 +149,6 @@ def test_each_broker_has_its_port_and_no_address_of_a_broker_reaches_clients(clu
         FindCoordinatorRequest(key_type=0, coordinator_keys=("a", "b", "c", "d")),
         FindCoordinatorRequest(key_type=1, coordinator_keys=("a", "b", "c", "d")),
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=1),
-        quorum.DescribeQuorumRequest(
-            topics=(quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),)
-        ),
     ]
     expected = {(node, through.first + node - 4) for node in (4, 5, 6)}
     for node in (4, 5, 6):
@@ -168,10 +164,25 @@ def test_each_broker_has_its_port_and_no_address_of_a_broker_reaches_clients(clu
                     client.send(client.frame(request))
                     frame = client.receive()
                     assert_no_address(cluster, frame)
-            quorum_nodes = client.call(requests[-1]).nodes
-            assert {listener.host for n in quorum_nodes for listener in n.listeners} == {
-                "127.0.0.2"
+
+
+def test_endpoints_of_controllers_are_those_of_the_cluster(cluster, through):
+    partition = quorum.PartitionData(partition_index=0)
+    request = quorum.DescribeQuorumRequest(
+        topics=(quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),)
+    )
+
+    def endpoints(address: str) -> set[tuple[int, str, str, int]]:
+        with RawClient(address) as client:
+            return {
+                (node.node_id, listener.name, listener.host, int(listener.port))
+                for node in client.call(request).nodes
+                for listener in node.listeners
             }
+
+    direct = endpoints(cluster.bootstrap_servers.split(",")[0])
+    assert {name for _, name, _, _ in direct} == {"CONTROLLER"}
+    assert endpoints(f"127.0.0.2:{through.first}") == direct
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])

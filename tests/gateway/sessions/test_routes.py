@@ -57,6 +57,12 @@ def test_an_api_without_a_row_passes_in_all_versions():
     assert 16 not in VERSIONS
 
 
+def test_endpoints_of_controllers_pass():
+    """DescribeQuorum, as `kafka-metadata-quorum` shows it, has no address of a broker."""
+    quorum = route(55)
+    assert [quorum.respond(SimpleNamespace(), version) for version in range(3)] == [None] * 3
+
+
 @pytest.mark.parametrize(
     ("gateway", "apis"),
     [

@@ -60,7 +60,7 @@ PRODUCE, FETCH, METADATA, FIND_COORDINATOR = produce.API_KEY, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, END_TXN = 19, 20, 21, transactions.END_TXN
 DESCRIBE_CONFIGS, ALTER_CONFIGS, SASL_AUTHENTICATE, CREATE_PARTITIONS = 32, 33, 36, 37
-INCREMENTAL_ALTER_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 44, 55, 60
+INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER = 44, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
 
 
@@ -338,7 +338,6 @@ ROUTES: Final = (
           handled_by(create_partitions, when=_validates_partitions)),
     Route(INCREMENTAL_ALTER_CONFIGS, _all(INCREMENTAL_ALTER_CONFIGS),
           handled_by(alter_configs, when=_validates_configs)),
-    Route(DESCRIBE_QUORUM, _all(DESCRIBE_QUORUM), respond=replace_addresses_of(DESCRIBE_QUORUM)),
     Route(DESCRIBE_CLUSTER, _all(DESCRIBE_CLUSTER),
           respond=replace_addresses_of(DESCRIBE_CLUSTER)),
     # Its records may be large, so it is streamed, too. It has no version without addresses.
