@@ -11,6 +11,7 @@ from tests.gateway.admin.talk import OWN, AdminTalk, versions
 API, TOPIC, BROKER = 32, 2, 4
 ID = UUID(int=7)
 ALL = set(definitions.config_keys())
+LETTERS = "errors.deadletterqueue.topic.name"
 
 
 def about(*names, keys=None, kind=TOPIC, **more):
@@ -48,7 +49,7 @@ async def test_every_key_is_added_to_a_topic(version):
     talk.respond(forwarded, **described("a", "b"))
     await talk.describe_topics({"name": "a", "topic_id": ID})
     (_, a), (_, b) = read(await talk.response())
-    assert a.keys() == b.keys() == ALL | {"retention.ms"}
+    assert a.keys() == b.keys() == ALL - {LETTERS} | {"retention.ms"}
     assert (a[OWN].value, a[OWN].config_source, a["retention.ms"].value) == ("on", 1, "5")
     assert [(synonym.value, synonym.source) for synonym in a[OWN].synonyms] == [("on", 1)]
     assert (b[OWN].value, b[OWN].config_source) == ("off", 5)
@@ -56,6 +57,35 @@ async def test_every_key_is_added_to_a_topic(version):
     if version >= 3:
         assert a[OWN].documentation
         assert a[OWN].config_type == 2
+
+
+@pytest.mark.parametrize("version", versions(API))
+@pytest.mark.parametrize(
+    ("mode", "own", "keys", "is_shown"),
+    [
+        ("enforce", {}, None, False),
+        ("mark", {}, None, False),
+        ("quarantine", {}, None, True),
+        ("enforce", {"penstock.mode": "quarantine"}, None, True),
+        ("quarantine", {"penstock.mode": "enforce"}, None, False),
+        ("enforce", {LETTERS: "${topic}.dead"}, None, True),
+        ("enforce", {}, (LETTERS,), True),
+    ],
+)
+async def test_the_dead_letter_topic_is_shown_where_records_are_quarantined(
+    version, mode, own, keys, is_shown
+):
+    """Kafka 4.4 describes keys of its own that begin with `errors.deadletterqueue.` (KIP-1191)."""
+    talk = await storing({"record.validator.classes": "a.V", "penstock.mode": mode})
+    if own:
+        await talk.topic_configs.put("b", ID, own)
+    await talk.request(API, version, **about("b", keys=keys))
+    talk.respond(await talk.forwarded(API), **described("b"))
+    if own:
+        await talk.describe_topics({"name": "b", "topic_id": ID})
+    ((_, found),) = read(await talk.response())
+    assert (LETTERS in found) is is_shown
+    assert keys or found.keys() | {LETTERS} == ALL | {"retention.ms"}
 
 
 @pytest.mark.parametrize("version", versions(API))

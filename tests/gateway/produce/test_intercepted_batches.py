@@ -396,10 +396,10 @@ def test_with_refuse_a_dead_letter_refuses_the_batch_with_the_cause_and_its_poli
     bad = PolicyVerdict(outcome=Outcome.QUARANTINED, code=87, message="not positive", policy="v")
     talk.decide(replaced(batch(b"a"), [1], (Diverted(bad, 1),), quarantined=[1], letters=b"l"))
     ((_, response),) = produced(parse_response(talk.client.take(), 0, 9)).items()
-    assert (response.error_code, response.error_message) == (
-        87,
+    assert response.error_code == 87
+    assert response.error_message == (
         "penstock.mode is quarantine, and its producer is idempotent "
-        "(produce.request.interceptors.idempotence is refuse): not positive",
+        "(produce.request.interceptors.idempotence is refuse): not positive"
     )
     assert talk.refusals[0].verdict.outcome is Outcome.REFUSED
 

@@ -360,10 +360,11 @@ class TestRatio:
         talk.decide(diverted(b"", *range(BAD_MIN), refusal=refused_records(errors)))
         found = talk.refusals[0].verdict.record_errors
         assert [error.index for error in found] == [*range(BAD_MIN)]
-        assert {error.message for error in found} == {
+        (text,) = {error.message for error in found}
+        assert text == (
             "100.0% of the records of topic judged were bad in the last minute, more than "
             "penstock.quarantine.max.ratio (0.1) lets into quarantine: no"
-        }
+        )
 
     def test_bad_records_up_to_the_ratio_pass(self):
         talk = with_rights(Quarantine(max_ratio="0.1"))

@@ -278,7 +278,7 @@ def take_out_own_keys(request: Any, answer: Any) -> None:
         if resource.resource_type != TOPIC or resource.configuration_keys or result["error_code"]:
             continue
         names = {config["name"] for config in result["configs"]}
-        assert names >= OWN_KEYS
+        assert names >= OWN_KEYS - {"errors.deadletterqueue.topic.name"}, "none has dead letters"
         result["configs"] = [
             config for config in result["configs"] if config["name"] not in OWN_KEYS
         ]

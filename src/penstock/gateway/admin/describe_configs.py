@@ -3,10 +3,11 @@
 Behaviour: the request is forwarded unchanged; brokers ignore names of configs that they do not
 know. To each topic in the response the requested topic level keys are added, with their dynamic
 value (DYNAMIC_TOPIC_CONFIG), or else the default of the configuration file, if any
-(DEFAULT_CONFIG). A key that may not be set on a topic is read-only
-(`topic.settings.keys.allowed`); others set before are shown, without effect. All other requests
-are forwarded unchanged. A topic that is named several times is described as many times, as brokers
-do, each time with the keys that were requested there.
+(DEFAULT_CONFIG). A key that may not be set on a topic is read-only (`topic.settings.keys.allowed`);
+others set before are shown, without effect. All other requests are forwarded unchanged. The dead
+letter topic's name is only added where records are quarantined, or if it is requested by its name:
+Kafka has keys of the same beginning. A topic that is named several times is described as many
+times, as brokers do, each time with the keys that were requested there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.serial import entity_writer
 from kio.static.primitive import i8
 
-from penstock.configuration.topic_keys import key_named
+from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC, key_named
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.requests.described_configs import TYPES_FROM, read_requested, with_added
@@ -60,7 +61,8 @@ class _Ours:
         self._context = context
         self._requested = requested
         self._ids = ids
-        self._written: dict[tuple[str, Keys], bytes] = {}
+        self._all = tuple(definitions.config_keys())
+        self._written: dict[tuple[str, Keys], tuple[int, bytes]] = {}
 
     def next(self, topic: str) -> tuple[int, bytes]:
         """Return the number of configs of the next topic, and the configs."""
@@ -73,9 +75,9 @@ class _Ours:
             if len(self._written) == _WRITTEN_MAX:
                 self._written.clear()
             written = self._written[topic, keys] = self._write(topic, keys)
-        return len(keys), written
+        return written
 
-    def _write(self, topic: str, keys: Keys) -> bytes:
+    def _write(self, topic: str, keys: Keys) -> tuple[int, bytes]:
         settings, ids = self._context.gateway.topic_configs, self._ids
         try:
             own = settings.of(topic, ids[topic]) if topic in ids else {}
@@ -83,9 +85,19 @@ class _Ours:
             own = {}
         write = entity_writer(self._context.request.response_types.DescribeConfigsResourceResult)
         buffer = io.BytesIO()
-        for name in keys:
+        shown = self._shown(topic, keys, own)
+        for name in shown:
             write(buffer, _config(self._context, self._requested, topic, name, own))
-        return buffer.getvalue()
+        return len(shown), buffer.getvalue()
+
+    def _shown(self, topic: str, keys: Keys, own: Mapping[str, str]) -> Keys:
+        """Leave the dead letter topic out where there is none, if all keys are requested."""
+        if keys != self._all or DEAD_LETTER_TOPIC in own:
+            return keys
+        plan = self._context.gateway.policies.plan.for_topic(topic, own)
+        if plan is not None and plan.quarantines:
+            return keys
+        return tuple(name for name in keys if name != DEAD_LETTER_TOPIC)
 
 
 def _config(
