@@ -100,7 +100,7 @@ class PolicyChecks:
 
         Args:
             gateway: The gateway.
-            requester: Who sends it.
+            requester: The sender of the request.
             are_awaited: Whether a client sends the request again until its topics exist.
         """
         self._gateway = gateway
