@@ -101,7 +101,7 @@ FIELDS = ["headers", "key", "key_base64", "offset", "partition", "timestamp", "t
 
 
 @pytest.mark.thorough
-def test_any_line_is_explained_or_is_said_to_be_none(judging, capsys):
+def test_any_line_is_explained_or_is_an_error_of_the_line(judging, capsys):
     records, readable = judging.with_name("records.jsonl"), []
 
     @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
