@@ -82,10 +82,6 @@ _SETS: Final = {
 """What stands in brackets for a set: no engine needs brackets in brackets."""
 
 
-class _NotValidError(Exception):
-    """An expression is not valid with the flag u."""
-
-
 def translated(pattern: str, *, is_native: bool, has_flags: bool = True) -> str:
     """Return an expression of ECMA 262 with the same meaning to an engine.
 
@@ -100,7 +96,7 @@ def translated(pattern: str, *, is_native: bool, has_flags: bool = True) -> str:
         found = reader.read()
         if reader.looks_around:
             return _Reader(pattern, is_native=is_native, is_backtracking=True).read()
-    except _NotValidError:
+    except ValueError:
         return pattern
     return found
 
@@ -191,13 +187,13 @@ class _Reader:
         """Return the translation.
 
         Raises:
-            _NotValidError: It is not valid with the flag u.
+            ValueError: It is not valid with the flag u.
         """
         may_repeat = False
         while self._at < len(self._pattern):
             may_repeat = self._term(self._pattern[self._at], may_repeat=may_repeat)
         if self._open:
-            raise _NotValidError
+            raise ValueError
         return "".join(self._written)
 
     def _term(self, sign: str, *, may_repeat: bool) -> bool:
@@ -206,7 +202,7 @@ class _Reader:
         if quantifier is not None:
             least, most = quantifier["least"], quantifier["most"]
             if not may_repeat or (most and int(most) < int(least)):
-                raise _NotValidError
+                raise ValueError
             return self._take(quantifier[0])
         if sign == "(":
             return self._group()
@@ -220,7 +216,7 @@ class _Reader:
             is_known = self._is_native and not self._is_backtracking
             return self._take(sign, sign if is_known else _NO_LINE_END, repeats=True)
         if sign in "]{}":
-            raise _NotValidError
+            raise ValueError
         return self._take(sign, repeats=sign not in "^$|")
 
     def _take(self, text: str, written: str | None = None, *, repeats: bool = False) -> bool:
@@ -233,7 +229,7 @@ class _Reader:
         assert found is not None
         text = found[0]
         if text == "(" and self._pattern.startswith("(?", self._at):
-            raise _NotValidError
+            raise ValueError
         is_around = text[2:] in {"=", "!", "<=", "<!"}
         self.looks_around |= is_around
         self._open.append(not is_around)
@@ -241,7 +237,7 @@ class _Reader:
 
     def _end_of_group(self) -> bool:
         if not self._open:
-            raise _NotValidError
+            raise ValueError
         return self._take(")", repeats=self._open.pop())
 
     def _escape(self) -> bool:
@@ -268,7 +264,7 @@ class _Reader:
         self.looks_around = True
         number = int(found[0]) if found[1] is None else self._numbers.get(found[1], 0)
         if not 0 < number <= self._count:
-            raise _NotValidError
+            raise ValueError
         # In a group, since a digit may follow.
         return self._take(rf"\{found[0]}", rf"(?:\{number})", repeats=True)
 
@@ -293,13 +289,13 @@ class _Reader:
             return r"\b", 8
         if kind and (kind in _SYNTAX or kind == "/" or (in_class and kind == "-")):
             return rf"\{kind}", ord(kind)
-        raise _NotValidError
+        raise ValueError
 
     @staticmethod
     def _of_hex(rest: str, found: re.Match[str]) -> tuple[str, int]:
         number = int(found[1] or found[2] or found[3], 16)
         if number > _LARGEST:
-            raise _NotValidError
+            raise ValueError
         low = _LOW_HALF.match(rest, found.end()) if found[2] and number in _HIGH else None
         if low is None:
             return rf"\{found[0]}", number
@@ -321,7 +317,7 @@ class _Reader:
         members = []
         while not self._pattern.startswith("]", self._at):
             if self._at >= len(self._pattern):
-                raise _NotValidError
+                raise ValueError
             members.append(self._member())
         self._at += 1
         inside = "".join(members)
@@ -346,7 +342,7 @@ class _Reader:
         self._at += 1
         last, last_number = self._class_atom()
         if first_number is None or last_number is None or first_number > last_number:
-            raise _NotValidError
+            raise ValueError
         if first_number in _SURROGATES:
             first, first_number = r"\u{e000}", _SURROGATES.stop
         if last_number in _SURROGATES:
