@@ -64,6 +64,25 @@ def test_values_that_are_not_json_may_pass():
         pass_invalid_json = True
 
     assert only(Lenient, b"no").value == b"no"
+    assert only(Lenient, b'{"card": 4111').value == b'{"card": 4111'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"card": 4111, "n": %b1%b}' % (b"[" * 5000, b"]" * 5000),
+        b'{"card": 4111, "n": NaN}',
+        b'{"card": 4111, "n": [-Infinity, %b]}' % (b"9" * 5000),
+        b'{"card": 4111, "n": "\xed\xa0\x80"}',
+        *('{"card": 4111}'.encode(name) for name in ("utf-8-sig", "utf-16", "utf-16-be", "utf-32")),
+    ],
+)
+def test_json_of_other_parsers_is_refused(value):
+    class Lenient(Redact):
+        pass_invalid_json = True
+
+    verdict = only(Lenient, value)
+    assert (verdict.outcome, verdict.value) == ("failed", None)
 
 
 def test_a_keyed_hash(monkeypatch, tmp_path):
@@ -113,6 +132,7 @@ class Drop(DropRecords):  # settings as users write them
         (b'{"size": 7.0}', "dropped"),
         (b'{"size": true}', "accepted"),
         (b'{"kind": "demo", "n": ' + b"9" * 5000 + b"}", "dropped"),
+        (b'{"kind": "demo", "n": ' + b"[" * 5000 + b"]" * 5000 + b"}", "failed"),
         (b"not JSON", "accepted"),
         (None, "accepted"),
     ],

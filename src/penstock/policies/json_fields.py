@@ -41,7 +41,8 @@ class RedactJsonFields(CountsPaths, TopicInterceptor):
         fields: Paths like `customer.email` or `cards[*].number`.
         replacement: The new value: any JSON value.
         pass_invalid_json: Whether values that are not JSON are accepted unchanged. Otherwise
-            they are refused, because their contents are unknown.
+            they are refused, because their contents are unknown. What other parsers may read
+            as JSON is refused always: other encodings, `NaN`, thousands of levels.
     """
 
     drops_records: ClassVar[bool] = False
@@ -102,16 +103,17 @@ class RedactJsonFields(CountsPaths, TopicInterceptor):
 
         Raises:
             ValueError: The value is not JSON.
+            RecursionError: It has thousands of levels.
         """
         if value is None:
             return ProduceRequestInterceptorResult(key, value)
         try:
             text = value.decode()
             places = self._places.find(text)
-        except (ValueError, RecursionError):
-            if self.pass_invalid_json:
-                return ProduceRequestInterceptorResult(key, value)
-            raise
+        except ValueError:
+            if not self.pass_invalid_json or _may_be_read(value):
+                raise
+            return ProduceRequestInterceptorResult(key, value)
         self.add_found({number for place in places for number in place.paths})
         if places:
             value = replace(text, places, self.replacement_of).encode()
@@ -184,6 +186,20 @@ class HashJsonFields(RedactJsonFields):
         else:
             data = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
         return f'"{hmac.new(self._hmac_key, data, hashlib.sha256).hexdigest()}"'
+
+
+def _may_be_read(value: bytes) -> bool:
+    """Return whether a parser may read a value that is not JSON as RFC 8259 has it.
+
+    Python's parser finds out the encoding, as many do, and knows `NaN`.
+    """
+    try:
+        json.loads(value, parse_int=str)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def _integer(digits: str) -> int | str:
