@@ -314,6 +314,18 @@ def test_wrong_contracts(tmp_path, text, message):
         texts(tmp_path / "c.yaml", [b"{}"])
 
 
+def test_mappings_that_multiply_the_keys_of_others(tmp_path):
+    levels = (
+        f"x{level}: &x{level} {{<<: [{', '.join([f'*x{level - 1}'] * 8)}]}}"
+        for level in range(1, 8)
+    )
+    lines = ("kind: DataContract", "x0: &x0 {a: 1, b: 2}", *levels)
+    (tmp_path / "c.yaml").write_text("\n".join(lines))
+    message = "not YAML at line 9: mappings take more than 1000000 keys of others by <<"
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        texts(tmp_path / "c.yaml", [b"{}"])
+
+
 def test_mappings_that_take_keys_of_others(tmp_path):
     (tmp_path / "c.yaml").write_text(
         """

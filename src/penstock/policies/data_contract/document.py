@@ -87,9 +87,11 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Reads YAML 1.2 (its core schema): PyYAML reads 1.1, to which `NO` is false.
 
     Refuses a mapping that has a key twice: the last would take the others' place in silence.
+    Refuses mappings that take others' keys by the million: each level of `<<` may multiply them.
     """
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    _taken = 0
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Here, not where mappings are made: what `<<` names is by then among the keys.
@@ -104,6 +106,23 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
                 )
             seen.add((key.tag, key.value))
         return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        for key, value in list(node.value):
+            if key.tag != _MERGE:
+                continue
+            for other in value.value if isinstance(value, yaml.SequenceNode) else (value,):
+                if isinstance(other, yaml.MappingNode):
+                    self.flatten_mapping(other)
+                    self._taken += len(other.value)
+                if self._taken > _NODES_MOST:
+                    raise yaml.constructor.ConstructorError(
+                        None,
+                        None,
+                        f"mappings take more than {_NODES_MOST} keys of others by <<",
+                        key.start_mark,
+                    )
+        super().flatten_mapping(node)
 
 
 def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
