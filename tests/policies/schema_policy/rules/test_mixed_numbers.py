@@ -185,6 +185,7 @@ def test_whole_numbers_are_exact_up_to_64_bits():
         ("string(decimal(value.a)) == '1.5' && value.b + value.c == 1.5", {"a": "1.5", "b": 1, "c": 0.5}),
         ("value.a in [1, 2.5] && value.b in [1, 2.5]", '{"a":1.0,"b":2.5}'),
         ("value.a - 18446744073709551615u == 0", {"a": 2**64 - 1}),
+        ("-value.a < 0 && -value.b < 0", {"a": 2**63, "b": 0.5}),
     ],
 )  # fmt: skip
 def test_numbers_mix(expression, value):
@@ -195,6 +196,8 @@ def test_numbers_mix(expression, value):
     ("expression", "value", "why"),
     [
         ("value.a + value.b > 0", {"a": 2**64 - 1, "b": 1}, "a whole number is beyond 64 bits"),
+        ("-value.a < 0", {"a": 2**63 + 1}, "a whole number is beyond 64 bits"),
+        ("-value.a < 0", {"a": "1"}, "a value has a type that it cannot be used with"),
         ("value.a / value.b > 0", {"a": 1, "b": 0}, "it divides by zero"),
         ("value.a % value.b == 0", {"a": 1, "b": 0}, "it divides by zero"),
         ("value.a % value.b == 0", {"a": 2**63, "b": 0}, "it divides by zero"),

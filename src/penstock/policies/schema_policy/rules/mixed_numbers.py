@@ -54,6 +54,7 @@ _ROUNDING: Final = frozenset({"ceil", "floor", "round", "trunc"})
 _OF_DOUBLES: Final = _ROUNDING | {"isFinite", "isInf", "isNaN"}
 """Functions of `math` that only take doubles."""
 _OPERANDS: Final = 2
+_NEGATION: Final = "-_"
 
 
 def of_whole_numbers() -> Iterator[tuple[str, Callable[[int, int], int]]]:
@@ -110,6 +111,8 @@ class _Rewriter:
         for found in reversed(calls):  # parts first: they are copied into what contains them
             if found.call.function in _OF_WHOLE and len(found.call.args) == _OPERANDS:
                 self._mix(found)
+            elif found.call.function == _NEGATION:
+                self._negate(found)
             elif _is_of_doubles(found.call):
                 self._convert(found)
             else:
@@ -162,8 +165,21 @@ class _Rewriter:
             call.call.args.append(argument)
         if found.call.function in _ROUNDING:
             of_whole = self._name(name)
+        self._choose(found, name, given, of_whole, of_double)
+
+    def _negate(self, found: Any) -> None:
+        """Let `-` take a whole number that CEL has without a sign, such as 2 to the power of 63."""
+        name = f"@a{next(self._ids)}"
+        (given,) = (self._make.FromString(part.SerializeToString()) for part in found.call.args)
+        zero = self._make(id=next(self._ids))
+        zero.const.int = 0
+        of_whole = self._call(_OF_WHOLE["_-_"][0], zero, self._name(name))
+        self._choose(found, name, given, of_whole, self._call(_NEGATION, self._name(name)))
+
+    def _choose(self, found: Any, name: str, given: Any, of_whole: Any, other: Any) -> None:
+        """Replace a call by what depends on whether its argument is a whole number."""
         is_whole = self._call("_||_", self._is(name, "int"), self._is(name, "uint"))
-        self._replace(found, self._bound(name, given, self._choice(is_whole, of_whole, of_double)))
+        self._replace(found, self._bound(name, given, self._choice(is_whole, of_whole, other)))
 
     @staticmethod
     def _replace(found: Any, by: Any) -> None:
