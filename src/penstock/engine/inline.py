@@ -145,16 +145,20 @@ class InlineJudge:
         self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
-        self.warnings: list[str] = []
+        instances: list[tuple[str, InlinePolicy]] = []
         for configured in _configured(configuration):
             policy = _instance(configured, configuration.folder)
             if policy is not None:
-                warnings = getattr(policy, "warnings", ())
-                self.warnings += [f"{configured.own_prefix}{text}" for text in warnings]
+                instances.append((configured.own_prefix, policy))
                 if self._max_bytes:
                     self._policies[configured.name] = policy
         if self._policies:
             self._find_out_defaults(configuration)
+        self.warnings = [
+            f"{prefix}{text}"
+            for prefix, policy in instances
+            for text in getattr(policy, "warnings", ())  # also about what topics name
+        ]
         self._max_texts = len(self._is_bounded) + _MAX_TEXTS
 
     def _find_out_defaults(self, configuration: PolicyConfiguration) -> None:

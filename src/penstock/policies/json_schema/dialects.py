@@ -19,7 +19,7 @@ LATEST: Final = 2020
 METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 
 _BY_ADDRESS: Final = {uri.partition("://")[2]: draft for uri, draft in DRAFTS.items()}
-_VALIDATION: Final = frozenset(
+VALIDATION: Final = frozenset(
     [
         "type",
         "enum",
@@ -43,7 +43,7 @@ _VALIDATION: Final = frozenset(
         "dependentRequired",
     ]
 )
-_APPLICATOR: Final = frozenset(
+APPLICATOR: Final = frozenset(
     [
         "prefixItems",
         "items",
@@ -63,17 +63,17 @@ _APPLICATOR: Final = frozenset(
         "not",
     ]
 )
-_UNEVALUATED: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
+UNEVALUATED: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 _VOCABULARIES: Final = {
-    2019: {"validation": _VALIDATION, "applicator": _APPLICATOR | _UNEVALUATED},
+    2019: {"validation": VALIDATION, "applicator": APPLICATOR | UNEVALUATED},
     2020: {
-        "validation": _VALIDATION,
-        "applicator": _APPLICATOR,
-        "unevaluated": _UNEVALUATED,
+        "validation": VALIDATION,
+        "applicator": APPLICATOR,
+        "unevaluated": UNEVALUATED,
     },
 }
-_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMAS: Final = (*_APPLICATOR - set(_MAPS), *_UNEVALUATED)
+MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+SCHEMAS: Final = (*APPLICATOR - set(MAPS), *UNEVALUATED)
 
 
 class Dialect(NamedTuple):
@@ -126,9 +126,9 @@ def without(schema: Any, ignored: Collection[str]) -> Any:
         return schema
     kept = {keyword: value for keyword, value in schema.items() if keyword not in ignored}
     for keyword, value in kept.items():
-        if keyword in _MAPS and isinstance(value, dict):
+        if keyword in MAPS and isinstance(value, dict):
             kept[keyword] = {name: without(inner, ignored) for name, inner in value.items()}
-        elif keyword in _SCHEMAS:
+        elif keyword in SCHEMAS:
             kept[keyword] = (
                 [without(inner, ignored) for inner in value]
                 if isinstance(value, list)

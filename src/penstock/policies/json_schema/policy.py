@@ -35,6 +35,7 @@ from penstock.policies.json_schema.settings import (
     JsonSchemaSettings,
     schema_names,
 )
+from penstock.policies.json_schema.unread_words import unread_words
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicy as Policy
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from penstock.policy import RecordProxy, TopicMetadata
 
 _TEXTS_KEPT: Final = 1000
+_SHOWN_MOST: Final = 20
 
 
 class ValidatedColumns(Protocol):
@@ -72,6 +74,12 @@ class JsonSchema(Policy):
     def __init__(self) -> None:
         self._base = Path()
         self._checks = cached_method(_TEXTS_KEPT, self._read)
+        self._unread: dict[str, None] = {}
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Sentences about words of the schemas read so far that judge nothing."""
+        return tuple(self._unread)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""
@@ -98,6 +106,7 @@ class JsonSchema(Policy):
                 f"there is no module {error.name}: install penstock[json-schema]"
             ) from None
         self._checks.cache_clear()
+        self._unread.clear()
         if self._settings.schema:
             try:
                 self._checks(self._settings.schema)
@@ -205,9 +214,17 @@ class JsonSchema(Policy):
             try:
                 files = SchemaFiles(self._folder, name)
                 checks[field] = compile_check(files, formats=self._settings.formats)
+                self._find_unread_words(files)
             except SchemaError as error:
                 raise ValueError(str(error)) from None
         return _TopicChecks(checks.get("key"), checks.get("value"))
+
+    def _find_unread_words(self, files: SchemaFiles) -> None:
+        key = SCHEMA if self._settings.schema else "record.validation.policy"
+        for sentence in unread_words(files.documents):
+            if len(self._unread) == _SHOWN_MOST:
+                break
+            self._unread[f"{key}: {files.names} has words that judge nothing: {sentence}"] = None
 
 
 class _Column(NamedTuple):
