@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.policies.topic_patterns import compile_pattern
 from penstock.policy import ConfigKey, ProduceRequestInterceptor
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ def _pattern(text: str) -> str:
     """Read a regular expression."""
     pattern = text.strip()
     try:
-        re.compile(pattern)
-    except re.error as error:
+        compile_pattern(pattern)
+    except ValueError as error:
         raise ValueError(f"a regular expression, not {pattern!r}: {error}") from None
     return pattern
 

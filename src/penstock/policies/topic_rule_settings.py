@@ -9,6 +9,8 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.policies.topic_patterns import compile_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
@@ -222,8 +224,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     if not text:
         raise ValueError("a regular expression, not nothing")
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        return compile_pattern(text)
+    except ValueError as error:
         raise ValueError(f"a regular expression: {error}") from None
 
 
