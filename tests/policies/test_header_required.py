@@ -59,3 +59,19 @@ def test_wrong_settings(configs, message):
 def test_a_pattern_takes_no_longer_than_the_text_is_long():
     configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}  # without an end, if it backtracked
     assert text({"a": b"a" * 100_000 + b"!"}, configs) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "trace-id; tenant",
+        '"trace-id","tenant"',
+        '["trace-id", "tenant"]',
+        "'trace-id'",
+        "trace-id,#  tenant",
+        "{trace-id,tenant}",
+    ],
+)
+def test_another_kind_of_list_is_an_error(text):
+    with pytest.raises(ValueError, match="must list names without quotes and brackets"):
+        HeaderRequired().configure({"headers": text})

@@ -103,3 +103,13 @@ def test_names_that_have_to_be_in_quotes_are_found():
     assert list(find(document, parse(r"['a.b'][*]['it\'s']"))) == [2, 3]
     assert list(find(document, parse("*"))) == [1, document["a.b"]]
     assert list(find(document, parse("*.*.*"))) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["id;name", "a.b|c", "customer->email", "#name", "a!", "a=b"],
+)
+def test_what_separates_names_elsewhere_is_an_error(path):
+    with pytest.raises(ValueError, match="is not a path"):
+        parse(path)
+    assert parse(f"['{path}']") == (path,)

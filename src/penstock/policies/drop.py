@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.policies.json_paths import find, parse, split
 from penstock.policies.json_places import read
+from penstock.policies.own_keys import NOT_IN_NAMES
 from penstock.policies.topic_interceptor import TopicInterceptor, items, json_or_text
 from penstock.policy import (
     ConfigKey,
@@ -26,9 +27,13 @@ def _headers(text: str) -> dict[str, str | None]:
     """Read headers and their values; each header once."""
     found: dict[str, str | None] = {}
     for item in items(text):
-        name, equals, value = item.partition("=")
+        name, equals, value = _parted(item)
         if not name or name in found:
             raise ValueError(f"name or name=value, each name once; there is {item}")
+        if NOT_IN_NAMES.search(name):
+            raise ValueError(f"names without quotes and brackets, separated by commas: {item}")
+        if value[:1] == value[-1:] == '"':
+            raise ValueError(f"name=value with a value without quotes; there is {item}")
         found[name] = value if equals else None
     return found
 
@@ -37,13 +42,27 @@ def _fields(text: str) -> dict[str, Any]:
     """Read paths and values; each path once."""
     found: dict[str, Any] = {}
     for item in filter(None, split(text)):
-        path, equals, value = item.partition("=")
+        path, equals, value = _parted(item)
         if not (path and equals) or path in found:
             raise ValueError(f"path=value, each path once; there is {item}")
         found[path] = json_or_text(value)
         if isinstance(found[path], float) and not math.isfinite(found[path]):
             raise ValueError(f"path=value with a value that JSON has; there is {item}")
     return found
+
+
+def _parted(item: str) -> tuple[str, str, str]:
+    """Split `name=value`, without the blanks around the name and the value.
+
+    Raises:
+        ValueError: It has another comparison, or a value in single quotes.
+    """
+    name, equals, value = (part.strip() for part in item.partition("="))
+    if name.endswith(("!", "<", ">", "~")) or value.startswith("="):
+        raise ValueError(f"conditions with = only; there is {item}")
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        raise ValueError(f"values without single quotes; there is {item}")
+    return name, equals, value
 
 
 class DropRecords(CountsPaths, TopicInterceptor):

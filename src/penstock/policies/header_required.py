@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.policies.by_columns import ByColumns
 from penstock.policies.linear_patterns import LinearPattern
-from penstock.policies.own_keys import names
+from penstock.policies.own_keys import NOT_IN_NAMES, names
 from penstock.policy import ConfigKey, RecordIntrospectionHints
 
 if TYPE_CHECKING:
@@ -53,10 +53,16 @@ class HeaderRequired(ByColumns):
         """Read the settings.
 
         Raises:
-            ValueError: A name is missing, a pattern is invalid or is about a header that is not
-                listed, or a package is missing.
+            ValueError: A name is missing or has quotes or brackets, a pattern is invalid or is
+                about a header that is not listed, or a package is missing.
         """
         self._names = names(configs, HEADERS, "trace-id,tenant")
+        for name in self._names:
+            if NOT_IN_NAMES.search(name):
+                raise ValueError(
+                    f"{HEADERS} must list names without quotes and brackets, separated by commas, "
+                    f"like {HEADERS}=trace-id,tenant, not {configs[HEADERS]}"
+                )
         self._patterns: dict[str, LinearPattern] = {}
         for key, text in configs.items():
             if not key.startswith(_PREFIX):

@@ -36,7 +36,8 @@ _NOT_A_NAME: Final = (
     (re.compile(r".*\*", re.DOTALL), "has * only as a whole name"),
     (re.compile(r".*[?()]", re.DOTALL), "has no filters and functions"),
     (re.compile(r"-?[0-9]+\Z"), "has no indexes; a property with this name is ['{}']"),
-    (re.compile(r"[\s/'\"]|[@^]\Z|.*~\Z", re.DOTALL), "has other names in ['']"),
+    (re.compile(r".*[;|]", re.DOTALL), "separates paths with commas, and has other names in ['']"),
+    (re.compile(r"[\s/'\"#]|[@^]\Z|.*~\Z|.*[<>!=]", re.DOTALL), "has other names in ['']"),
 )
 """Parts of JSONPath, its dialects and JSON Pointer that are not names."""
 

@@ -6,10 +6,14 @@ A policy with a name gets them without their prefix: `policies.sizes.value.max.b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+NOT_IN_NAMES: Final = re.compile(r"""[;|"'\[\]{}]|^#""")
+"""What names in a list do not have: their authors mean another kind of list, or a comment."""
 
 
 def names(
