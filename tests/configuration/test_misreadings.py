@@ -79,7 +79,7 @@ def test_each_backslash_that_java_drops_is_named(text):
         if isinstance(element, javaproperties.KeyValue)
     ]
     for element in elements:
-        found = list(misreadings(element.key, element.source, 1))
+        found = list(misreadings(element.key, element.value, element.source, 1))
         lost = [each.split()[2] for each in found if LOST in each]
         has_comment = any("belong to the value" in each for each in found)
         right = element.source
@@ -97,3 +97,36 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
     file = tmp_path / "p.properties"
     file.write_bytes(b"\xef\xbb\xbfupstream.bootstrap.servers=a:1\n")
     assert load_properties(file, file).values == {"upstream.bootstrap.servers": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_said"),
+    [
+        ('metrics.listener.token="abc"', True),
+        ("upstream.sasl.password = 'abc'", True),
+        ('policies.a.headers="trace-id", "tenant"', True),
+        ("policies.a.rules.a='a' in value.tags || value.b == 'b'", False),
+        ('policies.a.rules.a="a" == "b"', False),
+        ("policies.a.fields=['$id']", False),
+        ('policies.a.replacement="***"', False),
+        ('sasl.jaas.config=a.B required username="a" password="b";', False),
+        ("policies.a.rules.a.message=it's 5 o'clock", False),
+        ('token="', False),
+        ("token=", False),
+    ],
+)
+def test_quotes_around_a_value_are_named_without_the_value(tmp_path, text, is_said):
+    key = text.partition("=")[0].strip()
+    expected = [f"line 2: {key}: the quotes belong to the value: write it without them"]
+    assert warnings_of(tmp_path, f"first=1\n{text}\n") == (expected if is_said else [])
+
+
+QUOTABLE = st.text("abc -_.", max_size=5)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(st.tuples(QUOTABLE, st.booleans()), min_size=1, max_size=4), st.sampled_from("'\""))
+def test_quotes_are_said_where_each_item_has_them(items, quote):
+    value = ",".join(f"{quote}{text}{quote}" if quoted else text for text, quoted in items)
+    expected = all(quoted for _, quoted in items)
+    assert bool([*misreadings("a", value, f"a={value}\n", 1)]) is expected

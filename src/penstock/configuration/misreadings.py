@@ -14,14 +14,19 @@ _ESCAPE: Final = re.compile(r"\\(\n[ \t\f]*|.)", re.DOTALL)
 _KEPT: Final = frozenset("\\tnrfu:=#! \t\f\"'")
 """With a backslash before it, each of these is what its author means."""
 _BEFORE_VALUE: Final = re.compile(r"[ \t\f]*[^=: \t\f\n]*[ \t\f]*[=:]?[ \t\f]*")
+_QUOTED: Final = re.compile(r"""(["'])[^"']*\1(?:\s*,\s*\1[^"']*\1)*""")
+"""A value in quotes, or a list whose items are."""
+_JSON: Final = ".replacement"
+"""What ends the keys whose value can be JSON, where quotes are no part of the text."""
 _COMMENT: Final = re.compile(r"\A#(?=[ \t\f])|(?<=[ \t\f])#")
 
 
-def misreadings(key: str, source: str, line: int) -> Iterator[str]:
-    """Yield a sentence for each lost backslash, and for a comment that is part of the value.
+def misreadings(key: str, value: str, source: str, line: int) -> Iterator[str]:
+    """Yield a sentence for each lost backslash, and for quotes and a comment within the value.
 
     Args:
         key: The key.
+        value: Its value.
         source: Its lines as they are written.
         line: The number of the first of them.
     """
@@ -35,6 +40,8 @@ def misreadings(key: str, source: str, line: int) -> Iterator[str]:
             yield f"{where}: a backslash is lost, as in Java: write two for one"
             break
         yield f"{where}: {text} loses its backslash, as in Java: write \\{text}"
+    if _QUOTED.fullmatch(value.strip()) and not key.endswith(_JSON):
+        yield f"line {line}: {key}: the quotes belong to the value: write it without them"
     comment = _comment_in(source)
     if comment is not None:
         yield (

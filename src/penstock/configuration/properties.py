@@ -75,7 +75,7 @@ def _parse(text: str) -> Properties:
                 )
             lines[element.key] = line
             found.values[element.key] = element.value
-            found.warnings.extend(misreadings(element.key, element.source, line))
+            found.warnings.extend(misreadings(element.key, element.value, element.source, line))
         line += element.source.count("\n")
     return found
 
