@@ -1,5 +1,7 @@
 """The ready-made policies over topics."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -588,3 +590,42 @@ def test_rules_that_do_not_contradict_each_other_may_stand_together():
     configs = {"retention.ms": "5", "cleanup.policy": "delete"}
     assert created(rules, partitions=3, configs=configs) is None
     assert altered(rules, configs) is None
+
+
+@pytest.mark.parametrize(
+    "required",
+    ["retention.ms=7d", "segment.bytes=1GB", "preallocate=yes", "min.insync.replicas=two"],
+)
+def test_a_required_value_that_no_broker_accepts_is_an_error(required):
+    with pytest.raises(ValueError, match="must be values that brokers accept, not "):
+        TopicRules().configure({"topic.rules.configs.required": required})
+
+
+@pytest.mark.parametrize(
+    ("required", "given", "is_met"),
+    [
+        ("min.insync.replicas=02", "2", True),
+        ("min.insync.replicas=2", " +2 ", True),
+        ("min.insync.replicas=2", "3", False),
+        ("min.insync.replicas=2", "0" * 5000 + "2", True),
+        ("unclean.leader.election.enable=False", "false", True),
+        ("unclean.leader.election.enable=false", "TRUE", False),
+        ("compression.type=zstd", "ZSTD", False),
+        ("retention.ms=-1", "-01", True),
+    ],
+)
+def test_a_required_value_compares_as_brokers_read_it(required, given, is_met):
+    rules = TopicRules()
+    rules.configure({"topic.rules.configs.required": required})
+    name = required.partition("=")[0]
+    assert rules._settings.is_met(name, given) is is_met
+
+
+def test_generated_numbers_compare_as_integers():
+    random = Random(52)
+    for _ in range(1000):
+        wanted, given = random.randint(-3, 3), random.randint(-3, 3)
+        written = f"{'-' if given < 0 else random.choice(['', '+'])}{'0' * random.randint(0, 3)}"
+        rules = TopicRules()
+        rules.configure({"topic.rules.configs.required": f"segment.ms={wanted}"})
+        assert rules._settings.is_met("segment.ms", f"{written}{abs(given)}") is (wanted == given)

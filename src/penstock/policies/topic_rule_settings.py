@@ -43,6 +43,18 @@ _LISTS: Final = {
     "penstock.policies": re.compile(r"(?!preallocate\Z)[A-Za-z0-9_-]+"),
 }
 """Configs whose values are lists, with what an item can be."""
+_NUMBERS: Final = re.compile(
+    r"(?:delete\.retention|file\.delete\.delay|flush|(?:local\.)?retention|segment(?:\.jitter)?"
+    r"|m(?:ax|in)\.compaction\.lag|message\.timestamp\.(?:after|before|difference)\.max)\.ms"
+    r"|(?:index\.interval|(?:local\.)?retention|max\.message|segment(?:\.index)?)\.bytes"
+    r"|flush\.messages|min\.insync\.replicas|compression\.(?:gzip|lz4|zstd)\.level"
+)
+"""Configs whose values are whole numbers."""
+_BOOLEANS: Final = re.compile(
+    r"preallocate|unclean\.leader\.election\.enable|remote\.storage\.enable"
+    r"|remote\.log\.(?:copy\.disable|delete\.on\.disable)"
+)
+"""Configs whose values are true or false, in any letter case."""
 _IN_ORDER: Final = "penstock.policies"
 """The list whose order matters."""
 
@@ -160,14 +172,14 @@ class TopicRuleSettings:
     def is_met(self, name: str, value: str | None) -> bool:
         """Return whether a required config has the right value; None where it has none.
 
-        Lists compare as brokers read them: without the blanks around items, and in any order
-        except for that of policies.
+        Values compare as brokers read them: 02 is 2, and TRUE is true. Lists compare without the
+        blanks around items, and in any order except for that of policies.
         """
         wanted = self.required[name]
         if value is None or wanted is None:
             return value is not None
         if name not in _LISTS:
-            return value == wanted
+            return _as_read(name, value) == _as_read(name, wanted)
         given, items = _entries(value), _entries(wanted)
         return given == items if name == _IN_ORDER else set(given) == set(items)
 
@@ -261,12 +273,28 @@ def _required(text: str) -> dict[str, str | None]:
         if match is None or match[1] in required:
             raise ValueError(_NAMES_AND_VALUES)
         name = match[1]
-        if match[2] is not None and name in _LISTS and not _LISTS[name].fullmatch(match[2]):
+        if match[2] is not None and not _may_be_accepted(name, match[2]):
             raise ValueError(f"values that brokers accept, not {name}={match[2]}")
         required[name] = match[2]
     if not required:
         raise ValueError(_NAMES_AND_VALUES)
     return required
+
+
+def _as_read(name: str, text: str) -> object:
+    """Return the value of a config as a broker reads it."""
+    number = _BROKER_NUMBER.fullmatch(text) if _NUMBERS.fullmatch(name) else None
+    if number is not None:
+        return Decimal(number[1])
+    return text.strip().lower() if _BOOLEANS.fullmatch(name) else text.strip()
+
+
+def _may_be_accepted(name: str, text: str) -> bool:
+    """Return whether brokers may accept a value of a config, or an item of its list."""
+    if _BOOLEANS.fullmatch(name):
+        return text.strip().lower() in {"true", "false"}
+    pattern = _BROKER_NUMBER if _NUMBERS.fullmatch(name) else _LISTS.get(name)
+    return pattern is None or pattern.fullmatch(text) is not None
 
 
 def _internal_topics(text: str) -> str:
