@@ -100,7 +100,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "is_said"),
+    ("text", "is_reported"),
     [
         ('metrics.listener.token="abc"', True),
         ("upstream.sasl.password = 'abc'", True),
@@ -115,10 +115,10 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
         ("token=", False),
     ],
 )
-def test_quotes_around_a_value_are_named_without_the_value(tmp_path, text, is_said):
+def test_quotes_around_a_value_are_named_without_the_value(tmp_path, text, is_reported):
     key = text.partition("=")[0].strip()
     expected = [f"line 2: {key}: the quotes belong to the value: write it without them"]
-    assert warnings_of(tmp_path, f"first=1\n{text}\n") == (expected if is_said else [])
+    assert warnings_of(tmp_path, f"first=1\n{text}\n") == (expected if is_reported else [])
 
 
 QUOTABLE = st.text("abc -_.", max_size=5)
@@ -126,7 +126,7 @@ QUOTABLE = st.text("abc -_.", max_size=5)
 
 @settings(max_examples=1000, deadline=None)
 @given(st.lists(st.tuples(QUOTABLE, st.booleans()), min_size=1, max_size=4), st.sampled_from("'\""))
-def test_quotes_are_said_where_each_item_has_them(items, quote):
+def test_quotes_are_reported_where_each_item_has_them(items, quote):
     value = ",".join(f"{quote}{text}{quote}" if quoted else text for text, quoted in items)
     expected = all(quoted for _, quoted in items)
     assert bool([*misreadings("a", value, f"a={value}\n", 1)]) is expected

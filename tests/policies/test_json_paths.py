@@ -109,7 +109,7 @@ def test_names_that_have_to_be_in_quotes_are_found():
     "path",
     ["id;name", "a.b|c", "customer->email", "#name", "a!", "a=b"],
 )
-def test_what_separates_names_elsewhere_is_an_error(path):
+def test_separators_of_other_lists_are_errors(path):
     with pytest.raises(ValueError, match="is not a path"):
         parse(path)
     assert parse(f"['{path}']") == (path,)

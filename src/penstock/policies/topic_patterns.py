@@ -1,4 +1,4 @@
-"""Regular expressions for names of topics: Python's, and none that mean something else there."""
+"""Regular expressions for names of topics, in Python's dialect and in no other."""
 
 from __future__ import annotations
 

@@ -47,17 +47,17 @@ def found(schema, draft=LATEST):
         ),
     ],
 )
-def test_a_word_that_judges_nothing_is_said(schema, expected):
+def test_a_word_that_judges_nothing_is_reported(schema, expected):
     assert found(schema) == [expected]
 
 
-def test_words_of_a_later_draft_are_said():
+def test_words_of_a_later_draft_are_reported():
     assert found({"dependentRequired": {"card": ["cvv"]}}, DRAFT_7) == [
         "dependentRequired is no keyword of draft 7, and judges nothing"
     ]
 
 
-def test_keywords_beside_a_reference_are_said_in_early_drafts_only():
+def test_keywords_beside_a_reference_are_reported_in_early_drafts_only():
     schema = {"properties": {"a": {"$ref": "#/definitions/x", "minLength": 3, "title": "A"}}}
     assert found(schema, DRAFT_7) == [
         "at /properties/a, draft 7 ignores minLength beside a $ref: write both into allOf"
@@ -75,7 +75,7 @@ def test_keywords_beside_a_reference_are_said_in_early_drafts_only():
         {"dependencies": {"a": ["b"]}, "examples": [1], "deprecated": True},
     ],
 )
-def test_nothing_is_said_of_annotations_and_properties(schema):
+def test_nothing_is_reported_of_annotations_and_properties(schema):
     assert found(schema) == []
 
 
@@ -116,7 +116,7 @@ _KEYWORDS = {
 _VALUES = [1, "", "a", {"b": 1}, [1, 1], None, 1.5]
 
 
-def test_a_word_that_changes_no_verdict_is_said():
+def test_a_word_that_changes_no_verdict_is_reported():
     random = Random(52)
     drafts = [
         "http://json-schema.org/draft-04/schema#",
@@ -131,5 +131,5 @@ def test_a_word_that_changes_no_verdict_is_said():
         schema = {"$schema": draft, around: {"x": {word: _KEYWORDS[word]}}}
         judge = validator_for(schema)
         judges = not all(judge.is_valid({"x": value}) for value in _VALUES)
-        said = [*unread_words([schema])]
-        assert judges == (not said), (schema, said)
+        reported = [*unread_words([schema])]
+        assert judges == (not reported), (schema, reported)
