@@ -108,8 +108,11 @@ def test_nobody_waits_for_a_reader_and_each_line_is_written_or_counted(pipe):
     lines = pipe.read()
     assert pipe.output.lines_lost == lost
     assert reported(lines) == lost
-    written = [line for line in lines if line.endswith("x")]
-    assert [int(line[:6]) for line in written] == list(range(count - lost))
+    written = [int(line[:6]) for line in lines if line.endswith("x")]
+    assert len(written) == count - lost
+    # The pipe may take a line, and so make room, while others are being lost.
+    assert written == sorted(set(written))
+    assert written[:held] == list(range(held))
     print("again", file=pipe.output)
     assert pipe.read() == ["again"]
 
