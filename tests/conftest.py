@@ -20,7 +20,9 @@ from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
 from penstock.local import LocalKafka, free_ports
+from penstock.native import NativeMissingError
 from penstock.policy import sharing
+from penstock.records import implementation
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
@@ -67,8 +69,13 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove state of policies that other tests of this process have shared."""
+    """Remove state of policies that other tests of this process have shared.
+
+    The implementation of record batches is chosen before a test changes the environment.
+    """
     monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
+    with contextlib.suppress(NativeMissingError):
+        implementation.current()
 
 
 @pytest.fixture(autouse=True)
