@@ -172,8 +172,8 @@ def test_deletions_of_keys_that_are_not_set_are_left_out_if_a_policy_says_so(see
         def validate(self, request):
             raise PolicyViolationException(",".join(request.configs))
 
-    altered = ConfigAlteration("TOPIC", "orders", {"a": None, "b": None, "c": "1"})
-    found = AdminPolicy("a.P", Configs()).judge_alteration(altered, AdminContext(not_set=("a",)))
+    altered = ConfigAlteration("TOPIC", "orders", {"a": None, "b": None, "c": "1"}, ("a",))
+    found = AdminPolicy("a.P", Configs()).judge_alteration(altered, AdminContext())
     assert found.message == ("a,b,c" if sees else "b,c")
 
 
@@ -182,7 +182,7 @@ def test_config_rules_let_keys_that_are_not_set_be_deleted():
     rules.configure({"topic.rules.configs.allowed": "b", "topic.rules.configs.required": "b"})
     policy = AdminPolicy("a.P", rules)
     for name in ("a", "b"):
-        altered = ConfigAlteration("TOPIC", "orders", {name: None})
-        unset, there = AdminContext(not_set=(name,)), AdminContext()
-        assert policy.judge_alteration(altered, unset).outcome is Outcome.ACCEPTED
-        assert policy.judge_alteration(altered, there).outcome is Outcome.REFUSED
+        there = ConfigAlteration("TOPIC", "orders", {name: None})
+        unset = there._replace(not_set=(name,))
+        assert policy.judge_alteration(unset, AdminContext()).outcome is Outcome.ACCEPTED
+        assert policy.judge_alteration(there, AdminContext()).outcome is Outcome.REFUSED

@@ -37,9 +37,7 @@ def body_of(message, kind):
         JudgeTopicCreation(TopicCreation("t", 6, 3, None, {"a": "b"}), CONTEXT),
         JudgeTopicCreation(TopicCreation("t", None, None, {"0": [1, 2]}, {}), AdminContext()),
         JudgeConfigAlteration(ConfigAlteration("TOPIC", "t", {"a": None, "b": "1"}), CONTEXT),
-        JudgeConfigAlteration(
-            ConfigAlteration("TOPIC", "t", {"a": None}), CONTEXT._replace(not_set=("a",))
-        ),
+        JudgeConfigAlteration(ConfigAlteration("TOPIC", "t", {"a": None}, ("a",)), CONTEXT),
         TryRecordsPolicy("a.P"),
         TryTopic(TopicPlan(topic="t", named=("first", "second")).encoded.decode()),
     ],

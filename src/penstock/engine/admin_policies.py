@@ -43,27 +43,27 @@ class TopicCreation(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """Configs to be altered; see `AlterConfigPolicy.RequestMetadata`."""
+    """Configs to be altered; see `AlterConfigPolicy.RequestMetadata`.
+
+    Attributes:
+        resource_type: The type of the resource.
+        resource_name: Its name.
+        configs: The new values; None for a deleted key.
+        not_set: The deleted keys that are known not to be set.
+    """
 
     resource_type: str
     resource_name: str
     configs: Mapping[str, str | None]
+    not_set: tuple[str, ...] = ()
 
 
 class AdminContext(NamedTuple):
-    """What a request is judged with.
-
-    Attributes:
-        principal: That of the client.
-        client_id: The id that the client gives itself.
-        topics: The topics' partitions and replicas, by name.
-        not_set: Of configs to be altered, the deleted keys that are known not to be set.
-    """
+    """The client of the request, and the topics' partitions and replicas by name."""
 
     principal: str | None = None
     client_id: str | None = None
     topics: Mapping[str, tuple[int, int]] = MappingProxyType({})
-    not_set: tuple[str, ...] = ()
 
 
 class AdminPolicy:
@@ -97,7 +97,7 @@ class AdminPolicy:
 
     def judge_alteration(self, altered: ConfigAlteration, context: AdminContext) -> PolicyVerdict:
         """Judge configs to be altered."""
-        left_out = () if self._sees_unset_keys else context.not_set
+        left_out = () if self._sees_unset_keys else altered.not_set
         configs = {name: value for name, value in altered.configs.items() if name not in left_out}
         request = AlterConfigPolicy.RequestMetadata(
             ConfigResource(altered.resource_type, altered.resource_name), MappingProxyType(configs)

@@ -111,9 +111,9 @@ class Policies:
         self.judged.append(judged)
         return NO if judged.topic in self.no else ACCEPTED
 
-    async def alteration(self, judged, context, **_):
+    async def alteration(self, judged, _context, **_):
         self.judged.append(judged)
-        self.not_set.append(context.not_set)
+        self.not_set.append(judged.not_set)
         return NO if judged.resource_name in self.no else ACCEPTED
 
     async def cannot_judge(self, plan):

@@ -216,7 +216,7 @@ async def test_the_configs_of_a_group_are_judged():
     result = {"resource_type": 32, "resource_name": "g", "error_code": 0, "error_message": None}
     talk.respond(forwarded, responses=[result])
     assert read(await talk.response()) == {"g": (44, "the policy says no")}
-    assert talk.topics.judged[0] == ("GROUP", "g", {key: "dlq.orders"})
+    assert talk.topics.judged[0] == ("GROUP", "g", {key: "dlq.orders"}, ())
 
 
 @pytest.mark.parametrize(("api", "version"), EACH)

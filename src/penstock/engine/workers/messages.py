@@ -255,9 +255,7 @@ def read_judge_admin(body: bytes) -> tuple[int, AdminRequest]:
     kind, *fields = json.loads(body[8:])
     read = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
     if read in _SUBJECTS:
-        principal, client_id, topics, not_set = fields[1]
-        context = AdminContext(principal, client_id, topics, tuple(not_set))
-        fields = [_SUBJECTS[read](*fields[0]), context]
+        fields = [_SUBJECTS[read](*fields[0]), AdminContext(*fields[1])]
     return int.from_bytes(body[:8], "big"), read(*fields)
 
 

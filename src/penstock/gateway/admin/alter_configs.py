@@ -313,8 +313,8 @@ class _AlterConfigs:
         if described is not None and described.error_code != NONE and not self._incremental:
             return PolicyRefusal(int(described.error_code), described.error_message)
         configs, not_set = await self._configs(resource, described, current, own)
-        altered = ConfigAlteration(kind, resource.given.resource_name, configs)
-        return await PolicyChecks.of(self._context).alteration(altered, not_set)
+        altered = ConfigAlteration(kind, resource.given.resource_name, configs, not_set)
+        return await PolicyChecks.of(self._context).alteration(altered)
 
     async def _config_error(self, resource: _Resource, own: Mapping[str, str]) -> str | None:
         """Return why a topic cannot be altered so; None if it can.

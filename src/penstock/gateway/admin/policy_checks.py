@@ -171,15 +171,8 @@ class PolicyChecks:
             )
         return refusal
 
-    async def alteration(
-        self, alteration: ConfigAlteration, not_set: tuple[str, ...] = ()
-    ) -> PolicyRefusal | None:
-        """Apply `AlterConfigPolicy`.
-
-        Args:
-            alteration: The alteration to judge.
-            not_set: The deleted keys that are known not to be set.
-        """
+    async def alteration(self, alteration: ConfigAlteration) -> PolicyRefusal | None:
+        """Apply `AlterConfigPolicy`."""
         policy = self._policies.alter_config
         if policy is None:
             return None
@@ -187,18 +180,12 @@ class PolicyChecks:
         what, resource = f"{kind} {name}", (kind, name)
         others = self._gateway.policies.plan.observes_others
         if self.observes(name) if kind == "TOPIC" else others:
-            policies = self._policies
-
-            def judge(context: AdminContext) -> Awaitable[PolicyVerdict]:
-                context = context._replace(not_set=not_set)
-                return policies.alteration(alteration, context, is_observed=True)
-
+            judge = partial(self._policies.alteration, alteration, is_observed=True)
             self._observe(what, policy, judge, resource)
             return None
         context = await self._admin_context()
         if isinstance(context, PolicyRefusal):
             return context
-        context = context._replace(not_set=not_set)
         verdict = await self._policies.alteration(alteration, context)
         return self._refusal(what, verdict, resource)
 
