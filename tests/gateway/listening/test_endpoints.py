@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.gateway.listening.endpoints import endpoints_of
+from penstock.gateway.listening.endpoints import broker_ports_of, endpoints_of
 from tests.gateways import write_configuration
 
 
@@ -21,3 +21,10 @@ def test_a_listeners_port_among_those_for_brokers_is_an_error(tmp_path, ports):
 def test_a_listeners_port_beside_those_for_brokers_is_accepted(tmp_path, port, ports):
     file = write_configuration(tmp_path, "127.0.0.1:1", port, {"broker.ports": ports})
     assert endpoints_of(load_configuration(file)).advertised_host == "127.0.0.1"
+
+
+def test_the_last_port_leaves_none_for_brokers(tmp_path):
+    """Also for `penstock check --connect`, which asks which node ids have one."""
+    configuration = load_configuration(write_configuration(tmp_path, "127.0.0.1:1", 65535, {}))
+    with pytest.raises(ConfigurationError, match="no port after 65535 is left for brokers"):
+        broker_ports_of(configuration, 65535)

@@ -148,13 +148,7 @@ class Listening:
 
     def _broker_ports(self, port: int) -> BrokerPorts:
         of = self._configuration
-        ports = broker_ports_of(of, port)
-        if not ports:
-            raise ConfigurationError(
-                f"{of.path}: listeners: no port after {port} is left for brokers; "
-                f"take a lower one, or set broker.ports"
-            )
-        host = self._endpoints.advertised_host
+        host, ports = self._endpoints.advertised_host, broker_ports_of(of, port)
         return BrokerPorts(host, ports, of.broker_ids_first, self._open_broker_port)
 
     def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:

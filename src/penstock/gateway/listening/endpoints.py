@@ -150,8 +150,17 @@ def broker_ports_of(configuration: Configuration, port: int) -> range:
     Args:
         configuration: The configuration.
         port: That of the listener, if the file says 0.
+
+    Raises:
+        ConfigurationError: There are none.
     """
-    return configuration.broker_ports or range(port + 1, min(port + 101, 65536))
+    ports = configuration.broker_ports or range(port + 1, min(port + 101, 65536))
+    if not ports:
+        raise ConfigurationError(
+            f"{configuration.path}: listeners: no port after {port} is left for brokers; "
+            f"take a lower one, or set broker.ports"
+        )
+    return ports
 
 
 def _check_broker_ports(configuration: Configuration) -> None:

@@ -76,10 +76,11 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     for writes in filter(lambda state: state.trouble, gateway.state_writes.values()):
         # No gateway can write the shared state, and topics that need no state are served.
         (troubles if writes.is_shared else missing).append(writes.trouble)
+    out_of_reach = gateway.brokers_out_of_reach
     unreachable = [
         f"broker {node} at {broker.address} cannot be reached: {why_not}"
         for node, broker in sorted(brokers.items())
-        if (why_not := broker.why_not or (_NO_PORT if node in gateway.brokers_out_of_reach else ""))
+        if (why_not := broker.why_not or (_NO_PORT if node in out_of_reach else ""))
     ]
     if not brokers:
         missing.append("brokers: none has been reached yet")
