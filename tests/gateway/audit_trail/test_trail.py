@@ -201,3 +201,18 @@ def test_reopen_reaches_the_sink_at_once(sink):
     trail.reopen()
     assert sink.reopened.wait(60)
     trail.close(60)
+
+
+@pytest.mark.parametrize("refusal", [NO, WAITED_FOR])
+def test_a_refusal_beside_the_end_is_written_or_left_out(sink, monkeypatch, refusal):
+    trail = AuditTrail(sink, "g")
+    write = trails.audit_record
+
+    def closed_meanwhile(*arguments, **more):
+        monkeypatch.setattr(trails, "audit_record", write)
+        trail.close()
+        return write(*arguments, **more)
+
+    monkeypatch.setattr(trails, "audit_record", closed_meanwhile)
+    trail.put(refusal)
+    assert (trail.written, trail.left_out, trail.held_bytes) == (0, 1, 0)

@@ -121,23 +121,28 @@ class AuditTrail:
     def put(self, refused: Refused) -> None:
         """Queue a refusal, or leave it out if there is no room. Never blocks, never raises."""
         at_s = self._clock()
+        if not (refused.is_awaited and self._is_repeated(refused, at_s)):
+            self._add(refused, 1, at_s)
+
+    def _is_repeated(self, refused: Refused, at_s: float) -> bool:
+        """Count a refusal with others of its client, unless it is to be written at once."""
         with self._changed:
             is_open = self._ends_at is None
-            is_counted = (
-                is_open
-                and refused.is_awaited
-                and self._repeated.put(refused, self._monotonic(), at_s)
-            )
-        if is_counted:
-            return
-        self._add(refused, 1, at_s, is_open=is_open)
+            return is_open and self._repeated.put(refused, self._monotonic(), at_s)
 
-    def _add(self, refused: Refused, count: int, at_s: float, *, is_open: bool = True) -> None:
-        """Number a record, and queue it; leave it out if there is no room."""
+    def _add(self, refused: Refused, count: int, at_s: float, *, by_thread: bool = False) -> None:
+        """Number a record, and queue it; leave it out if there is no room, or after the end.
+
+        Args:
+            refused: The refusal.
+            count: How many refusals it stands for.
+            at_s: When it was, in seconds since the epoch.
+            by_thread: Whether the thread adds it, which then writes it, even at the end.
+        """
         with self._changed:
             self._number += 1
             number, has_room = self._number, self.held_bytes < self._held_max_bytes
-        if not is_open or not has_room:
+        if not has_room:
             self._leave_out()
             return
         try:
@@ -154,10 +159,13 @@ class AuditTrail:
             self._leave_out()
             return
         with self._changed:
-            self._queue.append(record)
-            self._held += 1
-            self.held_bytes += len(record) + RECORD_BYTES
-            self._wake()
+            if by_thread or self._ends_at is None:
+                self._queue.append(record)
+                self._held += 1
+                self.held_bytes += len(record) + RECORD_BYTES
+                self._wake()
+                return
+        self._leave_out()
 
     def reopen(self) -> None:
         """Open the file again if it was renamed (`logrotate`)."""
@@ -231,7 +239,7 @@ class AuditTrail:
             else:
                 due = list(self._repeated.take_due(self._monotonic()))
         for found in due:
-            self._add(found.last, found.count, found.at_s)
+            self._add(found.last, found.count, found.at_s, by_thread=True)
 
     def _work_on(self, records: Sequence[bytes], *, reopens: bool) -> float | None:
         """Return after how many seconds to call again; None if all is written."""
