@@ -63,9 +63,7 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("judge", df, plan, topic)
-    if _ARROW_UDF is None:
-        return by_rows(df, plan, topic, replacing=False)
-    return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False))
+    return _judged(df, plan, topic, counting=False)
 
 
 def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -74,9 +72,14 @@ def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None)
     These are JSON, a list of the values of `PathCount`, with the last record of a batch; null with
     the others.
     """
+    return _judged(df, plan, topic, counting=True)
+
+
+def _judged(df: DataFrame, plan: RecordPlan, topic: str | None, *, counting: bool) -> DataFrame:
     if _ARROW_UDF is None:
-        return by_rows(df, plan, topic, replacing=False, counting=True)
-    return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False, counting=True))
+        return by_rows(df, plan, topic, replacing=False, counting=counting)
+    verdict = _evaluated(df, plan, topic, replacing=False, counting=counting)
+    return df.withColumn("verdict", verdict)
 
 
 def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:

@@ -24,7 +24,7 @@ def test_a_listeners_port_beside_those_for_brokers_is_accepted(tmp_path, port, p
 
 
 def test_the_last_port_leaves_none_for_brokers(tmp_path):
-    """Also for `penstock check --connect`, which asks which node ids have one."""
+    """Also for `penstock check --connect`, which looks for the port of each node id."""
     configuration = load_configuration(write_configuration(tmp_path, "127.0.0.1:1", 65535, {}))
     with pytest.raises(ConfigurationError, match="no port after 65535 is left for brokers"):
         broker_ports_of(configuration, 65535)

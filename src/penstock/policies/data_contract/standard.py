@@ -16,6 +16,7 @@ import jsonschema_rs
 
 from penstock.policies.data_contract.errors import ContractError
 from penstock.policies.data_contract.quality import OPERATORS
+from penstock.policies.data_contract.variables import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -151,5 +152,5 @@ def _steps(path: Sequence[str | int], document: Any) -> Iterator[str]:
         if isinstance(step, str):
             yield f".{step}"
         else:
-            name = at.get("name") if isinstance(at, dict) else None
-            yield f"[{name if isinstance(name, str) else step}]"
+            name = name_of(at)
+            yield f"[{step if name is None else name}]"

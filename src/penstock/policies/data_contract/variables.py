@@ -45,7 +45,7 @@ def _resolved(value: Any, place: str) -> Any:
         return _REFERENCE.sub(lambda found: _value(found, place), value)
     if isinstance(value, list):
         return [
-            _resolved(item, f"{place}[{_name(item) or number}]")
+            _resolved(item, f"{place}[{name_of(item) or number}]")
             for number, item in enumerate(value)
         ]
     if isinstance(value, dict):
@@ -65,6 +65,7 @@ def _value(found: re.Match[str], place: str) -> str:
     return value
 
 
-def _name(item: Any) -> str | None:
+def name_of(item: Any) -> str | None:
+    """Return the name of an item of a list, for places in messages; None if it has none."""
     name = item.get("name") if isinstance(item, dict) else None
     return name if isinstance(name, str) else None

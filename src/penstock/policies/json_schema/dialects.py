@@ -73,6 +73,8 @@ _VOCABULARIES: Final = {
     },
 }
 MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+MAPS_OF_ALL_DRAFTS: Final = frozenset((*MAPS, "dependencies"))
+"""Keywords whose value has names in it, not keywords."""
 SCHEMAS: Final = (*APPLICATOR - set(MAPS), *UNEVALUATED)
 
 

@@ -16,7 +16,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.policies.json_schema.dialects import draft_of_uri
+from penstock.policies.json_schema.dialects import MAPS_OF_ALL_DRAFTS, draft_of_uri
 from penstock.policies.json_schema.reasons import shown
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ _RANGES: Final = {
           (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000),
           (0xFEFF, 0xFEFF)),
 }  # fmt: skip
-_MAPS: Final = frozenset({
-    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
-})  # fmt: skip
-"""Keywords whose value has names in it, not keywords."""
 _OF_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose value is no schema."""
 _LARGEST: Final = 0x10FFFF
@@ -148,7 +144,7 @@ def _translate_patterns(schema: Any, translate: Callable[[str], str]) -> None:
             continue
         for key, value in node.items():
             if has_names or key not in _OF_VALUES:
-                is_map = not has_names and key in _MAPS
+                is_map = not has_names and key in MAPS_OF_ALL_DRAFTS
                 waiting.append((value, is_map))
             if not has_names and key == "pattern" and isinstance(value, str):
                 node[key] = translate(value)

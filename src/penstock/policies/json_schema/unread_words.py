@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.json_schema.dialects import (
     APPLICATOR,
-    MAPS,
+    MAPS_OF_ALL_DRAFTS,
     SCHEMAS,
     UNEVALUATED,
     VALIDATION,
@@ -136,7 +136,7 @@ def _inside(place: str, schema: dict[str, Any], draft: int) -> Iterator[tuple[st
     for word, value in schema.items():
         if _SINCE.get(word, 0) > draft:
             continue
-        if word in (*MAPS, "dependencies") and isinstance(value, dict):
+        if word in MAPS_OF_ALL_DRAFTS and isinstance(value, dict):
             yield from ((f"{place}/{word}/{name}", inner) for name, inner in value.items())
         elif word in SCHEMAS and isinstance(value, list):
             yield from ((f"{place}/{word}/{at}", inner) for at, inner in enumerate(value))

@@ -116,14 +116,9 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
     packed = any_pb2.Any.FromString(serialized)
     of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_TYPE_OF_PARSED) else "Checked"]
     message = of_message.FromString(packed.value)  # keeps unknown fields
-    waiting = [message.expr]
-    while waiting:
-        found = waiting.pop()
+    for found in _messages_in(message.expr):
         if found.DESCRIPTOR.name == "Call" and found.function == function:
             change(found)
-        for field, value in found.ListFields():
-            if field.message_type is not None:
-                waiting.extend(value if hasattr(value, "extend") else (value,))
     packed.value = message.SerializeToString()
     return bytes(packed.SerializeToString())
 
@@ -134,11 +129,15 @@ def expressions_in(expression: Any) -> Iterator[Any]:
     Args:
         expression: `cel.expr.Expr`.
     """
-    waiting = [expression]
+    return (found for found in _messages_in(expression) if found.DESCRIPTOR.name == "Expr")
+
+
+def _messages_in(message: Any) -> Iterator[Any]:
+    """Yield a message and those within it, each before its parts, which may be changed then."""
+    waiting = [message]
     while waiting:
         found = waiting.pop()
-        if found.DESCRIPTOR.name == "Expr":
-            yield found
+        yield found
         for field, value in found.ListFields():
             if field.message_type is not None:
                 waiting.extend(value if hasattr(value, "extend") else (value,))
