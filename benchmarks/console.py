@@ -88,6 +88,7 @@ def gateway(folder: Path) -> Any:
         audit_trail=None,
         is_loaded=True,
         is_listening=True,
+        brokers_out_of_reach=(),
         is_ending=False,
         policies=SimpleNamespace(
             plan=Plan(configuration.policies),
