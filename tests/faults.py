@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.addresses import replace_in_slices
+from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 from tests.gateways import wait_until
 from tests.loop_thread import LoopThread

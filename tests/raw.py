@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
+
+from penstock.wire.schemas import load_request_schema, load_response_schema
 
 
 class RawClient:

@@ -35,7 +35,7 @@ class Artifacts(StrEnum):
     """The artifacts: `group:artifact:version`, several joined by `+`."""
 
     KAFKA = (
-        "org.apache.kafka:kafka_2.13:4.3.1+org.apache.kafka:kafka-tools:4.3.1"
+        "org.apache.kafka:kafka_2.13:4.4.0+org.apache.kafka:kafka-tools:4.4.0"
         "+org.slf4j:slf4j-simple:1.7.36"
     )
 

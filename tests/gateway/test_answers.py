@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
@@ -17,6 +16,7 @@ from penstock.gateway.sessions.session import COLLECTED_MAX_BYTES
 from penstock.topic_configs.definitions import config_keys
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
+from penstock.wire.schemas import load_request_schema
 from tests.gateway.sessions.test_session import Talk, answer, other, produce
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import coordinators, written

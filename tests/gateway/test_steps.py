@@ -6,7 +6,6 @@ import io
 import sys
 import uuid
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.create_topics.v7 import request as v7
 from kio.schema.create_topics.v7 import response as r7
 from kio.schema.errors import ErrorCode
@@ -21,6 +20,7 @@ from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import route
 from penstock.wire.client_requests import read_request
 from penstock.wire.requests.entities import write_entity
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
 from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame

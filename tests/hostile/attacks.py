@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.wire.primitives import varint
+from penstock.wire.schemas import load_request_schema
 from tests.hostile.greedy import Connections, place, produce_frame, unfinished
 from tests.hostile.test_bombs import bomb
 from tests.raw import RawClient, produce_request, request_frame

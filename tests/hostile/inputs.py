@@ -6,10 +6,9 @@ import uuid
 from functools import cache
 from typing import NamedTuple
 
-from kio.index import load_request_schema
-
 from penstock.gateway.sessions.routes import FETCH, ROUTES
 from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
+from penstock.wire.schemas import load_request_schema
 from penstock.wire.structures import Structure, WireField, skip_field, structure_of
 from tests.integration.test_transparency import sample
 from tests.raw import request_frame

@@ -1,9 +1,13 @@
 """Config names that are not topic level keys of Penstock, and the suggested names."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from penstock.configuration.topic_keys import KEYS_OF_KAFKA, TOPIC_KEYS, Scope
 from penstock.topic_configs import misnamed
+from tests.java import program
 
 UNKNOWN = "Unknown topic config name: "
 OF_FILE = "it belongs in the gateway's configuration file"
@@ -66,6 +70,11 @@ MEANT = [
     ("confluent.value.schema.validation", BY_SCHEMA_POLICY),
     ("schema.validation.level", BY_SCHEMA_POLICY),
 ]  # fmt: skip
+OF_KAFKA_3 = {
+    "message.downconversion.enable",
+    "message.format.version",
+    "message.timestamp.difference.max.ms",
+}
 OF_OTHERS = [
     "retention.m", "retention.mss", "cleanup.polcy", "penstok.mode", "colour", "",
     "record.size", "records.count", "confluent.placement.constraints", "confluent.tier.enable",
@@ -79,6 +88,14 @@ OF_OTHERS = [
 def test_the_suggestion_follows_the_brokers_message(name, meant):
     assert misnamed.explained(UNKNOWN + name, ALLOWED) == f"{UNKNOWN}{name}; {meant}"
     assert misnamed.may_be_own(name)
+
+
+@pytest.mark.system
+def test_every_config_that_brokers_have_for_topics_is_known():
+    run = program(Path(__file__).parent / "java" / "TopicConfigs.java")
+    names = set(subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+    assert len(names) > 30
+    assert names ^ KEYS_OF_KAFKA == OF_KAFKA_3
 
 
 @pytest.mark.parametrize("name", [*OF_OTHERS, *sorted(KEYS_OF_KAFKA)])

@@ -8,7 +8,6 @@ import typing
 import uuid
 
 import pytest
-from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
@@ -18,6 +17,7 @@ from penstock.gateway.sessions.routes import VERSIONS, route
 from penstock.wire.addresses import holds_addresses, replace_in_slices
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
+from penstock.wire.schemas import load_response_schema
 from tests.raw import parse_response
 from tests.readdressed import is_readdressed
 

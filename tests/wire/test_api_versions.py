@@ -3,12 +3,12 @@
 import datetime
 
 import pytest
-from kio.index import load_request_schema
 from kio.serial import entity_reader
 from kio.static.primitive import i16, i32Timedelta
 
 from penstock.wire.api_versions import API_KEY, LAST_VERSION, narrow, request, unsupported
 from penstock.wire.errors import WireError
+from penstock.wire.schemas import load_request_schema
 from tests.gateway.admin.talk import broker_frame
 from tests.raw import parse_response
 

@@ -8,7 +8,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.index import load_request_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
@@ -17,6 +16,7 @@ from penstock.wire.checked import checked
 from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
+from penstock.wire.schemas import ADDED, load_request_schema
 from penstock.wire.slices import finish
 from tests.integration.test_transparency import smallest
 from tests.raw import request_frame
@@ -26,7 +26,7 @@ REQUESTS = [
     for api_key in sorted(api_key_map)
     for version, entities in sorted(schema_name_map[api_key_map[api_key]].items())
     if EntityType.request in entities
-]
+] + [(api_key, version) for api_key, (_, version) in ADDED.items()]
 
 
 def written(entity) -> bytes:

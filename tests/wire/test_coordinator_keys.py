@@ -1,13 +1,13 @@
 """FindCoordinator requests are read without an object for each key."""
 
 import pytest
-from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.requests.coordinator_keys import key_type, unavailable
 from penstock.wire.requests.produce import ENTRIES_MAX
+from penstock.wire.schemas import load_request_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import in_slices

@@ -5,7 +5,6 @@ import io
 import uuid
 
 import pytest
-from kio.index import load_response_schema
 from kio.schema.create_topics.v7 import request as v7
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
@@ -16,6 +15,7 @@ import penstock.wire.requests.create_topics as wire
 from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.requests.entities import write_entity
+from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response
 

@@ -5,7 +5,6 @@ import io
 import tracemalloc
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i8
@@ -15,6 +14,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from penstock.wire.requests.described_configs import read_requested, with_added
 from penstock.wire.requests.produce import ENTRIES_MAX
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
 from tests.wire.test_addresses import filled, in_slices, written

@@ -4,13 +4,13 @@ import dataclasses
 import io
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
 from penstock.wire.errors import WireError
 from penstock.wire.requests.entities import SLICE_ENTRIES, read_in_slices, write_in_slices
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
 from penstock.wire.structures import structure_of
 from tests.integration.test_transparency import smallest

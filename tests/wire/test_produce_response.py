@@ -6,7 +6,6 @@ import uuid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
@@ -18,6 +17,7 @@ from penstock.wire.requests.produce_response import (
     names_no_leaders,
     write_response,
 )
+from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 from tests.gateway.admin.talk import broker_frame
 from tests.raw import parse_response, produce_request, produced, request_frame

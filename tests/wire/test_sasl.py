@@ -11,7 +11,6 @@ import pytest
 from aiokafka.conn import OAuthAuthenticator, SaslPlainAuthenticator, ScramAuthenticator
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i64Timedelta
@@ -24,6 +23,7 @@ from penstock.wire.requests.sasl import (
     read_handshake,
     session_lifetime_ms,
 )
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from tests.raw import request_frame
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "", "plain"]

@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.index import load_response_schema
 
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import read_varint, skip_tags, varint
 from penstock.wire.requests import share_fetch
 from penstock.wire.requests.share_fetch import ShareFetchRewriter, _instead_of
+from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response
 from tests.wire.test_addresses import filled, in_slices, written

@@ -9,7 +9,6 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12 import request as v12q
 from kio.schema.metadata.v12 import response as v12
@@ -22,6 +21,7 @@ from penstock.wire.names import NO_ID
 from penstock.wire.own_requests import read_response
 from penstock.wire.requests import topics
 from penstock.wire.requests.entities import write_entity
+from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 
 

@@ -9,7 +9,7 @@ from penstock.artifacts import java
 from penstock.local.broker import class_path
 
 TOOLS: Final = {
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",

@@ -14,10 +14,6 @@ from functools import cache
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final
 
-from kio.index import load_response_schema
-from kio.schema.index import api_key_map, schema_name_map
-from kio.static.constants import EntityType
-
 from penstock.wire.errors import WireError
 from penstock.wire.frames import body_of_response
 from penstock.wire.primitives import (
@@ -29,6 +25,7 @@ from penstock.wire.primitives import (
     string,
     varint,
 )
+from penstock.wire.schemas import API_NAMES, load_response_schema
 from penstock.wire.spliced import Spliced, framed
 from penstock.wire.structures import (
     FIXED_SIZES,
@@ -55,17 +52,6 @@ _NODE_BYTES: Final = 4
 _UNSEEN: Final = (b"", b"")
 _REPLACED_MAX: Final = 10_000
 """More different addresses are in no true response."""
-
-
-@cache
-def known_versions(api_key: int) -> range:
-    """Return the versions of an API whose response schemas are known here."""
-    versions = sorted(
-        version
-        for version, entities in schema_name_map[api_key_map[api_key]].items()
-        if EntityType.response in entities
-    )
-    return range(versions[0], versions[-1] + 1)
 
 
 @cache
@@ -107,7 +93,7 @@ def replace_in_slices(
         yield from walk.response(structure, body_of_response(frame, flexible=flexible))
     except (IndexError, error, UnicodeDecodeError):
         raise WireError(
-            f"a response to {api_key_map[api_key]} version {version} that cannot be read"
+            f"a response to {API_NAMES[api_key]} version {version} that cannot be read"
         ) from None
     if not walk.spliced.is_changed:
         return [frame]

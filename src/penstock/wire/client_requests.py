@@ -11,7 +11,6 @@ import datetime as dt
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.index import load_request_schema, load_response_schema
 from kio.static.primitive import i32Timedelta
 
 from penstock.wire.errors import WireError
@@ -19,6 +18,7 @@ from penstock.wire.own_requests import response_in_slices
 from penstock.wire.primitives import INT16, INT32, skip_tags
 from penstock.wire.requests.entities import SLICE_ENTRIES, read_in_slices, write_in_slices
 from penstock.wire.requests.produce import ENTRIES_MAX
+from penstock.wire.schemas import load_request_schema, load_response_schema
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
@@ -22,6 +21,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin.topic_configs import StoredTopicConfigs, TopicConfigs
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import VERSIONS, route
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from tests.client.settings import FILE
 from tests.gateway.admin.test_topic_configs import MemoryLog, MemoryTopic
 from tests.gateway.sessions.test_session import Talk

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gateway.admin.talk import AdminTalk, Policies
+from tests.gateway.admin.talk import AdminTalk, Policies, versions
 
 API = 88
 
@@ -20,9 +20,9 @@ def topology(*, source="in", partitions=0, replicas=0):
     }  # fmt: skip
 
 
-async def joining(talk, **more):
+async def joining(talk, version=0, **more):
     return await talk.request(
-        API, 0, group_id="app", member_id="m-1", member_epoch=4, topology=topology(**more)
+        API, version, group_id="app", member_id="m-1", member_epoch=4, topology=topology(**more)
     )
 
 
@@ -35,6 +35,10 @@ def unknown(name):
     return {"name": name, "error_code": 3}
 
 
+def test_the_versions_are_those_of_kafka_4_4():
+    assert list(versions(API)) == [0, 1]
+
+
 RESPONSE = {"member_id": "m-1", "member_epoch": 5}
 
 
@@ -44,9 +48,10 @@ async def test_a_heartbeat_without_a_topology_passes():
     await talk.passes_unchanged(API, sent, **RESPONSE)
 
 
-async def test_an_accepted_topology_passes_after_the_policy_has_seen_its_topics():
+@pytest.mark.parametrize("version", versions(API))
+async def test_an_accepted_topology_passes_after_the_policy_has_seen_its_topics(version):
     talk = AdminTalk()
-    sent = await joining(talk)
+    sent = await joining(talk, version)
     forwarded = await talk.describe_topics(found("in", 12), unknown("app-changelog"))
     assert {topic.name for topic in forwarded.body.topics} == {"in", "app-changelog"}
     assert not forwarded.body.allow_auto_topic_creation
@@ -73,18 +78,20 @@ async def test_a_topic_that_exists_is_not_judged():
     assert talk.topics.judged == []
 
 
+@pytest.mark.parametrize("version", versions(API))
 @pytest.mark.parametrize(
     ("away", "code", "text"),
     [(False, 44, "the policy says no"), (True, -1, "The policy cannot be called: no broker")],
 )
-async def test_a_refused_topology_does_not_join(away, code, text):
+async def test_a_refused_topology_does_not_join(away, code, text, version):
     talk = AdminTalk(Policies())
     talk.topics.no = {"app-changelog"}
     talk.cluster.away = away
-    await joining(talk)
+    await joining(talk, version)
     await talk.describe_topics(found("in", 12), unknown("app-changelog"))
     response = await talk.response()
     assert int(response.error_code) == code
+    assert response.acceptable_recovery_lag == (-1 if version else 0)
     assert response.error_message.startswith(text)
     assert (response.member_id, response.member_epoch) == ("m-1", 4)
     assert response.active_tasks is None

@@ -11,7 +11,6 @@ import random
 import uuid
 
 import pytest
-from kio.index import load_request_schema
 from kio.static.primitive import i8
 
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -26,6 +25,7 @@ from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.between import Between
 from penstock.native import find_native
 from penstock.wire.errors import WireError
+from penstock.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_response
 from tests.gateway.test_answers import Loop, numbered

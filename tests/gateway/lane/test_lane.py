@@ -13,7 +13,6 @@ from functools import partial
 import pytest
 import structlog
 import uvloop
-from kio.index import load_request_schema
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.configuration import ConfigurationError, load_configuration
@@ -22,6 +21,7 @@ from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.native import find_native
+from penstock.wire.schemas import load_request_schema
 from tests.gateway.sessions.test_session import other
 from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame

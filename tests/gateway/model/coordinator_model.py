@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16
 
 from penstock.wire.client_requests import NO_TIME, read_request
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
 
 END_TXN, INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 26, 22, 65

@@ -4,7 +4,6 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
-from kio.index import load_request_schema
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.gateway.admin.topic_configs import TopicConfigs
@@ -16,6 +15,7 @@ from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.records.header import BatchProducer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID
+from penstock.wire.schemas import load_request_schema
 from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values

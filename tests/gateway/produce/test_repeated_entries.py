@@ -8,7 +8,6 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from kio.index import load_request_schema
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.gateway.admin.alter_configs import APPEND, SUBTRACT, _Change, _value
@@ -17,6 +16,7 @@ from penstock.gateway.admin.delete_topics import delete_topics
 from penstock.gateway.admin.streams_group_heartbeat import _listed
 from penstock.gateway.context.turns import Turns
 from penstock.wire.client_requests import read_request
+from penstock.wire.schemas import load_request_schema
 from penstock.wire.slices import finish
 from tests.raw import request_frame
 

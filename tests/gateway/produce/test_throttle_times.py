@@ -5,13 +5,13 @@ import io
 from importlib import import_module
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.gateway.listening.addresses import Addresses
+from penstock.wire.schemas import load_request_schema, load_response_schema
 from tests.gateway.produce.test_intercepted_batches import Intercepted, batch
 from tests.gateway.sessions.test_session import Talk
 from tests.raw import errors, parse_response, produce_request, produced, request_frame

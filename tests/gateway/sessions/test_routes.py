@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
-from kio.index import api_key_map
 
 from penstock.gateway.sessions import routes
 from penstock.gateway.sessions.routes import ROUTES, VERSIONS, route
 from penstock.wire.errors import WireError
+from penstock.wire.schemas import API_NAMES
 
 PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
 TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
@@ -38,13 +38,13 @@ def held(gateway):
     return {row.api_key for row in ROUTES if row.hold(gateway, row.versions[1]) is not None}
 
 
-SASL = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
+ALWAYS = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
 
 
 def test_an_api_has_a_single_row():
     keys = [row.api_key for row in ROUTES]
     assert len(keys) == len(set(keys))
-    assert set(keys) <= set(api_key_map)
+    assert set(keys) <= set(API_NAMES)
     assert all(route(key).api_key == key for key in keys)
 
 
@@ -81,7 +81,17 @@ def test_endpoints_of_controllers_pass():
     ],
 )
 def test_the_policies_determine_which_requests_are_held(gateway, apis):
-    assert held(gateway) == apis | SASL
+    assert held(gateway) == apis | ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(28, 6), (42, 3), (88, 1), (89, 1), (93, 0), (94, 0)]
+)
+def test_additions_of_kafka_4_4_are_forwarded_without_policies(api_key, version):
+    first, last = route(api_key).versions
+    assert first <= version <= last
+    assert route(api_key).hold(GatewayState(judged=True), version) is None
+    assert route(api_key).respond(SimpleNamespace(), version) is None
 
 
 def test_end_txn_is_held_only_if_all_records_may_be_dropped():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import pytest
-from kio.index import load_request_schema
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
@@ -25,6 +24,7 @@ from penstock.policy import Record
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from penstock.wire.requests.produce import ProduceRequest
+from penstock.wire.schemas import load_request_schema
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch
 

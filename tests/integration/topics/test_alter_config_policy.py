@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
-from kio.index import load_request_schema
 from kio.static.primitive import i8
 
+from penstock.wire.schemas import load_request_schema
 from tests.gateways import wait_until
 from tests.integration.topics.test_create_topic_policy import (
     Topic,

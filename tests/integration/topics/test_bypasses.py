@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kio.index import load_request_schema
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.local import LocalKafka
+from penstock.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until
 from tests.integration.topics.test_create_topic_policy import (
     TIMEOUT,

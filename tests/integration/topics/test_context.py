@@ -17,10 +17,10 @@ from confluent_kafka.admin import (
     ResourcePatternType,
 )
 from confluent_kafka.cimpl import NewTopic
-from kio.index import load_request_schema
 
 from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
 from penstock.local import free_ports
+from penstock.wire.schemas import load_request_schema
 from tests.conftest import create_acls, create_topic
 from tests.gateways import wait_until
 from tests.integration.topics.test_alter_config_policy import (

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from kio.index import load_request_schema
 from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.local import free_ports
+from penstock.wire.schemas import load_request_schema
 from tests.gateways import (
     PENSTOCK,
     RunningGateway,

@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from kio.index import load_request_schema
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
 from penstock.local import LocalKafka, free_ports
+from penstock.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.topics.equality.config_cases import (
     alter_configs,

@@ -1,6 +1,6 @@
 """The requests of a transaction, each repeated until it is answered.
 
-The versions are the newest of Kafka 2.8, which 4.3 serves too, so none is negotiated:
+The versions are the newest of Kafka 2.8, which 4.4 serves too, so none is negotiated:
 InitProducerId 4, AddPartitionsToTxn 3, AddOffsetsToTxn 3, TxnOffsetCommit 3, EndTxn 3.
 
 They are those of transactions 1. A broker with `transaction.version=2` (KIP-890) serves them:

@@ -1,6 +1,6 @@
 """A Produce request with a batch for each of some partitions, and its response.
 
-Version 9 is the newest that Kafka 2.8 serves; 4.3 serves it, too. It is written here and not by
+Version 9 is the newest that Kafka 2.8 serves; 4.4 serves it, too. It is written here and not by
 the protocol library, which would copy each batch once more.
 """
 

@@ -1,6 +1,6 @@
 """The keys of Kafka's Java clients, as they may follow `upstream.`.
 
-The source is `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 4.3; a test
+The source is `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 4.4; a test
 compares the names with those classes.
 """
 
@@ -233,6 +233,8 @@ _KEYS: Final = (
         sasl_login_refresh_window_jitter=_fraction(0, 0.25),
         sasl_login_retry_backoff_max_ms=_any_long,
         sasl_login_retry_backoff_ms=_any_long,
+        sasl_oauthbearer_allow_unverified_audience=boolean,
+        sasl_oauthbearer_allow_unverified_issuer=boolean,
         sasl_oauthbearer_clock_skew_seconds=_any_int,
         sasl_oauthbearer_expected_audience=optional_text,
         sasl_oauthbearer_expected_issuer=optional_text,
@@ -262,6 +264,8 @@ _KEYS: Final = (
         ssl_trustmanager_algorithm=optional_text,
         ssl_truststore_password=optional_text,
         socket_connection_setup_timeout_max_ms=_any_long,
+        bootstrap_resolve_timeout_ms=_long,
+        metadata_cluster_check_enable=boolean,
         metadata_max_idle_ms=whole_number(5000, _LONG),
         metadata_recovery_rebootstrap_trigger_ms=_long,
         metadata_recovery_strategy=one_of("REBOOTSTRAP", "NONE"),
@@ -271,6 +275,7 @@ _KEYS: Final = (
         metrics_sample_window_ms=_long,
         allow_auto_create_topics=boolean,
         buffer_memory=_long,
+        buffer_memory_allocation_strategy=one_of("full", "incremental"),
         check_crcs=boolean,
         exclude_internal_topics=boolean,
         fetch_min_bytes=_int,
@@ -316,6 +321,7 @@ _KEYS: Final = (
         partitioner_availability_timeout_ms=_long,
         partitioner_class=_java_class,
         partitioner_ignore_keys=boolean,
+        partitioner_rack_aware=boolean,
         share_acknowledgement_mode=one_of("implicit", "explicit"),
         share_acquire_mode=one_of("batch_optimized", "record_limit"),
         transaction_timeout_ms=_any_int,

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (API key 88), version 0: applies `CreateTopicPolicy` to internal topics.
+"""StreamsGroupHeartbeat (API key 88), versions 0 and 1: applies `CreateTopicPolicy` to a topology.
 
 Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topics of a topology. When a
 member sends a topology, the policy gets those that do not exist. If any is refused, the member gets
@@ -99,6 +99,8 @@ def _listed(names: Sequence[str]) -> str:
 
 async def _refused(context: HandlerContext, refusal: PolicyRefusal) -> bytes:
     body = await context.body()
+    # Version 1 has it in 64 bits, and -1 where there is none (KIP-1331).
+    lag = {} if context.request.version else {"acceptable_recovery_lag": i32(0)}
     return await context.response(
         context.request.response_type(
             throttle_time=NO_TIME,
@@ -107,7 +109,7 @@ async def _refused(context: HandlerContext, refusal: PolicyRefusal) -> bytes:
             member_id=body.member_id,
             member_epoch=i32(body.member_epoch),
             heartbeat_interval=NO_TIME,
-            acceptable_recovery_lag=i32(0),
+            **lag,
             task_offset_interval=NO_TIME,
             status=None,
             active_tasks=None,

@@ -6,14 +6,13 @@ import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from kio.schema.index import api_key_map
-
 from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.cells import BOUNDS, Cell, Histogram, MetricCounter
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.queued_output import log_lines_lost
 from penstock.records.header import record_count
+from penstock.wire.schemas import API_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,12 +28,12 @@ AcceptedOf = tuple[str, str, int, list[int], float]
 each bucket, and how many seconds they took together."""
 _clock = time.monotonic
 OTHER_API: Final = "other"
-"""An API that the protocol library does not know: a number that a client may choose."""
+"""An API that is not known here: a number that a client may choose."""
 _PRODUCE: Final = "Produce"
 WOULD_CHANGE: Final = "would_change"
 NOT_OBSERVED: Final = "not_observed"
 _API_NAMES: Final = {
-    key: "".join(part.capitalize() for part in name.split("_")) for key, name in api_key_map.items()
+    key: "".join(part.capitalize() for part in name.split("_")) for key, name in API_NAMES.items()
 }
 
 

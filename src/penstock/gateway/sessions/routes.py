@@ -27,11 +27,12 @@ from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.gateway.produce.single_batch import single_batch
 from penstock.gateway.sessions.handler_exchange import HandlerExchange
 from penstock.wire import api_versions
-from penstock.wire.addresses import holds_addresses, known_versions, replace_in_slices
+from penstock.wire.addresses import holds_addresses, replace_in_slices
 from penstock.wire.errors import WireError
 from penstock.wire.requests import produce, transactions
 from penstock.wire.requests.produce_response import names_no_leaders
 from penstock.wire.requests.share_fetch import ShareFetchRewriter
+from penstock.wire.schemas import known_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

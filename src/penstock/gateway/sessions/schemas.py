@@ -1,15 +1,13 @@
 """The schemas of the requests and responses that are read or changed: loaded before clients come.
 
-The protocol library loads a schema when it is used first. On the event loop that takes several
+A schema is loaded when it is used first. On the event loop that takes several
 milliseconds for each version of an API, and a client chooses the versions.
 """
 
 from __future__ import annotations
 
-from kio.index import load_request_schema, load_response_schema
-
 from penstock.gateway.sessions.routes import ROUTES, pass_through, stream
-from penstock.wire.addresses import known_versions
+from penstock.wire.schemas import known_versions, load_request_schema, load_response_schema
 from penstock.wire.structures import structure_of
 
 

@@ -6,7 +6,6 @@ import io
 from collections import deque
 from concurrent.futures import Future
 
-from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
@@ -29,6 +28,7 @@ from penstock.wire.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from penstock.wire.names import NO_ID
+from penstock.wire.schemas import load_request_schema
 from tests.records.encoding import encode_batch
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
