@@ -34,7 +34,7 @@ from tests.wire.generated_schemas import load
 # Responses with addresses of brokers; every other response has to be the same to the byte.
 ADDRESSED = {3, 10, 60}
 # Versions excluded on purpose; gateway/sessions/routes.py has the reasons.
-NARROWED = {(1, 16), (1, 17), (1, 18), (17, 0), (18, 5)}
+NARROWED = {(1, 16), (1, 17), (1, 18), (17, 0)}
 # Responses with parts that may change each time: offsets of produced records, sizes of logs, the
 # quorum.
 VARYING = {0, 35, 55}
@@ -297,6 +297,31 @@ def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(cluster
         of_gateway = parse_response(exchange(through.address, frame), 18, 0)
         assert (direct.error_code, 35) == (of_gateway.error_code, of_gateway.error_code)
         assert [key.api_key for key in of_gateway.api_keys] == [18]
+
+
+def test_a_client_that_meant_another_broker_gets_the_response_of_the_broker(cluster, through):
+    """KIP-1242. Behind the gateway's port of a broker is that broker."""
+    host, port = through.host_port
+    node = cluster.nodes[0].node_id
+    with RawClient(cluster.bootstrap_servers) as client:
+        described = client.call(smallest(load_request_schema(60, 0)))
+    codes = []
+    for cluster_id in (None, described.cluster_id, "other", ""):
+        for meant in (-1, node, node + 1, -2):
+            request = load_request_schema(18, 5)(
+                client_software_name="x",
+                client_software_version="1",
+                cluster_id=cluster_id,
+                node_id=i32(meant),
+            )
+            frame = request_frame(request, 7)
+            direct = exchange(cluster.bootstrap_servers, frame)
+            of_gateway = exchange(f"{host}:{port + 1}", frame)
+            code = parse_response(direct, 18, 5).error_code
+            assert parse_response(of_gateway, 18, 5).error_code == code, (cluster_id, meant)
+            assert code == 0 or of_gateway == direct
+            codes.append(int(code))
+    assert codes == [0, 42, 42, 42, 42, 0, 129, 129, 42, 129, 129, 129, 42, 129, 129, 129]
 
 
 @pytest.mark.parametrize("size", [1, 3_000_000])

@@ -3,14 +3,25 @@
 import datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kio.serial import entity_reader
-from kio.static.primitive import i16, i32Timedelta
+from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.wire.api_versions import API_KEY, LAST_VERSION, narrow, request, unsupported
+from penstock.wire.api_versions import (
+    API_KEY,
+    LAST_VERSION,
+    NAMES_BROKER_FROM,
+    meant_broker,
+    narrow,
+    rebootstrap_required,
+    request,
+    unsupported,
+)
 from penstock.wire.errors import WireError
 from penstock.wire.schemas import load_request_schema
 from tests.gateway.admin.talk import broker_frame
-from tests.raw import parse_response
+from tests.raw import parse_response, request_frame
 
 VERSIONS = range(LAST_VERSION + 1)
 RANGES = {0: (3, 13), 1: (4, 17), 3: (0, 12), 22: (9, 9)}
@@ -94,5 +105,61 @@ def test_a_request_has_version_0():
 
 def test_a_response_to_an_unknown_version_names_the_known_versions():
     found = parse_response(unsupported(77), API_KEY, 0)
-    assert (found.error_code, ranges_of(found)) == (35, [(18, 0, 4)])
+    assert (found.error_code, ranges_of(found)) == (35, [(18, 0, 5)])
     assert unsupported(77)[4:8] == (77).to_bytes(4, "big")
+
+
+def naming(cluster_id=None, node=-1, *, name="app", version="1.0"):
+    kind = load_request_schema(API_KEY, NAMES_BROKER_FROM)
+    return kind(
+        client_software_name=name,
+        client_software_version=version,
+        cluster_id=cluster_id,
+        node_id=i32(node),
+    )
+
+
+@settings(max_examples=1000)
+@given(
+    st.none() | st.text(max_size=200),
+    st.integers(-(2**31), 2**31 - 1) | st.just(-1),
+    st.none() | st.text(max_size=20),
+)
+def test_the_meant_broker_is_read_as_the_protocol_library_writes_it(cluster_id, node, client_id):
+    found = meant_broker(request_frame(naming(cluster_id, node), 7, client_id))
+    is_named = cluster_id is not None and node != -1
+    assert found == ((cluster_id, node) if is_named else None)
+
+
+@pytest.mark.parametrize("text", ["", "-", "a-", ".a", "a b", "a/b", "\u00e4", "a\n"])
+def test_a_request_that_a_broker_refuses_names_no_broker(text):
+    for broken in (naming("c", 1, name=text), naming("c", 1, version=text)):
+        assert meant_broker(request_frame(broken, 7)) is None
+
+
+@pytest.mark.parametrize("text", ["a", "0", "apache-kafka-java", "4.4.0", "a--b", "A.1-2"])
+def test_a_valid_name_or_version_of_software(text):
+    for valid in (naming("c", 1, name=text), naming("c", 1, version=text)):
+        assert meant_broker(request_frame(valid, 7)) == ("c", 1)
+
+
+def test_a_request_that_ends_too_early_is_an_error():
+    frame = request_frame(naming("c", 1), 7)
+    for end in range(8, len(frame)):
+        with pytest.raises(WireError):
+            meant_broker(frame[:end])
+
+
+@pytest.mark.parametrize("field", ["name", "version", "cluster_id"])
+def test_a_text_that_is_too_long_for_a_broker_is_an_error(field):
+    longest = {"name": "app", "version": "1", "cluster_id": "c", "node": 1, field: "a" * 32_767}
+    assert meant_broker(request_frame(naming(**longest), 7)).node == 1
+    frame = request_frame(naming(**longest | {field: "a" * 32_768}), 7)
+    with pytest.raises(WireError):
+        meant_broker(frame)
+
+
+def test_a_client_of_another_broker_has_to_bootstrap_again():
+    found = parse_response(rebootstrap_required(77), API_KEY, NAMES_BROKER_FROM)
+    assert (found.error_code, found.api_keys) == (129, ())
+    assert found.throttle_time.total_seconds() == 0

@@ -12,7 +12,7 @@ from penstock.wire.structures import FIXED_SIZES, structure_of
 from tests.wire.generated_schemas import descriptions, generated, load, versions
 
 FOLDER = Path(schemas.__file__).parent
-NOT_SERVED = {(FETCH, 16), (FETCH, 17), (FETCH, 18), (SASL_HANDSHAKE, 0), (18, 5)}
+NOT_SERVED = {(FETCH, 16), (FETCH, 17), (FETCH, 18), (SASL_HANDSHAKE, 0)}
 """gateway/sessions/routes.py has the reasons."""
 RECORDS = {"records": "bytes"}
 

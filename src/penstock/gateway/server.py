@@ -117,7 +117,6 @@ class Gateway:
         """
         self.configuration = configuration
         self._name = gateway_name(configuration)
-        self._cluster_id = ""
         self._announcing: asyncio.Task[Any] | None = None
         self.connections: set[ClientConnection] = set()
         self.writes = GatheredWrites()
@@ -211,7 +210,6 @@ class Gateway:
             )
             found = await self._upstream.describe(DISCOVERY_TIMEOUT_S)
             self.audit_trail = await open_audit_trail(of, self._name)
-            self._cluster_id = found.cluster_id
             if allows_topic_settings(self.configuration):
                 log.info(
                     "reading settings of topics",
@@ -271,7 +269,7 @@ class Gateway:
             ConfigurationError: The folder or the topic that keeps it cannot be used.
             brokers.UnreachableError: The topic cannot be read now.
         """
-        opened = await open_producers(of, self._cluster_id, self._name, loses_records=loses_records)
+        opened = await open_producers(of, self.cluster_id, self._name, loses_records=loses_records)
         plans = [self._policies.plan]
         own = await losing_topics(plans, self._index)
         self._keeps_losses = loses_records or opened.writes is not None
@@ -425,6 +423,11 @@ class Gateway:
         """The addresses of brokers. Clients, and so requests, come only when they are known."""
         assert self._upstream.addresses is not None
         return self._upstream.addresses
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster; empty if it is not known."""
+        return self._upstream.cluster_id
 
     @property
     def policies(self) -> PolicySet:

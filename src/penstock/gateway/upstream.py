@@ -34,6 +34,7 @@ class Upstream:
 
     Attributes:
         addresses: The known brokers; None until the gateway listens.
+        cluster_id: The id of the cluster, as it was described last; empty if it is not known.
         in_python: Why native threads cannot have connections to brokers; empty if they can.
     """
 
@@ -51,6 +52,7 @@ class Upstream:
             run: Runs a coroutine in the background while the gateway runs.
         """
         self.addresses: Addresses | None = None
+        self.cluster_id = ""
         self._properties = configuration.upstream_properties
         self._folder = configuration.folder
         self._tls = BrokerTls(tls, self._properties, self._folder) if tls is not None else None
@@ -149,7 +151,9 @@ class Upstream:
         Raises:
             brokers.UnreachableError: The cluster does not respond.
         """
-        return await asyncio.to_thread(brokers.describe, self._properties, self._folder, timeout_s)
+        found = await asyncio.to_thread(brokers.describe, self._properties, self._folder, timeout_s)
+        self.cluster_id = found.cluster_id
+        return found
 
     def _rediscover_soon(self) -> None:
         """Request the addresses again, at most every few seconds."""

@@ -43,6 +43,7 @@ UNKNOWN_PRODUCER_ID: Final = int(ErrorCode.unknown_producer_id)
 TOPIC_DELETION_DISABLED: Final = int(ErrorCode.topic_deletion_disabled)
 PRODUCER_FENCED: Final = int(ErrorCode.producer_fenced)
 UNKNOWN_TOPIC_ID: Final = int(ErrorCode.unknown_topic_id)
+REBOOTSTRAP_REQUIRED: Final = int(ErrorCode.rebootstrap_required)
 
 RETRIABLE: Final = frozenset(int(code) for code in ErrorCode if code.retriable)
 """Clients send the same request again after these; some of them leave open whether it was

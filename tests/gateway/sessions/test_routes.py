@@ -38,7 +38,7 @@ def held(gateway):
     return {row.api_key for row in ROUTES if row.hold(gateway, row.versions[1]) is not None}
 
 
-ALWAYS = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
+ALWAYS = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE, routes.API_VERSIONS}
 
 
 def test_an_api_has_a_single_row():
@@ -92,6 +92,11 @@ def test_additions_of_kafka_4_4_are_forwarded_without_policies(api_key, version)
     assert first <= version <= last
     assert route(api_key).hold(GatewayState(judged=True), version) is None
     assert route(api_key).respond(SimpleNamespace(), version) is None
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_api_versions_request_that_cannot_name_a_broker_is_streamed(version):
+    assert route(routes.API_VERSIONS).hold(GatewayState(), version) is None
 
 
 def test_end_txn_is_held_only_if_all_records_may_be_dropped():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import pytest
+from kio.static.primitive import i32
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
@@ -76,6 +77,8 @@ class Talk:
     turns: Turns = field(default_factory=lambda: Turns(call_soon))
     done: bool = False
     peer: str | None = None
+    node: int | None = None
+    cluster_id: str = "cluster"
     addresses = None
     producers = Producers(now=time.time)
     shared_producers = None
@@ -113,6 +116,7 @@ class Talk:
             on_progress=lambda: None,
             certificate_principal=self.peer,
             address="10.0.0.7",
+            node=self.node,
         )
 
     @property
@@ -743,3 +747,65 @@ def test_bytes_streamed_after_a_verdict_are_counted_too():
     talk.decide()
     talk.session.client_data(b"")
     assert talk.broker.take() == b"".join(requests)
+
+
+def naming(cluster_id, node):
+    """Return an ApiVersions request of a client that meant a broker (KIP-1242)."""
+    request = load_request_schema(18, 5)(
+        client_software_name="app",
+        client_software_version="1",
+        cluster_id=cluster_id,
+        node_id=i32(node),
+    )
+    return request_frame(request, 9)
+
+
+@pytest.mark.parametrize(
+    ("node", "meant"),
+    [
+        (3, (None, -1)),
+        (3, ("cluster", 3)),
+        (3, ("cluster", -1)),
+        (3, (None, 4)),
+        (None, (None, -1)),
+    ],
+)
+def test_the_broker_judges_a_client_that_reached_it(node, meant):
+    """A request that names only one of both is invalid, as the broker says."""
+    talk = Talk(node=node)
+    talk.session.client_data(naming(*meant))
+    assert talk.broker.take() == naming(*meant)
+    talk.session.upstream_data(no_apis(9))
+    assert parse_response(talk.client.take(), 18, 5).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("node", "meant"),
+    [(3, ("cluster", 4)), (3, ("other", 3)), (None, ("cluster", 3)), (0, ("cluster", 2**31 - 1))],
+)
+def test_a_client_that_meant_another_broker_has_to_bootstrap_again(node, meant):
+    talk = Talk(node=node)
+    talk.session.client_data(naming(*meant))
+    assert talk.broker.take() == b""
+    assert parse_response(talk.client.take(), 18, 5).error_code == 129
+    talk.session.client_data(other(1))
+    assert talk.broker.take() == other(1), "it stays connected, as at a broker"
+
+
+def test_the_cluster_is_left_to_the_broker_until_its_id_is_known():
+    talk = Talk(node=3, cluster_id="")
+    talk.session.client_data(naming("any", 3))
+    assert talk.broker.take() == naming("any", 3)
+
+
+def test_a_request_that_meant_a_broker_and_ends_too_early_closes_the_connection():
+    talk = Talk(node=3)
+    frame = naming("cluster", 3)[4:-3]
+    with pytest.raises(WireError, match="ApiVersions that cannot be read"):
+        talk.session.client_data(len(frame).to_bytes(4, "big") + frame)
+
+
+def no_apis(correlation_id):
+    """Return a broker's response to ApiVersions without any."""
+    body = correlation_id.to_bytes(4, "big") + b"\x00\x00\x01" + bytes(4) + b"\x00"
+    return len(body).to_bytes(4, "big") + body

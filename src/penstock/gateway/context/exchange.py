@@ -262,6 +262,10 @@ class ConnectionContext(Protocol):
         """The client's address; None if it is not known."""
 
     @property
+    def node(self) -> int | None:
+        """The node id of the broker that the client connected to; None for any broker."""
+
+    @property
     def topics(self) -> TopicNames:
         """The topic names and ids that the broker returned over this connection."""
 

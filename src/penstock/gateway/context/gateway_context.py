@@ -38,6 +38,10 @@ class GatewayContext(Protocol):
         """The addresses of brokers."""
 
     @property
+    def cluster_id(self) -> str:
+        """The id of the cluster; empty if it is not known."""
+
+    @property
     def producers(self) -> Producers:
         """The state of producers whose records were dropped."""
 

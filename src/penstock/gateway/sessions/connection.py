@@ -375,6 +375,7 @@ class ClientConnection(SharedBufferProtocol):
             on_progress=self._progress,
             certificate_principal=peer_principal(self._transport),
             address=self._peer.host,
+            node=node,
         )
         if all(map(_may_be_native, (self._transport, transport))):
             self._lane = self._gateway.lane

@@ -167,6 +167,26 @@ def _open_authenticate(connection: ConnectionContext, received: Streamed, frame:
     return received
 
 
+def hold_api_versions(_gateway: GatewayContext, version: int) -> OpenExchange | None:
+    """Hold ApiVersions requests that may name the broker that the client meant (KIP-1242)."""
+    return _open_api_versions if version >= api_versions.NAMES_BROKER_FROM else None
+
+
+def _open_api_versions(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+    meant = api_versions.meant_broker(frame)
+    if meant is None or _is_reached(meant, connection):
+        received.pieces = [frame]  # a broker compares them, too, from Kafka 4.4 on
+    else:
+        received.response = [api_versions.rebootstrap_required(received.correlation_id)]
+    return received
+
+
+def _is_reached(meant: api_versions.MeantBroker, connection: ConnectionContext) -> bool:
+    """Whether the connection leads to a broker; the bootstrap address is that of no broker."""
+    cluster_id = connection.gateway.cluster_id
+    return meant.node == connection.node and meant.cluster_id == (cluster_id or meant.cluster_id)
+
+
 def _open_unsupported_version(
     _connection: ConnectionContext, received: Streamed, _frame: bytes
 ) -> Exchange:
@@ -321,8 +341,8 @@ ROUTES: Final = (
           replace_addresses_of(FIND_COORDINATOR)),
     # After version 0 the client sends tokens without a header, which look like requests.
     Route(SASL_HANDSHAKE, _all(SASL_HANDSHAKE, first=1), hold_sasl_handshake, before_login=True),
-    Route(API_VERSIONS, (0, api_versions.LAST_VERSION), stream, limit_versions, before_login=True,
-          unsupported_version=_open_unsupported_version),
+    Route(API_VERSIONS, (0, api_versions.LAST_VERSION), hold_api_versions, limit_versions,
+          before_login=True, unsupported_version=_open_unsupported_version),
     Route(CREATE_TOPICS, _all(CREATE_TOPICS),
           handled_by(create_topics, when=_validates_new_topics)),
     Route(DELETE_TOPICS, _all(DELETE_TOPICS),

@@ -123,6 +123,7 @@ class Session:
         on_progress: Callable[[], None],
         certificate_principal: str | None = None,
         address: str | None = None,
+        node: int | None = None,
     ) -> None:
         """Make the session of a new connection.
 
@@ -137,9 +138,11 @@ class Session:
             on_progress: Called when requests that were waiting have been processed.
             certificate_principal: The principal of the client's TLS certificate.
             address: The client's address.
+            node: The node id of the broker that it connected to; None for any broker.
         """
         self.gateway = gateway
         self.address = address
+        self.node = node
         self._route = route
         self._client = client
         self._upstream = upstream
