@@ -45,7 +45,7 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -133,6 +133,9 @@ spark-kills: setup  ## split, its stream and redrive, on Spark and without it, k
 
 spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; each is installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
+
+kafka-versions: setup  ## the tests of the gateway and of the jobs on brokers of Kafka 3.9, 4.0, 4.2 and 4.4; VERSIONS= for others
+	$(BIN)/python -m tests.kafka_versions $(VERSIONS)
 
 spark-tables: setup  ## split to real Delta and Iceberg tables, each on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some, and for one format
 	$(BIN)/python -m tests.spark_tables $(STEPS)

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient, Off
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
+from penstock.artifacts import kafka_artifacts
 from penstock.local import LocalKafka, free_ports
 from penstock.native import NativeMissingError
 from penstock.policy import sharing
@@ -49,12 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--parity-seed", type=int, default=None, dest="parity_seed")
     parser.addoption("--suites-seed", type=int, default=None, dest="suites_seed")
     parser.addoption("--suites-minutes", type=float, default=1, dest="suites_minutes")
+    parser.addoption("--kafka-version", default=None, dest="kafka_version")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 
 
-def pytest_configure() -> None:
-    """End in order on SIGTERM: fixtures end what they started. No example has a deadline."""
+def pytest_configure(config: pytest.Config) -> None:
+    """End in order on SIGTERM: fixtures end what they started. No example has a deadline.
+
+    `--kafka-version` names the version of all brokers (`make kafka-versions`).
+    """
+    if version := config.getoption("kafka_version"):
+        LocalKafka.kafka = kafka_artifacts(version)
     # On a busy machine any example may take long.
     settings.register_profile(
         "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]

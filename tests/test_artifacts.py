@@ -46,6 +46,17 @@ def test_a_file_without_a_listed_sum_is_not_used(fetched, monkeypatch):
         artifacts.class_path("org.example:one:1.0")
 
 
+def test_an_unlisted_file_is_used_only_for_a_requested_version(fetched, monkeypatch):
+    monkeypatch.setattr(artifacts, "_sums", dict)
+    assert artifacts.class_path("org.example:one:1.0", may_be_unlisted=True) == str(fetched)
+
+
+def test_a_listed_file_needs_its_sum_even_then(fetched, monkeypatch):
+    monkeypatch.setattr(artifacts, "_sums", lambda: {NAME: "0" * 64})
+    with pytest.raises(ArtifactError, match=NAME):
+        artifacts.class_path("org.example:one:1.0", may_be_unlisted=True)
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("artifact", [*Artifacts, CONNECTOR])
 def test_make_setup_has_downloaded_the_files_of_tests(artifact, monkeypatch):

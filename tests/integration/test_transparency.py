@@ -179,7 +179,8 @@ def test_only_intentionally_excluded_versions_are_not_offered(cluster, through):
         for version in range(first, last + 1)
         if not served[key][0] <= version <= served[key][1]
     }
-    assert missing == NARROWED
+    known = {(key, version) for key, version in NARROWED if version <= direct[key][1]}
+    assert missing == known
     assert set(served) == set(direct)
     assert served[0] == (0, 13)
 
@@ -301,6 +302,8 @@ def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(cluster
 
 def test_a_client_that_meant_another_broker_gets_the_response_of_the_broker(cluster, through):
     """KIP-1242. Behind the gateway's port of a broker is that broker."""
+    if offered(cluster.bootstrap_servers)[18][1] < 5:
+        pytest.skip("brokers older than Kafka 4.4 compare nothing")
     host, port = through.host_port
     node = cluster.nodes[0].node_id
     with RawClient(cluster.bootstrap_servers) as client:

@@ -15,7 +15,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from penstock import artifacts
 from penstock.artifacts import Artifacts, java
@@ -41,16 +41,17 @@ _JVM: Final = (
 )
 
 
-def class_path(more: Sequence[Path] = ()) -> str:
+def class_path(more: Sequence[Path] = (), kafka: str = Artifacts.KAFKA) -> str:
     """Return the Java class path of Kafka, fetching it the first time.
 
     Args:
         more: Folders and jars on the class path behind Kafka's own.
+        kafka: Kafka's artifacts.
 
     Raises:
         ArtifactError: It cannot be fetched.
     """
-    return os.pathsep.join([artifacts.class_path(Artifacts.KAFKA), *map(str, more)])
+    return os.pathsep.join([artifacts.class_path(kafka), *map(str, more)])
 
 
 class LocalNode:
@@ -61,18 +62,18 @@ class LocalNode:
         host: Always loopback.
         port: Where clients connect.
         log: The file its output goes to.
-        class_path: What Java finds besides Kafka's own classes.
+        java_class_path: What Java finds: Kafka's own classes, and those that were given.
     """
 
     def __init__(
-        self, node_id: int, port: int, folder: Path, heap: str, class_path: Sequence[Path] = ()
+        self, node_id: int, port: int, folder: Path, heap: str, java_class_path: str
     ) -> None:
         self.node_id = node_id
         self.host = "127.0.0.1"
         self.port = port
         self.properties = folder / "server.properties"
         self.log = folder / "server.log"
-        self.class_path = class_path
+        self.java_class_path = java_class_path
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -95,7 +96,7 @@ class LocalNode:
             self._process = _SPAWNER.submit(
                 subprocess.Popen,
                 [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *_JVM,
-                 "-cp", class_path(self.class_path), "kafka.Kafka", str(self.properties)],
+                 "-cp", self.java_class_path, "kafka.Kafka", str(self.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -150,7 +151,12 @@ class LocalKafka:
 
         with LocalKafka() as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    Attributes:
+        kafka: The artifacts of the brokers; tools are those of `Artifacts.KAFKA`.
     """
+
+    kafka: ClassVar[str] = Artifacts.KAFKA
 
     def __init__(
         self,
@@ -204,7 +210,7 @@ class LocalKafka:
             ArtifactError: Java is missing, or Kafka cannot be fetched.
         """
         java()
-        class_path()
+        self._java_class_path = class_path(self._class_path, self.kafka)
         self.folder = self._given_folder or Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
         try:
             self._prepare()
@@ -252,7 +258,7 @@ class LocalKafka:
         for node_id, port, controller in zip(ids, brokers, controllers, strict=True):
             home = self.folder / f"node-{node_id}"
             home.mkdir(parents=True, exist_ok=True)
-            node = LocalNode(node_id, port, home, heap, self._class_path)
+            node = LocalNode(node_id, port, home, heap, self._java_class_path)
             settings = self._settings(node, controller, voters, home)
             node.properties.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
             if not (home / "data" / "meta.properties").exists():
@@ -303,7 +309,7 @@ class LocalKafka:
 
 def _format(node: LocalNode, cluster_id: str) -> None:
     done = subprocess.run(
-        [java(), "-Xmx128m", *_JVM, "-cp", class_path(node.class_path),
+        [java(), "-Xmx128m", *_JVM, "-cp", node.java_class_path,
          "kafka.tools.StorageTool", "format",
          "--cluster-id", cluster_id, "--config", str(node.properties)],
         capture_output=True,

@@ -1,0 +1,52 @@
+"""Runs the tests of the gateway and of the jobs on several versions of Kafka's brokers.
+
+`make kafka-versions` does so, with `VERSIONS=` on others. Clients and tools are those of the newest
+version. Ends with 1 where a test fails.
+"""
+
+import subprocess
+import sys
+import time
+from typing import Final
+
+from penstock.artifacts import ArtifactError, class_path, kafka_artifacts
+
+VERSIONS: Final = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
+"""Their files have listed sums; those of other versions are taken as the registry has them."""
+GATEWAY: Final = ("tests/gateway", "tests/integration", "tests/hostile", "tests/cluster")
+JOBS: Final = ("tests/client", "tests/backtest", "tests/batch_jobs", "tests/stored", "tests/spark")
+MARKED: Final = (
+    "not unit and not slow and not go and not chaos and not interop and not spark_processes "
+    "and not parity and not registry and not suites"
+)
+
+
+def command(version: str) -> list[str]:
+    """Return the command line of the tests on a version."""
+    return [
+        sys.executable, "-m", "pytest", "--quiet", "--no-header", f"--kafka-version={version}",
+        "--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder", "-m", MARKED,
+        *GATEWAY, *JOBS,
+    ]  # fmt: skip
+
+
+def main(wanted: list[str]) -> int:
+    """Run the tests on the versions; return the exit code."""
+    results = {}
+    for version in wanted or VERSIONS:
+        try:
+            class_path(kafka_artifacts(version), print, may_be_unlisted=version not in VERSIONS)
+        except ArtifactError as error:
+            sys.stderr.write(f"{error}\n")
+            return 3
+        began = time.monotonic()
+        done = subprocess.run(command(version), check=False)
+        results[version] = done.returncode == 0
+        print(f"Kafka {version}: {time.monotonic() - began:.0f} s", flush=True)
+    for version, is_good in results.items():
+        print(f"{version}  {'passed' if is_good else 'FAILED'}")
+    return 0 if all(results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
