@@ -1,7 +1,8 @@
-"""A load balancer that sends a PROXY protocol header before the bytes of clients."""
+"""Forwarders of connections: ports that move, and a load balancer with PROXY protocol headers."""
 
 import asyncio
 import struct
+from collections.abc import Mapping
 from ipaddress import ip_address
 
 from tests.loop_thread import LoopThread
@@ -20,16 +21,15 @@ def header(
     return SIGNATURE + struct.pack(">BBH", 0x21, family, len(addresses + tlvs)) + addresses + tlvs
 
 
-class LoadBalancer(LoopThread):
-    """Forwards ports of 127.0.0.3 to the same ports of 127.0.0.1, for a client of an address."""
+class Forwarder(LoopThread):
+    """Forwards ports of 127.0.0.2 to ports of 127.0.0.1; they can move."""
 
-    host = "127.0.0.3"
+    host = "127.0.0.2"
 
-    def __init__(self, ports: range, source: str, *, tlvs: bytes = b"") -> None:
+    def __init__(self, ports: Mapping[int, int]) -> None:
         super().__init__()
-        self._ports = ports
-        self._source = source
-        self._tlvs = tlvs
+        self._ports = dict(ports)
+        self._writers: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> list[asyncio.Server]:
         """Listen on each port."""
@@ -42,19 +42,50 @@ class LoadBalancer(LoopThread):
             for port in self._ports
         ]
 
+    def move(self, ports: Mapping[int, int]) -> None:
+        """Forward to other ports from now on, and close all connections."""
+        self.call(self._move, dict(ports))
+
+    def _move(self, ports: dict[int, int]) -> None:
+        self._ports = ports
+        for writer in self._writers:
+            writer.close()
+
+    def _greeting(self, _client_port: int) -> bytes:
+        """Return what is sent before the bytes of a client."""
+        return b""
+
     async def _forward(self, reader, writer, port: int) -> None:
         try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
+            there_reader, there_writer = await asyncio.open_connection(
+                "127.0.0.1", self._ports[port]
+            )
+        except (OSError, KeyError):
             writer.close()
             return
-        client_port = writer.get_extra_info("peername")[1]
-        there_writer.write(header(self._source, client_port, tlvs=self._tlvs))
+        there_writer.write(self._greeting(writer.get_extra_info("peername")[1]))
+        writers = {writer, there_writer}
+        self._writers |= writers
         try:
             await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
         finally:
+            self._writers -= writers
             writer.close()
             there_writer.close()
+
+
+class LoadBalancer(Forwarder):
+    """Forwards ports of 127.0.0.3 to the same ports of 127.0.0.1, for a client of an address."""
+
+    host = "127.0.0.3"
+
+    def __init__(self, ports: range, source: str, *, tlvs: bytes = b"") -> None:
+        super().__init__(dict(zip(ports, ports, strict=True)))
+        self._source = source
+        self._tlvs = tlvs
+
+    def _greeting(self, client_port: int) -> bytes:
+        return header(self._source, client_port, tlvs=self._tlvs)
 
 
 async def _pump(reader, writer) -> None:
