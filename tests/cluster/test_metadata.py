@@ -3,9 +3,10 @@
 from concurrent.futures import Future
 from types import SimpleNamespace
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from penstock.cluster.metadata import ClusterMetadata
+from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 
 
 def answered(epoch):
@@ -41,3 +42,38 @@ def test_nothing_is_requested_for_no_partition(tmp_path):
     cluster = ClusterMetadata({"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
     assert cluster.leader_epochs([]) == {}
     assert cluster._admin is None
+
+
+OFFSETS = {"offsets.topic.num.partitions": "50", "offsets.topic.replication.factor": "3"}
+SHARES = {
+    "share.coordinator.state.topic.num.partitions": "40",
+    "share.coordinator.state.topic.replication.factor": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("configs", "topic", "expected"),
+    [
+        (OFFSETS | SHARES, "__share_group_state", (40, 2)),
+        (OFFSETS | SHARES, "__consumer_offsets", (50, 3)),
+        (OFFSETS | SHARES, "orders", None),
+        # Brokers before share groups create no such topic.
+        (OFFSETS, "__share_group_state", None),
+    ],
+)
+async def test_an_internal_topic_is_missing_as_its_brokers_would_create_it(
+    tmp_path, monkeypatch, configs, topic, expected
+):
+    cluster = ClusterMetadata({"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
+    monkeypatch.setattr(cluster, "_list", dict)
+    monkeypatch.setattr(cluster, "_describe_broker", lambda: configs)
+    missing = await cluster.missing_internal_topic(topic)
+    assert (missing and missing[1:3]) == expected
+
+
+async def test_a_missing_topic_without_the_brokers_configs_cannot_be_judged(tmp_path, monkeypatch):
+    cluster = ClusterMetadata({"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
+    monkeypatch.setattr(cluster, "_list", dict)
+    monkeypatch.setattr(cluster, "_describe_broker", dict)
+    with pytest.raises(MetadataUnavailableError, match="do not return offsets"):
+        await cluster.missing_internal_topic("__consumer_offsets")

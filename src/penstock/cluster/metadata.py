@@ -163,6 +163,8 @@ class ClusterMetadata:
     async def missing_internal_topic(self, topic: str) -> MissingTopic | None:
         """Return an internal topic as brokers would create it; None if it exists.
 
+        It is also None for the topic of share groups where the brokers have no share groups.
+
         Raises:
             MetadataUnavailableError: The cluster does not return the metadata.
         """
@@ -174,6 +176,8 @@ class ClusterMetadata:
                 return None
             self._missing[topic] = None
         partitions, replicas = INTERNAL_TOPICS[topic]
+        if partitions in _SHARES and partitions not in await self._broker_configs():
+            return None
         return MissingTopic(
             topic,
             await self.default(partitions),
