@@ -74,6 +74,19 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, end)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs newer brokers than those of `--kafka-version`."""
+    version = item.config.getoption("kafka_version")
+    for marker in item.iter_markers("since"):
+        (first,) = marker.args
+        if version and _numbers(version) < _numbers(first):
+            pytest.skip(f"needs brokers of Kafka {first}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 @pytest.fixture(autouse=True)
 def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove state of policies that other tests of this process have shared.

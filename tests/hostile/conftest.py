@@ -10,7 +10,7 @@ from tests.hostile.innocent import INNOCENT
 from tests.hostile.inputs import Base, base
 from tests.hostile.recorded import HOST, recorded
 from tests.integration.reading import topic_id
-from tests.integration.test_transparency import TOPIC, WITHOUT_RESPONSE, offered
+from tests.integration.test_transparency import TOPIC, WITHOUT_RESPONSE, has_schema, offered
 
 POLICIES = """
 from penstock.policy import *
@@ -66,8 +66,8 @@ def bases(cluster, attacked) -> list[Base]:
     return [
         base(api_key, version, known)
         for api_key, (first, last) in sorted(direct.items())
-        for version in range(max(first, 3 if api_key == 0 else first), last + 1)
-        if (api_key, version) not in WITHOUT_RESPONSE
+        for version in range(first, last + 1)
+        if (api_key, version) not in WITHOUT_RESPONSE and has_schema(api_key, version)
     ]
 
 

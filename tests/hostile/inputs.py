@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from penstock.gateway.sessions.routes import FETCH, ROUTES
 from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
-from penstock.wire.schemas import load_request_schema
 from penstock.wire.structures import Structure, WireField, skip_field, structure_of
-from tests.integration.test_transparency import sample
+from tests.integration.test_transparency import request_schema, sample
 from tests.raw import request_frame
 
 DECODED = frozenset(row.api_key for row in ROUTES) - {FETCH}
@@ -47,7 +46,7 @@ def base(api_key: int, version: int, topic_id: uuid.UUID) -> Base:
 def base_of(frame: bytes) -> Base:
     """Find the positions of counts and lengths of a request."""
     api_key, version = struct.unpack_from(">hh", frame, 4)
-    schema = load_request_schema(api_key, version)
+    schema = request_schema(api_key, version)
     size = read_length(frame, 12, flexible=False)[0]
     position = HEAD_BYTES + max(0, size)
     spots = [Spot(12, 14, "int16")]

@@ -20,6 +20,8 @@ from tests.integration.reading import read_topic, values_of
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.since("4.0")  # EndTxn 5
+
 POLICIES = """
 from penstock.policy import *
 

@@ -16,7 +16,7 @@ import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
-import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
 
 /**
  * Stores, compacts and reads batches with a broker's and a consumer's classes.
@@ -71,7 +71,8 @@ public class JavaLog {
             }
         };
         ByteBuffer buffer = ByteBuffer.allocate(1 << 20);
-        ByteBuffer written = stored.filterTo(filter, buffer, BufferSupplier.NO_CACHING).outputBuffer();
+        ByteBuffer written =
+                stored.filterTo(filter, buffer, BufferSupplier.NO_CACHING, Integer.MAX_VALUE).outputBuffer();
         written.flip();
         return written;
     }

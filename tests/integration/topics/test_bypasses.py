@@ -105,7 +105,7 @@ def broker(creating):
 
 # Metadata
 
-VERSIONS = [0, 1, 3, 4, 8, 9, 12, 13]
+VERSIONS = [0, 1, 3, 4, 8, 9, 12, pytest.param(13, marks=pytest.mark.since("4.0"))]
 
 
 def codes(response: Any) -> dict[str, int]:
@@ -458,6 +458,7 @@ def create(broker: RawClient, topic: str, count: int) -> str:
     return topic
 
 
+@pytest.mark.since("4.2")
 def test_the_topics_of_an_allowed_topology_are_created(client, broker, group):
     source = create(broker, unique("source"), 2)
     internal = [(unique("changelog"), 0), (unique("repartition"), 4)]
@@ -476,6 +477,7 @@ def test_the_topics_of_an_allowed_topology_are_created(client, broker, group):
     wait_until(are_created)
 
 
+@pytest.mark.since("4.2")
 @pytest.mark.parametrize(
     ("sources", "changelog", "repartition", "why"),
     [
@@ -503,12 +505,14 @@ def test_a_topology_with_a_refused_topic_does_not_join(
     assert not exists(broker, repartition[0])
 
 
+@pytest.mark.since("4.2")
 def test_topics_of_a_topology_are_shown_as_the_broker_would_create_them(client, broker, group):
     source, name = create(broker, unique("source"), 5), unique("tell")
     answer = client.call(joining(group, [source], changelogs=[(name, 0)]))
     assert json.loads(answer.error_message) == [5, 1, None, {"cleanup.policy": "compact"}]
 
 
+@pytest.mark.since("4.2")
 def test_a_source_created_later_creates_no_refused_topics(client, broker, group):
     """Brokers remember the topology, and create its topics when they can."""
     source, changelog = unique("later"), unique("changelog")

@@ -23,6 +23,7 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from penstock.local import LocalKafka, free_ports
 from penstock.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.integration.test_transparency import offered
 from tests.integration.topics.equality.config_cases import (
     alter_configs,
     describe_configs,
@@ -124,18 +125,29 @@ VERSIONS = {
     INCREMENTAL_ALTER_CONFIGS: range(2),
 }
 """The versions that the protocol library and the broker share; a test checks it."""
+SINCE = {(METADATA, 13): "4.0"}
+"""The versions of Kafka that have more of them than Kafka 3.9."""
+SHARE_GROUP_HEARTBEAT = 76
 
 
 def every_version(*api_keys: int) -> Any:
     """Run a test for each version of some APIs."""
     chosen = [
         pytest.param(
-            api_key, version, id=f"{load_request_schema(api_key, version).__name__}-v{version}"
+            api_key,
+            version,
+            id=f"{load_request_schema(api_key, version).__name__}-v{version}",
+            marks=pytest.mark.since(SINCE.get((api_key, version), "3.9")),
         )
         for api_key in api_keys or CASES
         for version in VERSIONS[api_key]
     ]
     return pytest.mark.parametrize(("api_key", "version"), chosen)
+
+
+def last_version(cluster: LocalKafka, api_key: int) -> int:
+    """Return the last version that the protocol library and the broker share."""
+    return min(VERSIONS[api_key][-1], offered(cluster.bootstrap_servers)[api_key][1])
 
 
 # What they are sent to
@@ -195,7 +207,10 @@ def first_searches(cluster, through) -> list[list[Any]]:
     """
     worlds = two_worlds(cluster, through, (RETENTION, RETENTION))
     answers = []
-    for kind, world in ((1, worlds[0]), (2, worlds[1]), (0, worlds[0])):
+    searches = [(1, worlds[0]), (2, worlds[1]), (0, worlds[0])]
+    if SHARE_GROUP_HEARTBEAT not in offered(cluster.bootstrap_servers):
+        searches.pop(1)
+    for kind, world in searches:
         request = build(FIND_COORDINATOR, 6, search(kind, SHARE_KEY))
         answers.append([world.send(request)])
 
@@ -221,16 +236,15 @@ def worlds(cluster, through, first_searches) -> Iterator[list[World]]:
 # What must be equal
 
 
+@pytest.mark.since("4.0")
 def test_all_versions_that_the_broker_and_the_protocol_library_share_are_compared(cluster):
-    with RawClient(cluster.bootstrap_servers) as client:
-        versions = {
-            api.api_key: range(api.min_version, api.max_version + 1)
-            for api in client.call(ApiVersionsRequest()).api_keys
-        }
+    versions = offered(cluster.bootstrap_servers)
 
-    assert {key: versions[key] for key in VERSIONS} == VERSIONS
+    shared = {key: range(versions[key][0], versions[key][1] + 1) for key in VERSIONS}
+    assert shared == VERSIONS
 
 
+@pytest.mark.since("4.2")
 def test_find_coordinator_creates_the_internal_topics_of_kafka(first_searches):
     direct, through, _ = [(answers[0], answers[-1]) for answers in first_searches]
 
@@ -321,8 +335,8 @@ def test_responses_to_concurrent_requests_are_in_order(worlds):
 
 
 @pytest.mark.parametrize("api_key", CASES)
-def test_client_names_and_unknown_tagged_fields(worlds, api_key):
-    version = VERSIONS[api_key][-1]
+def test_client_names_and_unknown_tagged_fields(cluster, worlds, api_key):
+    version = last_version(cluster, api_key)
     answers = []
     for world in worlds:
         world.begin(f"tagged-{api_key}")
@@ -464,7 +478,7 @@ def test_without_policies_bytes_pass_unchanged_in_both_directions(cluster, plain
     world = World(plain.address, cluster.bootstrap_servers, addresses, "worldCC")
     sent, received, versions = [], [], []
     with RawClient(plain.address) as client:
-        for version in {VERSIONS[api_key][0], VERSIONS[api_key][-1]}:
+        for version in {VERSIONS[api_key][0], last_version(cluster, api_key)}:
             world.begin(f"plain-{api_key}v{version}")
             for values in CASES[api_key](world, version).values():
                 sent.append(client.frame(build(api_key, version, values)))

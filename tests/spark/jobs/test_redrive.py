@@ -90,7 +90,8 @@ def later_letters(source):
 def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     command, configured, produce, topic, kafka, more
 ):
-    good = topic("good", 2, **{"cleanup.policy": "compact", "max.message.bytes": "3000"})
+    limits = {"max.message.bytes": "3000", "message.timestamp.after.max.ms": "3600000"}
+    good = topic("good", 2, **{"cleanup.policy": "compact", **limits})
     dead = topic("dead", 2)
     produce(dead, later_letters(good))
     redrive = ("redrive", configured(), "--from", dead, "--to", good, *more)
