@@ -41,6 +41,7 @@ MODULE = "org.apache.kafka.common.security"
 OAUTH = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
 HANDLER = f"{MODULE}.oauthbearer.OAuthBearerLoginCallbackHandler"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ISSUER, AUDIENCE = "issuer", "kafka"
 POLICIES = """
 from penstock.policy import *
 class Drops(ProduceRequestInterceptor):
@@ -81,7 +82,10 @@ class Issuer:
     def token(self, subject: str) -> str:
         """A token that lasts for an hour."""
         now = int(time.time())
-        claims = {"sub": subject, "iat": now, "exp": now + 3600, "scope": "all"}
+        claims = {
+            "iss": ISSUER, "aud": AUDIENCE, "sub": subject,
+            "iat": now, "exp": now + 3600, "scope": "all",
+        }  # fmt: skip
         head = {"alg": "RS256", "kid": "1"}
         text = ".".join(_base64(json.dumps(part).encode()) for part in (head, claims))
         signature = self._key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
@@ -117,6 +121,8 @@ def secured(files, issuer):
             f"{MODULE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         ),
         "listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
+        "listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
+        "listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
     }
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setenv("JAVA_TOOL_OPTIONS", f"-D{ALLOWED_URLS}={keys}")
