@@ -11,11 +11,9 @@ from tests.gateways import write_configuration
 
 pytestmark = pytest.mark.system
 
-# The program sends itself a signal when it imports a module. A shell has a job in the background
-# ignore SIGINT.
+# The program sends itself a signal when it imports a module.
 SENDS = """
 import os, runpy, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
 at, number = sys.argv[1:3]
 sys.argv[1:3] = []
 sys.modules["hypothesis"] = None
@@ -43,7 +41,20 @@ class Hangs(RecordsPolicy):
 
 def run(command, module: str, number: int, *, before=()) -> subprocess.CompletedProcess[str]:
     arguments = [*before, sys.executable, "-c", SENDS, module, str(int(number)), *map(str, command)]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        arguments,
+        preexec_fn=default_signals,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def default_signals() -> None:
+    """Undo what the tests were started with: a job in the background, or `nohup`."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
