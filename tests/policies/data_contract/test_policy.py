@@ -205,6 +205,8 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check():
         ({"quality": [{"rule": "validValues", "validValues": ["pounds"]}]},  # of ODCS 3.0
          "o.a: validValues: validValues is about the data set"),
         ({"physicalType": "VARCHAR(2)"}, "o.a: physicalType VARCHAR(2): a type of another system is"),
+        ({"properties": [{"name": "x", "required": True}]}, "o.a: properties: without logicalType"),
+        ({"items": {"logicalType": "string"}}, "o.a: items: without logicalType it says nothing"),
         ({"relationships": [{"to": "other.id"}]}, "o.a: relationships: references to other data are"),
         ({"quality": [{"metric": "nullValues", "mustBe": 0, "severity": "warning"}]},
          "o.a: nullValues: severity warning refuses no record"),

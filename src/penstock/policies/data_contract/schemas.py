@@ -60,6 +60,8 @@ _COUNTS: Final = {
     "object": ("minProperties", "maxProperties"),
     "map": ("minProperties", "maxProperties"),
 }
+_OF_TYPES: Final = ("logicalTypeOptions", "properties", "items")
+"""The names of a property that say something together with its `logicalType`."""
 _BITS: Final = {
     f"{sign}{bits}": (
         (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "i" else (0, 2**bits - 1)
@@ -236,9 +238,11 @@ class _ObjectSchemaReader:
         if entry.get("physicalType") is not None:
             why = "a type of another system is not judged; logicalType is"
             self._note(place, f"physicalType {entry['physicalType']}", Concern.OTHER_TOOL, why)
-        if _mapping(entry, "logicalTypeOptions", place):
-            why = "without logicalType it says nothing"
-            self._note(place, "logicalTypeOptions", Concern.UNKNOWN, why)
+        _mapping(entry, "logicalTypeOptions", place)
+        for word in _OF_TYPES:
+            if entry.get(word):
+                why = "without logicalType it says nothing"
+                self._note(place, word, Concern.UNKNOWN, why)
 
     def _check_options(self, kind: str, options: Mapping[str, Any], place: str) -> None:
         """Refuse options that are misspelt or contradict each other; note those of other types.
