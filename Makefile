@@ -117,10 +117,10 @@ coverage: setup  ## what the tests run, by module, gateways and commands include
 	-$(BIN)/coverage combine --append
 	$(BIN)/coverage report
 
-interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; Streams, Connect and MirrorMaker in each mode; needs Go
+interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; Streams, Connect, MirrorMaker, Flink, Spark and log shippers in each mode; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
 	$(BIN)/python -m tests.interop.programs
-	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_refused_streams.py tests/interop/test_streams.py tests/interop/test_connect.py tests/interop/test_mirror_maker.py tests/interop/test_meant_broker.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
+	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_refused_streams.py tests/interop/test_streams.py tests/interop/test_connect.py tests/interop/test_mirror_maker.py tests/interop/test_shippers.py tests/interop/test_meant_broker.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50

@@ -1,4 +1,4 @@
-"""Compiles a Go program of tests/interop/go, with franz-go, and returns its command line."""
+"""Compiles a Go program of tests/interop, by default one with franz-go, and returns its command line."""
 
 import os
 import shutil
@@ -8,7 +8,9 @@ from typing import Final
 
 from penstock.artifacts import cache_folder
 
-_MODULE: Final = Path(__file__).parent / "interop" / "go"
+_MODULES: Final = Path(__file__).parent / "interop"
+_BUILD_S: Final = 1500
+"""How long a module with many packages may take the first time."""
 
 
 def has_go() -> bool:
@@ -16,20 +18,21 @@ def has_go() -> bool:
     return shutil.which("go") is not None
 
 
-def go_program(name: str, package: str = "") -> list[str]:
+def go_program(name: str, package: str = "", *, module: str = "go") -> list[str]:
     """Compile a program; return its command line.
 
     Args:
         name: The file to compile to.
         package: The package in the module; by default the package `name`.
+        module: The folder of the module.
     """
     cache = cache_folder()
     compiled = cache / "interop-go" / name
     subprocess.run(
         ["go", "build", "-modcacherw", "-o", str(compiled), package or f"./{name}"],
-        cwd=_MODULE,
+        cwd=_MODULES / module,
         env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
         check=True,
-        timeout=600,
+        timeout=_BUILD_S,
     )
     return [str(compiled)]

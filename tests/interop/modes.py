@@ -59,9 +59,14 @@ def gateway_of_all_topics(start: Start, way: str) -> RunningGateway:
     return start({**_POLICY, "topics.*.penstock.policies": "ids", "penstock.mode": way})
 
 
-def gateway_of_users_topics(start: Start) -> RunningGateway:
-    """Return a gateway that judges `*orders-WAY-*` in each way, and no other topics."""
+def gateway_of_users_topics(start: Start, **settings: str) -> RunningGateway:
+    """Return a gateway that judges `*orders-WAY-*` in each way, and no other topics.
+
+    Args:
+        start: Starts a gateway.
+        settings: More of its settings.
+    """
     topics = {f"topics.*{USERS}-{mode}-*.penstock.policies": "ids" for mode in MODES}
     modes = {f"topics.*{USERS}-{mode}-*.penstock.mode": mode for mode in MODES}
     dropped = _INTERCEPTORS.format(pattern=f"{USERS}-{DROPS}-")
-    return start({**_POLICY, **topics, **modes, **_DROPPING}, dropped)
+    return start({**_POLICY, **topics, **modes, **_DROPPING, **settings}, dropped)

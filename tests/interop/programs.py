@@ -1,6 +1,7 @@
-"""Kafka's programs that users run: Streams, Connect and MirrorMaker, in the newest versions published.
+"""Programs in Java that users run: Streams, Connect, MirrorMaker, log4j2 and Flink.
 
-`python -m tests.interop.programs` downloads them; `make interop` does so first.
+`python -m tests.interop.programs` downloads them, and the log shippers in other languages;
+`make interop` does so first.
 """
 
 import contextlib
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.artifacts import class_path
+from tests.go import go_program
+from tests.interop import syslog_ng
 from tests.java import program
 
 _JAVA: Final = Path(__file__).parent / "java"
@@ -27,6 +30,12 @@ class Programs(StrEnum):
     STREAMS = f"org.apache.kafka:kafka-streams:4.4.0{_LOG}"
     CONNECT = f"org.apache.kafka:connect-runtime:4.4.0{_LOG}"
     MIRROR_MAKER = f"org.apache.kafka:connect-mirror:4.3.1{_LOG}"
+    LOG4J = "org.apache.logging.log4j:log4j-core:2.25.5+org.apache.kafka:kafka-clients:4.4.0"
+    FLINK = (
+        "org.apache.flink:flink-connector-kafka:5.0.0-2.1"
+        "+org.apache.flink:flink-streaming-java:2.1.0+org.apache.flink:flink-clients:2.1.0"
+        f"+org.apache.flink:flink-connector-base:2.1.0{_LOG}"
+    )
 
     def command(self, source: str, *, log_level: str = "off") -> list[str]:
         """Return the command line of a program in `java/` that runs with these artifacts."""
@@ -96,6 +105,20 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fetch all programs."""
+
+    def report(line: str) -> None:
+        print(line, file=sys.stderr)
+
     for wanted in Programs:
-        class_path(wanted, report=lambda line: print(line, file=sys.stderr))
+        class_path(wanted, report=report)
+    go_program("collector", ".", module="collector")
+    try:
+        syslog_ng.fetch()
+    except syslog_ng.UnavailableError as error:
+        report(f"syslog-ng is not tested: {error}")
+
+
+if __name__ == "__main__":
+    main()
