@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.cimpl import NewTopic
 
-from tests.gateways import wait_until
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, wait_until
 from tests.integration.reading import values_of
 from tests.interop.modes import (
     DIRECT,
@@ -152,11 +154,11 @@ def cluster(admin):
 
 @pytest.fixture
 def mirror(kafka, worker):
-    """Begins to mirror to an address; ends with the test."""
+    """Begins to mirror to an address, from the broker or another address; ends with the test."""
     with contextlib.ExitStack() as running:
 
-        def begin(target: str) -> Mirror:
-            begun = Mirror(worker, kafka.bootstrap_servers, target)
+        def begin(target: str, source: str = kafka.bootstrap_servers) -> Mirror:
+            begun = Mirror(worker, source, target)
             running.callback(begun.stop)
             return begun
 
@@ -305,3 +307,110 @@ def test_where_its_offset_syncs_are_refused_it_logs_the_reason(cluster, of_one_r
     wait_until(lambda: mirror.logs("Failure sending offset sync"), 120, what="the failure")
     assert mirror.logs(REASONS[way])
     assert cluster.committed(f"{mirror.alias}-one", mirror.remote(orders)) < 0
+
+
+OWN = {"records.policy.class.name": "policies.NoBad", "records.policy.enabled": "true"}
+"""Topic level keys, which only a gateway stores, beside those of a broker."""
+RETENTION = "86400000"
+POLICIES = """
+from penstock.policy import *
+
+class NoBad(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(b"bad" in record.value for record in records):
+            raise PolicyViolationException("bad is not good")
+
+class NoNo(RecordsPolicy): pass
+"""
+
+
+@pytest.fixture
+def gateway_that_allows(gateway):
+    """Starts a gateway with its own settings topic, where topics may name a class."""
+
+    def start(name: str) -> RunningGateway:
+        settings = f"settings-{uuid.uuid4().hex[:8]}"
+        allowed = {"records.policy.class.names.allowed": f"policies.{name}"}
+        return gateway({**allowed, "topic.settings.topic": settings}, POLICIES)
+
+    return start
+
+
+@pytest.fixture
+def with_own_keys(gateway_that_allows, mirror):
+    """Returns a mirror to a gateway, and a topic with topic level keys at its source."""
+    source = gateway_that_allows("NoBad")
+
+    def begin(target: RunningGateway) -> tuple[Mirror, str]:
+        orders = f"orders-{uuid.uuid4().hex[:8]}"
+        configs = {**OWN, "retention.ms": RETENTION}
+        client = AdminClient({"bootstrap.servers": source.address})
+        client.create_topics([NewTopic(orders, 1, 1, config=configs)])[orders].result(60)
+        return mirror(target.address, source.address), orders
+
+    return begin
+
+
+def configs_of(gateway: RunningGateway, topic: str) -> dict[str, str | None]:
+    """Return configs of a topic, as a gateway shows them."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    client = AdminClient({"bootstrap.servers": gateway.address})
+    found = client.describe_configs([resource])[resource].result(60)
+    return {name: found[name].value for name in (*OWN, "retention.ms") if name in found}
+
+
+def refused_keys(gateway: RunningGateway, topic: str, mirror: Mirror) -> str:
+    """Wait until a gateway has logged that a mirror's keys of a topic are refused; return why."""
+
+    def logged() -> list[str]:
+        return [
+            event["message"]
+            for event in gateway.events("topic level keys refused")
+            if event["topic"] == topic and event["client_id"].startswith(f"{mirror.alias}->")
+        ]
+
+    wait_until(logged, 120, what="the refusal")
+    return logged()[0]
+
+
+SYNCED = {"sync.topic.configs.enabled": "true", "sync.topic.configs.interval.seconds": "1"}
+
+
+def test_keys_that_the_target_allows_judge_the_mirrored_records(
+    gateway_that_allows, with_own_keys, cluster, put, stored
+):
+    target = gateway_that_allows("NoBad")
+    mirror, orders = with_own_keys(target)
+    put(orders, "good")
+    mirror.start("Source", topics=orders)
+    wait_until(lambda: cluster.end(mirror.remote(orders)) == 1, 120, what="the good record")
+    assert configs_of(target, mirror.remote(orders)) == {**OWN, "retention.ms": RETENTION}
+    put(orders, "bad")
+    assert "bad is not good" in mirror.wait_for("Source", "FAILED")
+    assert values_of(stored(mirror.remote(orders))) == [b"good"]
+
+
+def test_of_a_topic_whose_keys_are_refused_no_config_is_mirrored_but_each_record(
+    admin, gateway_that_allows, with_own_keys, cluster, put, stored
+):
+    target = gateway_that_allows("NoNo")
+    mirror, orders = with_own_keys(target)
+    remote = mirror.remote(orders)
+    create_topic(admin, remote)
+    before = configs_of(target, remote)
+    put(orders, "good", "bad")
+    mirror.start("Source", topics=orders, **SYNCED)
+    assert "Class policies.NoBad may not be named" in refused_keys(target, remote, mirror)
+    wait_until(lambda: cluster.end(remote) == 2, 120, what="the records")
+    assert values_of(stored(remote)) == [b"good", b"bad"]
+    assert configs_of(target, remote) == before
+
+
+def test_a_topic_whose_keys_are_refused_is_not_created(admin, gateway_that_allows, with_own_keys):
+    target = gateway_that_allows("NoNo")
+    mirror, orders = with_own_keys(target)
+    mirror.start("Source", topics=orders)
+    assert "Class policies.NoBad may not be named" in refused_keys(
+        target, mirror.remote(orders), mirror
+    )
+    assert mirror.remote(orders) not in admin.list_topics(timeout=60).topics
