@@ -52,8 +52,8 @@ def fetch() -> Path:
         shutil.rmtree(old, ignore_errors=True)
         old.mkdir(parents=True)
     listed = _run(*_DEPENDS, *_PACKAGES).splitlines()
-    needed = {name for name in listed if name[:1].isalnum() and not _is_installed(name)}
-    _run("apt-get", "--quiet", "download", *sorted(needed), folder=downloads)
+    libraries = {name for name in listed if name[:1].isalnum() and not _is_installed(name)}
+    _run("apt-get", "--quiet", "download", *sorted({*_PACKAGES, *libraries}), folder=downloads)
     for package in downloads.glob("*.deb"):
         _run("dpkg", "--extract", str(package), str(fresh))
     shutil.rmtree(downloads)
