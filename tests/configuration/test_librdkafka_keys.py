@@ -42,7 +42,7 @@ def sample(key):
     return next(
         value
         for value in ("https", "read_committed", "REBOOTSTRAP", "INFO", "none", "CLASSIC",
-                      "implicit", "batch_optimized")
+                      "implicit", "batch_optimized", "full")
         if not _refused(key, value)
     )  # fmt: skip
 
