@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _CLIENT: Final = "kafka."
 _ENDPOINT: Final = ".url"
+_NEAR: Final = 0.85
+"""How alike a name is to one that was misspelt; less alike are options of other sources."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -35,6 +38,7 @@ class GivenOptions(NamedTuple):
         *,
         does: str,
         of_spark: Collection[str] = (),
+        instead: Mapping[str, str] = MappingProxyType({}),
     ) -> GivenOptions:
         """Sort options, and check their names; their case does not matter.
 
@@ -43,16 +47,20 @@ class GivenOptions(NamedTuple):
             names: The valid options, without those that start with `kafka.`.
             does: The verb of the error: `has` or `writes with`.
             of_spark: Names in lower case that Spark adds itself.
+            instead: Options of Spark's own format that this one has not, and what to do instead.
 
         Raises:
             ConfigurationError: One is unknown.
         """
         options = {key.lower(): value for key, value in given.items()}
+        for name, hint in instead.items():
+            if name.lower() in options:
+                raise ConfigurationError(f'format("penstock") {does} no option {name}: {hint}')
         known = {name.lower(): name for name in names}
         own = {key: value for key, value in options.items() if not key.startswith(_CLIENT)}
         for key in own:
             if key not in known and key not in of_spark:
-                near = get_close_matches(key, known, 1)
+                near = get_close_matches(key, known, 1, _NEAR)
                 hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(names)}"
                 raise ConfigurationError(f'format("penstock") {does} no option {key}; {hint}')
         client = {

@@ -2,8 +2,17 @@
 
 import pytest
 
+from penstock.cluster.ranges import Partition
 from penstock.configuration import ConfigurationError
-from penstock.spark.source.source_bounds import EARLIEST, LATEST, OffsetBound
+from penstock.spark.source.source_bounds import (
+    EARLIEST,
+    LATEST,
+    OffsetBound,
+    check_batch,
+    check_order,
+    parse_offsets,
+    parse_timestamp,
+)
 from penstock.spark.source.source_options import SourceOptions
 
 pytestmark = pytest.mark.unit
@@ -47,7 +56,17 @@ def test_a_time_wins_over_offsets():
         ({"subscribe": "a,,b"}, "subscribe a,,b: names of topics"),
         ({"subscribe": "a-*"}, "subscribePattern takes a regular expression"),
         ({"subscribePattern": "a"}, "one of the options subscribe and subscribePattern"),
-        ({"assign": "{}"}, "has no option assign"),
+        ({"assign": "{}"}, "has no option assign: name topics with subscribe"),
+        ({"startingOffsetsByTimestamp": "{}"}, "use startingTimestamp, a time for all partitions"),
+        ({"endingOffsetsByTimestamp": "{}"}, "use endingTimestamp, a time for all partitions"),
+        ({"includeTimestamp": "true"}, "no option includeTimestamp: timestamp is always a column"),
+        ({"maxOffsets": "1"}, "has no option maxoffsets; there are plan, subscribe,"),
+        ({"kafka__group.id": "g"}, "no option kafka.group.id: no consumer group is used"),
+        ({"kafka__auto.offset.reset": "earliest"}, "kafka.auto.offset.reset: use startingOffsets"),
+        ({"kafka__enable.auto.commit": "true"}, "kafka.enable.auto.commit: no offsets are"),
+        ({"kafka__key.deserializer": "x"}, "kafka.key.deserializer: keys are bytes"),
+        ({"kafka__value.deserializer": "x"}, "kafka.value.deserializer: values are bytes"),
+        ({"kafka__interceptor.classes": "x"}, "kafka.interceptor.classes: interceptors of the"),
         ({"startingOffset": "latest"}, "startingOffsets is near it"),
         ({"startingOffsets": "first"}, "startingOffsets first: earliest, latest, or"),
         ({"startingTimestamp": "today"}, "milliseconds since 1970"),
@@ -62,6 +81,39 @@ def test_a_time_wins_over_offsets():
 def test_unusable_options(given, text):
     with pytest.raises(ConfigurationError, match=text):
         read(**given)
+
+
+def test_a_table_has_the_option_path():
+    """Spark adds it to `CREATE TABLE ... USING penstock OPTIONS(...)`."""
+    assert read(path="file:/warehouse/orders").topics == ("orders",)
+
+
+def test_a_batch_starts_and_ends_where_it_can_have_records():
+    check_batch(EARLIEST, LATEST)
+    check_batch(
+        parse_offsets('{"a": {"0": -2}}', key="s"), parse_offsets('{"a": {"0": -1}}', key="e")
+    )
+    check_batch(parse_timestamp("5", key="s"), parse_timestamp("4", key="e"))
+    for start in (LATEST, parse_offsets('{"a": {"0": 5, "1": -1}}', key="startingOffsets")):
+        with pytest.raises(
+            ConfigurationError, match=r"startingOffsets latest \(-1\): a batch has no"
+        ):
+            check_batch(start, LATEST)
+    for end in (EARLIEST, parse_offsets('{"a": {"0": 5, "1": -2}}', key="endingOffsets")):
+        with pytest.raises(
+            ConfigurationError, match=r"endingOffsets earliest \(-2\): a batch has no"
+        ):
+            check_batch(EARLIEST, end)
+
+
+def test_no_partition_ends_before_its_start():
+    place, partitions = parse_timestamp("5", key="startingTimestamp"), (Partition("a", 0),)
+    starts, ends = dict.fromkeys(partitions, 7), dict.fromkeys(partitions, 6)
+    check_order(place, ends, starts)
+    check_order(place, starts, starts)
+    check_order(EARLIEST, starts, ends)  # records that retention has removed
+    with pytest.raises(ConfigurationError, match=r"startingTimestamp: .* offset 7, after its end 6"):
+        check_order(place, starts, ends)
 
 
 def test_no_cluster_and_an_invalid_pattern():

@@ -17,7 +17,13 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.source.source_bounds import EARLIEST, LATEST, find_offsets
+from penstock.spark.source.source_bounds import (
+    EARLIEST,
+    LATEST,
+    check_batch,
+    check_order,
+    find_offsets,
+)
 from penstock.spark.source.source_options import SourceOptions
 from penstock.spark.source.source_reading import SourceReading
 from penstock.spark.source.source_rows import TYPES, VERDICT, check_types
@@ -79,6 +85,7 @@ class PenstockDataSource(DataSource):
         """
         with in_one_line():
             source = _source(self.options)
+            check_batch(source.options.start or EARLIEST, source.options.end or LATEST)
             topics = source.topics()
             source.warn_of_hidden(topics)
             if not topics:
@@ -144,8 +151,10 @@ class BatchReader(DataSourceReader):
         if self._plan is None:
             raise RuntimeError("tasks are planned on the driver")
         source, topics = self._plan
-        starts = find_offsets(source.cluster, topics, source.options.start or EARLIEST)
-        ends = find_offsets(source.cluster, topics, source.options.end or LATEST)
+        start, end = source.options.start or EARLIEST, source.options.end or LATEST
+        starts = find_offsets(source.cluster, topics, start)
+        ends = find_offsets(source.cluster, topics, end)
+        check_order(start, starts, ends)
         ranges = [
             OffsetRange(*partition, starts[partition], end) for partition, end in ends.items()
         ]

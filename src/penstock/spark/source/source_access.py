@@ -131,7 +131,7 @@ class ClusterSource:
         pattern = self.options.pattern
         if pattern is None:
             return topic in self.options.topics
-        return bool(pattern.fullmatch(topic)) and not topic.startswith(_INTERNAL)
+        return bool(pattern.search(topic)) and not topic.startswith(_INTERNAL)
 
     def _names(self) -> tuple[str, ...]:
         if self.options.pattern is None:

@@ -77,6 +77,36 @@ def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
             yield Partition(topic, int(number)), offset
 
 
+def check_batch(start: OffsetBound, end: OffsetBound) -> None:
+    """Check that a batch does not start at the end, or end at the beginning, of a partition.
+
+    Raises:
+        ConfigurationError: It does, and so would have no records; a stream may.
+    """
+    for place, other, option, wrong in (
+        (start, _LATEST, "startingOffsets", "latest (-1): a batch has no records after the end"),
+        (end, _EARLIEST, "endingOffsets", "earliest (-2): a batch has no records before the start"),
+    ):
+        if other in (place.word, *place.offsets.values()):
+            raise ConfigurationError(f"{option} {wrong}")
+
+
+def check_order(
+    place: OffsetBound, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+) -> None:
+    """Check that no partition ends before the place where it was to start.
+
+    Raises:
+        ConfigurationError: One does.
+    """
+    for partition, start in starts.items():
+        if place.word is None and start > ends[partition]:
+            raise ConfigurationError(
+                f"{place.option}: {partition} starts at offset {start}, after its end "
+                f"{ends[partition]}"
+            )
+
+
 def find_offsets(
     cluster: Cluster, topics: Sequence[Topic], place: OffsetBound
 ) -> dict[Partition, int]:

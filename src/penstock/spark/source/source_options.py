@@ -36,6 +36,32 @@ _OPTIONS: Final = (
     "maxOffsetsPerTrigger",
     "recordsPolicyBatch",
 )
+_OF_SPARK: Final = ("path",)
+"""What Spark adds to the options of a table (`CREATE TABLE ... USING`), in lower case."""
+_INSTEAD: Final = {
+    "assign": "name topics with subscribe; partitions are not chosen",
+    "startingOffsetsByTimestamp": "use startingTimestamp, a time for all partitions",
+    "endingOffsetsByTimestamp": "use endingTimestamp, a time for all partitions",
+    "startingOffsetsByTimestampStrategy": "a time behind the last record means the end",
+    "includeTimestamp": "timestamp is always a column",
+    "minOffsetsPerTrigger": "use a longer trigger, such as processingTime",
+    "maxTriggerDelay": "use a longer trigger, such as processingTime",
+    "maxRecordsPerPartition": "use minPartitions, the least number of tasks",
+    "groupIdPrefix": "no consumer group is used",
+    "kafkaConsumer.pollTimeoutMs": "use kafka.request.timeout.ms",
+    "fetchOffset.numRetries": "use kafka.default.api.timeout.ms",
+    "fetchOffset.retryIntervalMs": "use kafka.retry.backoff.ms",
+}
+"""What Spark's Kafka source has and this source has not, and why."""
+_CLIENT_INSTEAD: Final = {
+    "group.id": "no consumer group is used",
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "no offsets are committed",
+    "interceptor.classes": "interceptors of the file's plan are used",
+    "key.deserializer": "keys are bytes; cast the column",
+    "value.deserializer": "values are bytes; cast the column",
+}
+"""Keys of a consumer that Spark's Kafka source refuses, too."""
 _COUNT: Final = re.compile(r"\d{1,18}")
 
 
@@ -47,7 +73,7 @@ class SourceOptions:
         plan: The configuration file whose policies judge; None to judge nothing.
         client: The keys after `kafka.`, as a Java client takes them.
         topics: The names of the topics; empty if there is a pattern.
-        pattern: The pattern that complete names of topics match.
+        pattern: The pattern that is searched for in the names of topics.
         start: Where reading starts; None by default.
         end: Where it ends, not in streams; None by default.
         fails_on_loss: Whether records that were removed before they were read are an error.
@@ -78,7 +104,13 @@ class SourceOptions:
         Raises:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
-        options, client = found = GivenOptions.read(given, _OPTIONS, does="has")
+        options, client = found = GivenOptions.read(
+            given,
+            _OPTIONS,
+            does="has",
+            of_spark=_OF_SPARK,
+            instead=_INSTEAD | {f"kafka.{key}": why for key, why in _CLIENT_INSTEAD.items()},
+        )
         plan = found.plan()
         topics, pattern = _topics(options)
         fails_on_loss = found.boolean("failOnDataLoss")

@@ -18,6 +18,15 @@ DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _ORDER: Final = "failOnOrderLoss"
 _OPTIONS: Final = ("plan", "topic", "rejected", DEAD_LETTERS, "job", _ORDER, "recordsPolicyBatch")
 _OF_SPARK: Final = ("checkpointlocation", "queryname", "path")
+_INSTEAD: Final = {
+    "includeHeaders": "headers are written if the frame has the column",
+    "kafka.key.serializer": "keys are bytes or text",
+    "kafka.value.serializer": "values are bytes or text",
+    "kafka.interceptor.classes": "interceptors of the file's plan are used",
+    "kafka.transactional.id": "use job, from which it is derived",
+    "kafka.enable.idempotence": "each row is written once",
+}
+"""What Spark's Kafka sink has, or a producer, and this sink has not, and why."""
 _CODEC, _TIMEOUT = "compression.type", "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 900_000
 """The default of brokers' `transaction.max.timeout.ms`."""
@@ -59,7 +68,7 @@ class SinkOptions:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
         options, client = found = GivenOptions.read(
-            given, _OPTIONS, does="writes with", of_spark=_OF_SPARK
+            given, _OPTIONS, does="writes with", of_spark=_OF_SPARK, instead=_INSTEAD
         )
         codec, timeout = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, str(_TIMEOUT_MS))
         plan, topic = found.plan(), options.get("topic", "").strip()
