@@ -63,6 +63,8 @@ def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
         DEAD,
         "--to",
         CLEAN,
+        "--topic",
+        HISTORY,
         "--with",
         "repair_orders.RepairOrders",
     )

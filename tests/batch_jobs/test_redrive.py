@@ -3,9 +3,11 @@
 import random
 
 import pytest
+from aiokafka.partitioner import DefaultPartitioner
 
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.judge import BatchJudge
+from penstock.batch_jobs.letter_topics import LetterTopics
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
@@ -24,6 +26,15 @@ LATER = 1_800_000_000_000
 OWN = (Header("own", b"1"), Header("own", None))
 
 
+def NONE(topic, partition, offsets):  # noqa: N802 - there are no records
+    return {}
+
+
+def partition_of(key, partitions):
+    """Return where another client's producer writes a record."""
+    return DefaultPartitioner()(key, list(range(partitions)), list(range(partitions)))
+
+
 def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", more=()):
     headers = (
         Header("own", b"1"),
@@ -37,14 +48,17 @@ def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", 
     return Record(LATER, key, value, headers)
 
 
-def redrive(stored, *, counts=None, policies=None, most=5, size=LIMIT):
+def redrive(
+    stored, *, counts=None, policies=None, most=5, size=LIMIT, topics=("orders",), originals=NONE
+):
     """Return the records that are written, by topic, and how many batches they are."""
     if not isinstance(policies, Chain):
         policies = chain(interceptors=[Repair], validators=policies or [NoBad])
     job = Redrive(
         BatchJudge(policies, TOPIC_ID), "dead", 2,
         target=Target("orders", 4, size), again=Target("dead", 3, size),
-        parked=Target("parked", 2, size), replays_max=most, clock=lambda: LATER / 1000 + 60,
+        parked=Target("parked", 2, size), replays_max=most, topics=LetterTopics(topics),
+        originals=originals, clock=lambda: LATER / 1000 + 60,
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
     written = {"orders": [], "dead": [], "parked": []}
@@ -133,16 +147,17 @@ def test_policies_see_a_record_as_it_would_return():
     assert seen == [(3, b"good 1", own), (3, b"x", own), (0, b"y", own)]
 
 
-def test_invalid_headers_are_replaced_by_the_place_of_the_letter():
-    broken = (Header("__dlq.errors.partition", b"-3"), Header("__dlq.errors.offset", b"many"),
+def test_what_headers_do_not_say_is_not_made_up():
+    broken = (Header("__dlq.errors.topic", b"orders"),
+              Header("__dlq.errors.partition", b"-3"), Header("__dlq.errors.offset", b"many"),
               Header("__penstock.timestamp", None), Header("__penstock.replays", b"99999999999"))  # fmt: skip
-    records = [Record(LATER, b"k", b"x"), Record(LATER, b"k", b"badly", broken)]
+    records = [Record(LATER, b"k", b"x", broken), Record(LATER, b"k", b"badly", broken)]
     found = redrive(encode_stored(records, base_offset=70))
     (returned,), (again,) = found["orders"], found["dead"]
-    assert (returned.partition, returned.timestamp) == (2, LATER)
-    assert dict(again.headers)["__dlq.errors.topic"] == b"dead"
-    assert dict(again.headers)["__dlq.errors.partition"] == b"2"
-    assert dict(again.headers)["__dlq.errors.offset"] == b"71"
+    assert (returned.partition, returned.timestamp) == (partition_of(b"k", 4), LATER)
+    assert dict(again.headers)["__dlq.errors.topic"] == b"orders"
+    assert dict(again.headers)["__dlq.errors.partition"] is None
+    assert dict(again.headers)["__dlq.errors.offset"] is None
     assert dict(again.headers)["__penstock.replays"] == b"1"
 
 
@@ -150,9 +165,10 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
     """These records are in batches with records of the same timestamp; others are together."""
 
     def body(delta, key, timestamp):
-        pairs = ((key, b"1"), (b"__penstock.timestamp", b"%d" % timestamp))
+        pairs = ((key, b"1"), (b"__dlq.errors.topic", b"orders"),
+                 (b"__penstock.timestamp", b"%d" % timestamp))  # fmt: skip
         headers = b"".join(zigzag(len(k)) + k + zigzag(len(v)) + v for k, v in pairs)
-        inside = b"\0" + zigzag(0) + zigzag(delta) + b"\x02k\x02v" + zigzag(2) + headers
+        inside = b"\0" + zigzag(0) + zigzag(delta) + b"\x02k\x02v" + zigzag(3) + headers
         return zigzag(len(inside)) + inside
 
     odd = [(b"\xff", NOW), (b"\xfe", NOW), (b"\xfd", NOW + 9), (b"fine", NOW + 1), (b"f", NOW)]
@@ -161,6 +177,7 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
     job = Redrive(
         BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0, target=Target("orders", 1, LIMIT),
         again=Target("dead", 1, LIMIT), parked=Target("p", 1, LIMIT), replays_max=5,
+        topics=LetterTopics(("orders",)), originals=NONE,
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
     written = [outgoing.batch for outgoing in job.process(batch, TaskCounts())]
@@ -202,7 +219,8 @@ def test_redrive_after_split_returns_every_record():
     back = Redrive(
         BatchJudge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID), "dead", 0,
         target=Target("all", 1, LIMIT), again=Target("dead", 1, LIMIT),
-        parked=Target("parked", 1, LIMIT), replays_max=5,
+        parked=Target("parked", 1, LIMIT), replays_max=5, topics=LetterTopics(("source",)),
+        originals=NONE,
     )  # fmt: skip
     for name, job in (("source", split), ("dead", back)):
         for data in list(cluster.logs[name, 0]):
@@ -237,7 +255,8 @@ def redrive_job():
     return Redrive(
         BatchJudge(policies, TOPIC_ID), "dead", 2,
         target=Target("orders", 4, LIMIT), again=Target("dead", 3, LIMIT),
-        parked=Target("parked", 2, LIMIT), replays_max=5, clock=lambda: LATER / 1000 + 60,
+        parked=Target("parked", 2, LIMIT), replays_max=5, topics=LetterTopics(("orders",)),
+        originals=NONE, clock=lambda: LATER / 1000 + 60,
     )  # fmt: skip
 
 

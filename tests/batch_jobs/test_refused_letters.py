@@ -6,6 +6,7 @@ import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.judge import BatchJudge
+from penstock.batch_jobs.letter_topics import LetterTopics
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.refused_letters import RefusedLetters
 from penstock.batch_jobs.targets import Target
@@ -52,7 +53,8 @@ def redrive_job(*, most=5, size=LIMIT):
     return Redrive(
         BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0,
         target=Target("orders", 1, size), again=Target("dead", 1, LIMIT),
-        parked=Target("parked", 1, LIMIT), replays_max=most,
+        parked=Target("parked", 1, LIMIT), replays_max=most, topics=LetterTopics(("orders",)),
+        originals=lambda topic, partition, offsets: {},
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from penstock.batch_jobs.at_cluster import range_task
 from penstock.batch_jobs.judge import BatchJudge
+from penstock.batch_jobs.letter_topics import LetterTopics
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
@@ -39,7 +40,8 @@ def job_of(kind, topic, partition, targets):
         return Split(judge, topic, partition, accepted=to["accepted"], rejected=to["rejected"])
     judge = BatchJudge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID)
     return Redrive(judge, topic, partition, target=to["target"], again=to["again"],
-                   parked=to["parked"], replays_max=2)  # fmt: skip
+                   parked=to["parked"], replays_max=2, topics=LetterTopics(),
+                   originals=lambda topic, partition, offsets: {})  # fmt: skip
 
 
 def work(connection, given, on_chunk):

@@ -144,7 +144,7 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
     file = tmp_path / "penstock.properties"
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     places_topic, dead = f"places-{uuid.uuid4().hex[:8]}", topic("dead", partitions=2)
-    job = redrive_job(f"clean-{uuid.uuid4().hex[:8]}", OTHER_ID)
+    job = redrive_job("clean", OTHER_ID, ["clean", uuid.uuid4().hex])
     tasks = [PositionTask(job, dead, topic_id(admin, dead), partition) for partition in range(2)]
 
     def read():

@@ -61,8 +61,12 @@ def test_invalid_names_of_jobs(job):
 
 
 def test_the_longest_target_has_a_job():
-    job = redrive_job("x" * 249, ID)
-    assert check_job(job, "--to") == f"redrive-{'x' * 249}-{short_id(ID)}"
+    name = "x" * 249
+    job = redrive_job(name, ID, [name])
+    assert check_job(job, "--to") == f"redrive-{name}-{short_id(ID)}"
+    others = redrive_job(name, ID, ["a", "b"])
+    assert check_job(others, "--to") == redrive_job(name, ID, ["b", "a"])
+    assert len({job, others, redrive_job(name, ID, ["a"])}) == 3
 
 
 @given(

@@ -61,7 +61,7 @@ def test_split_and_redrive_of_topics_write_each_record_once(
     again = split(source, plan, accepted=clean, rejected=dead)
     assert (again.accepted, again.refused, again.done_before) == (0, 0, 6)
     repairing = load_plan(configured(REPAIR))
-    back = redrive(dead, repairing, to=clean, spark=spark)
+    back = redrive(dead, repairing, to=clean, topic=source, spark=spark)
     assert (back.returned, back.again) == (1, 2)
     committed = {"isolation": "read_committed"}
     found = sorted(record[2] for record in stored(clean, **committed))
@@ -93,11 +93,12 @@ def test_a_function_continues_a_command_and_vice_versa(
     split(source, load_plan(configured()), accepted=clean, rejected=dead)
     again = command("split", file, "--topic", source, "--accepted", clean, "--rejected", dead)
     assert "an earlier run has done 6 offsets" in again.out
-    first = command("redrive", file, "--from", dead, "--to", clean, "--local")
+    again = ("redrive", file, "--from", dead, "--to", clean, "--topic", source, "--local")
+    first = command(*again)
     assert "1 returned, 2 again" in first.out
-    back = redrive(dead, load_plan(file), to=clean, spark=spark)
+    back = redrive(dead, load_plan(file), to=clean, topic=source, spark=spark)
     assert (back.returned, back.again) == (0, 2)
-    last = command("redrive", file, "--from", dead, "--to", clean, "--local")
+    last = command(*again)
     assert "0 returned, 2 again" in last.out
     assert len(stored(clean, isolation="read_committed")) == 4
 

@@ -40,7 +40,7 @@ def test_audit_and_split(command, configured, files, tmp_path):
         assert "1 accepted, 1 refused" in done.out, done
         done = command("split", file, "--topic", "in", "--accepted", "good", "--rejected", "dead")
         assert "1 accepted, 1 refused" in done.out, done
-        done = command("redrive", file, "--from", "dead", "--to", "good")
+        done = command("redrive", file, "--from", "dead", "--to", "good", "--topic", "in")
         assert "0 returned, 1 again" in done.out, done
 
 

@@ -122,6 +122,7 @@ def test_each_record_once(penstock, brokers, names):
     assert stored(brokers, good) == expected(is_bad=False), SEED
     assert stored(brokers, dead) == expected(is_bad=True), SEED
 
-    done = penstock("redrive", "--from", dead, "--to", back, "--with", "policies.Repair")
+    done = penstock("redrive", "--from", dead, "--to", back, "--topic", source, "--with",
+                    "policies.Repair")  # fmt: skip
     assert stored(brokers, back) == expected(is_bad=True, becomes=b"repaired"), (SEED, done)
     assert stored(brokers, dead) == expected(is_bad=True), SEED

@@ -45,7 +45,8 @@ def test_every_command_without_spark(configured, produce, topic, kafka, tmp_path
     assert (done.returncode, "80 accepted, 20 refused" in done.stdout) == (0, True), done
 
     module = next(path.stem for path in file.parent.glob("policies_*.py"))
-    redrive = ("redrive", file, "--from", dead, "--to", good, "--with", f"{module}.Repair")
+    redrive = ("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
+               f"{module}.Repair")  # fmt: skip
     assert (
         "10 returned, 10 again, 0 parked, 0 dropped (dry run)" in run(*redrive, "--dry-run").stdout
     )

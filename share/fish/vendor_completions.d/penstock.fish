@@ -188,6 +188,7 @@ complete -c penstock -n '_shtab_penstock_using redrive' -l local -d 'run in this
 complete -c penstock -n '_shtab_penstock_using redrive' -l records-policy-batch -x -d 'the number of consecutive records of a stored batch that a RecordsPolicy (KIP-686) gets at a time (default 1)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l from -x -d 'the dead letters: a topic, or path:DIR for a folder of Parquet files'
 complete -c penstock -n '_shtab_penstock_using redrive' -l to -x -d 'a topic, or path:DIR for a folder of Parquet files'
+complete -c penstock -n '_shtab_penstock_using redrive' -l topic -x -d 'return the letters of these topics: names and globs, separated by commas (default: those of A; to a folder, all)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l with -x -d 'the class of a KIP-905 interceptor that repairs records before they are judged'
 complete -c penstock -n '_shtab_penstock_using redrive' -l max-replays -x -d 'park a record after this number of attempts (default 5)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l transactions -xka "yes no" -d 'with topics: no for a cluster without transactions; after a failure, records can then be written twice (default yes)'

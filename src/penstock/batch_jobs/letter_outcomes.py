@@ -17,6 +17,8 @@ REFUSED = "refused"
 """A letter that policies accept and the target's broker refuses: it waits with the others."""
 DOUBLE = "double"
 """A repeated letter, because its batch was retried at a gateway: it is taken once."""
+OTHER = "other"
+"""A letter of another topic, or a record that is no letter: it stays as it is."""
 
 
 def sink_of(outcome: Outcome, replays: int, attempts: Attempts) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.modes.dead_letters import PREFIXES
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC
@@ -18,7 +17,6 @@ from penstock.records.header import CODEC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.engine.modes.dead_letters import Origin
     from penstock.policy import Header
     from penstock.records.stored import KeysAndValues
     from penstock.records.stored_batch import StoredBatch
@@ -28,19 +26,23 @@ _REPLACED: Final = "\ufffd"
 
 
 def runs(
-    positions: Sequence[int], origins: Sequence[Origin], own: Sequence[Sequence[Header]]
+    positions: Sequence[int],
+    timestamps: Sequence[int],
+    own: Sequence[Sequence[Header]],
+    without: Sequence[tuple[str, ...]],
 ) -> Iterator[list[int]]:
     """Return the records that `retimed` can write as one batch, in order.
 
     Args:
         positions: The positions of the records in their batch, ascending.
-        origins: Of all records of the batch, with their new timestamps.
+        timestamps: The new timestamps of all records of the batch.
         own: The headers of all records of the batch, without those of dead letters.
+        without: How the names of those begin that are left out, of all records of the batch.
     """
 
-    def kind(position: int) -> int | None:
+    def kind(position: int) -> tuple[tuple[str, ...], int | None]:
         is_odd = any(_REPLACED in key for key, _ in own[position])
-        return origins[position].timestamp if is_odd else None
+        return without[position], timestamps[position] if is_odd else None
 
     for _, run in groupby(positions, key=kind):
         yield list(run)
@@ -53,6 +55,7 @@ def retimed(
     own: Sequence[Sequence[Header]],
     replaced: KeysAndValues,
     appended: Sequence[Sequence[tuple[str, bytes | None]]],
+    without: tuple[str, ...],
 ) -> bytes:
     """Write records of a batch with other timestamps, and without the headers of dead letters.
 
@@ -63,6 +66,7 @@ def retimed(
         own: The headers of all records of the batch, without those of dead letters.
         replaced: The new keys and values of all records of the batch.
         appended: For each record that is written, headers that follow its own.
+        without: How the names of the headers of dead letters begin.
 
     Returns:
         A batch of magic 2 with the same codec.
@@ -74,7 +78,7 @@ def retimed(
     base = written[0]
     if all(timestamp == base for timestamp in written):
         return batch.cut(
-            positions, replaced=replaced, appended=appended, without=PREFIXES, timestamp=base
+            positions, replaced=replaced, appended=appended, without=without, timestamp=base
         )
     keys, values = ([column[position] for position in positions] for column in replaced)
     # aiokafka's builder takes tuples, and no subclass of tuple.

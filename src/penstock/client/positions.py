@@ -21,6 +21,7 @@ commit: see `penstock.client.places` for positions that must last longer.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -41,7 +42,7 @@ from penstock.client.errors import ResponseError
 from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from uuid import UUID
 
     from penstock.client.connections.connection import Connection
@@ -148,12 +149,24 @@ def short_id(topic_id: UUID) -> str:
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def redrive_job(target: str, target_id: UUID) -> str:
+def redrive_job(target: str, target_id: UUID, topics: Collection[str]) -> str:
     """Return the id of the job that returns dead letters to a topic.
 
     With the topic's id: a topic that was created again has got nothing back yet.
+
+    Args:
+        target: The topic.
+        target_id: Its id.
+        topics: The names and globs of the topics whose letters return. Each choice is a job:
+            it leaves out the others.
     """
-    return f"redrive-{target}-{short_id(target_id)}"
+    name = f"redrive-{target}-{short_id(target_id)}"
+    return name if set(topics) == {target} else f"{name}-{digest_of(topics)}"
+
+
+def digest_of(topics: Iterable[str]) -> str:
+    """Return a short text that is the same for the same names and globs of topics."""
+    return hashlib.sha256(",".join(sorted(topics)).encode()).hexdigest()[:16]
 
 
 def check_job(job: str, option: str) -> str:

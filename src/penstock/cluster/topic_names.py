@@ -85,6 +85,16 @@ def existing(
     return tuple(found)
 
 
+def means(parts: Collection[str], name: str) -> bool:
+    """Return whether a topic is one of those that names and globs mean.
+
+    Args:
+        parts: From `parse`.
+        name: The topic, which need not exist.
+    """
+    return name in parts or any(_matching(part, (name,)) for part in parts if is_glob(part))
+
+
 def _matching(glob: str, names: Collection[str]) -> list[str]:
     return sorted(
         name for name in names if not name.startswith(_INTERNAL) and fnmatchcase(name, glob)

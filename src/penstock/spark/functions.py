@@ -222,6 +222,7 @@ def redrive(
     plan: RecordPlan,
     *,
     to: str,
+    topic: str | None = None,
     repair: str | None = None,
     max_replays: int = 5,
     spark: SparkSession | None = None,
@@ -236,17 +237,22 @@ def redrive(
         source: The topic of dead letters.
         plan: From `load_plan`.
         to: The target topic, whose policies judge.
+        topic: Whose letters return: names and globs, separated by commas. Default: those of `to`.
+            The others stay, and the result counts them by topic, as `others`.
         repair: The class of an interceptor (KIP-905) that repairs records before they are judged.
         max_replays: The maximum number of attempts for a record.
         spark: The session. Default: the active session.
 
     Raises:
-        ConfigurationError: A topic does not exist, or the interceptor cannot be loaded.
+        ConfigurationError: A topic does not exist, the interceptor cannot be loaded, or a record is
+            no dead letter; then nothing is written.
         ClusterError: The cluster does not answer.
     """
     source = topic_name(source, "redrive: source", "redrive")
     to = topic_name(to, "redrive: to", "redrive")
     check_plan(plan)
+    if topic is not None:
+        check_text(topic, "redrive: topic")
     if repair is not None:
         check_text(repair, "redrive: repair", such_as="the name of a class, such as module.Class,")
     if source == to:
@@ -256,7 +262,13 @@ def redrive(
     from penstock.spark.jobs import topic_jobs  # noqa: PLC0415
 
     return topic_jobs.redrive_topic(
-        _session(spark), source, plan, to=to, repair=repair, max_replays=max_replays
+        _session(spark),
+        source,
+        plan,
+        to=to,
+        topic=topic,
+        repair=repair,
+        max_replays=max_replays,
     )
 
 

@@ -111,9 +111,12 @@ class RecordPlan:
 
     def judges(self, topic: str) -> bool:
         """Return whether a topic can have a policy or an interceptor."""
+        return self.has_interceptors or self.has_policy(topic)
+
+    def has_policy(self, topic: str) -> bool:
+        """Return whether a topic has a policy that can refuse records."""
         own = self.topic_settings.get(topic, NO_SETTINGS)
-        plan = Plan(self.policies).for_topic(topic, own)
-        return self.has_interceptors or plan is not None
+        return Plan(self.policies).for_topic(topic, own) is not None
 
     def interceptors_only(self) -> RecordPlan:
         """Return the plan without policies that refuse.

@@ -61,7 +61,7 @@ def test_the_commands_work_with_a_server(server, configured, produce, topic, sto
     )
     assert (done.returncode, "7 accepted, 3 refused" in done.stdout) == (0, True), done.stderr
     repairing = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
-    done = penstock("redrive", repairing, "--from", dead, "--to", clean, *remote)
+    done = penstock("redrive", repairing, "--from", dead, "--to", clean, "--topic", source, *remote)
     assert (done.returncode, "3 returned" in done.stdout) == (0, True), done.stderr
     done = penstock("redact", repairing, "--topic", source, "--to", out, *remote)
     assert (done.returncode, "10 accepted" in done.stdout) == (0, True), done.stderr

@@ -63,10 +63,18 @@ class Record(NamedTuple):
 class RecordFolder:
     """A folder that was filled from a source of chance."""
 
-    def __init__(self, place: Path, chance: random.Random, count: int | None = None) -> None:
+    def __init__(
+        self,
+        place: Path,
+        chance: random.Random,
+        count: int | None = None,
+        *,
+        are_letters: bool = False,
+    ) -> None:
         self.path = place / chance.choice(NAMES)
         self.path.mkdir()
         self._chance = chance
+        self._are_letters = are_letters
         self._are_json = chance.random() < 0.25
         self._written: list[Path] = []
         self.records = self._records(chance.choice([0, 5, 60, 400]) if count is None else count)
@@ -122,9 +130,10 @@ class RecordFolder:
         file = folder / (f"{name}.jsonl" if self._are_json else name)
         self._written.append(file)
         if self._are_json:
-            file.write_text("".join(map(_line, records)))
+            file.write_text("".join(map(_line, self._as_stored(records))))
             return
         names = [*TYPES]
+        records = self._as_stored(records)
         if not any(record.headers for record in records) and self._chance.random() < 0.7:
             names.remove("headers")
         if self._chance.random() < 0.5:
@@ -143,6 +152,18 @@ class RecordFolder:
             table, file, compression=self._chance.choice(["none", "snappy", "zstd"]),
             row_group_size=self._chance.choice([7, 1000]),
         )  # fmt: skip
+
+    def _as_stored(self, records: list[Record]) -> list[Record]:
+        """Return the records, or dead letters with their places."""
+        if not self._are_letters:
+            return records
+        return [
+            record._replace(headers=(
+                *record.headers, ("__dlq.errors.topic", record.topic.encode()),
+                ("__dlq.errors.partition", b"%d" % record.partition),
+            ))
+            for record in records
+        ]  # fmt: skip
 
     def _hide(self) -> None:
         for name in HIDDEN:

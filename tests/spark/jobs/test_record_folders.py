@@ -1,5 +1,6 @@
 """Each job over random folders: every record is in one place, as it was, and in its order."""
 
+import shutil
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -68,7 +69,10 @@ class Jobs:
     def __init__(self, command, configured, kafka, topic, place, chance):
         self._command, self._configured = command, configured
         self._kafka, self._topic, self._place, self._chance = kafka, topic, place, chance
-        self.folder = RecordFolder(place, chance)
+        self._fill(RecordFolder(place, chance))
+
+    def _fill(self, folder):
+        self.folder = folder
         self.all = {record.number: record for record in self.folder.records}
         self.good = {n: record for n, record in self.all.items() if not record.is_bad}
         self.bad = {n: record for n, record in self.all.items() if record.is_bad}
@@ -102,10 +106,13 @@ class Jobs:
         assert self.folder.files() == before
 
     def redrive(self):
+        shutil.rmtree(self.folder.path)
+        shutil.rmtree(self._place / "elsewhere", ignore_errors=True)
+        self._fill(RecordFolder(self._place, self._chance, are_letters=True))
         back, before = self._target("back"), self.folder.files()
         is_last = self._chance.random() < 0.3
         arguments = ("redrive", self._configured(), "--from", f"path:{self.folder.path}", "--to",
-                     back.option, "--max-replays", 1 if is_last else 5)  # fmt: skip
+                     back.option, "--topic", "t,u", "--max-replays", 1 if is_last else 5)  # fmt: skip
         counts = {"returned": len(self.good), "again": 0, "parked": 0, "dropped": 0}
         counts["parked" if is_last else "again"] = len(self.bad)
         expected = ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,5 +1,6 @@
 """`penstock redrive` and `penstock redact`."""
 
+import json
 import time
 
 import pytest
@@ -7,9 +8,13 @@ import pytest
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, commit_positions
 from penstock.stored.jobs import redrive
+from tests.batch_jobs.letters import connect, share_group, spring, streams
 from tests.client.settings import FILE
 from tests.integration.reading import read_topic, values_of
 from tests.spark.conftest import BOTH, NO_BAD
+from tests.spark.jobs.record_folders import read_folder
+
+NOW = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def split(command, configured, produce, topic):
     assert (
         command("split", file, "--topic", source, "--accepted", good, "--rejected", dead).code == 0
     )
-    return file, good, dead
+    return file, good, dead, source
 
 
 def repair(file, name="Repair"):
@@ -34,8 +39,19 @@ def repair(file, name="Repair"):
 
 @BOTH
 def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
-    file, good, dead = split
-    first = ("redrive", file, "--from", dead, "--to", good, "--with", repair(file))
+    file, good, dead, source = split
+    first = (
+        "redrive",
+        file,
+        "--from",
+        dead,
+        "--to",
+        good,
+        "--topic",
+        source,
+        "--with",
+        repair(file),
+    )
 
     dry = command(*first, "--dry-run")
     assert "18 returned, 2 again, 0 parked" in dry.out
@@ -57,7 +73,7 @@ def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(com
     assert "0 returned, 2 again, 0 parked" in again.out
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
-    better = command("redrive", file, "--from", dead, "--to", good, "--with",
+    better = command("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
                      repair(file, "RepairAll"))  # fmt: skip
     assert "2 returned, 0 again, 0 parked" in better.out
     stored = read_topic(kafka.bootstrap_servers, good)
@@ -122,9 +138,9 @@ def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
 
 @BOTH
 def test_a_letter_keeps_its_origin(command, split, kafka):
-    file, good, dead = split
+    file, good, dead, source = split
     before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
-    command("redrive", file, "--from", dead, "--to", good)
+    command("redrive", file, "--from", dead, "--to", good, "--topic", source)
     appended = read_topic(kafka.bootstrap_servers, dead, full=True)[-1]
     assert appended.offset() >= 10
     was, now = dict(before[appended.key()]), dict(appended.headers())
@@ -138,8 +154,19 @@ def test_a_letter_keeps_its_origin(command, split, kafka):
 @BOTH
 @pytest.mark.slow
 def test_letters_that_fail_too_often_are_parked(command, split, kafka):
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
+    file, good, dead, source = split
+    arguments = (
+        "redrive",
+        file,
+        "--from",
+        dead,
+        "--to",
+        good,
+        "--topic",
+        source,
+        "--max-replays",
+        "2",
+    )
     assert "0 returned, 20 again, 0 parked" in command(*arguments).out
     assert "0 returned, 0 again, 20 parked" in command(*arguments).out
     assert "0 returned, 0 again, 0 parked" in command(*arguments).out
@@ -149,11 +176,22 @@ def test_letters_that_fail_too_often_are_parked(command, split, kafka):
 @BOTH
 @pytest.mark.slow
 def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
+    file, good, dead, source = split
+    arguments = (
+        "redrive",
+        file,
+        "--from",
+        dead,
+        "--to",
+        good,
+        "--topic",
+        source,
+        "--max-replays",
+        "2",
+    )
     assert "20 again" in command(*arguments).out
     assert "20 parked" in command(*arguments).out
-    from_parked = ("redrive", file, "--from", f"{dead}.parked", "--to", good,
+    from_parked = ("redrive", file, "--from", f"{dead}.parked", "--to", good, "--topic", source,
                    "--max-replays", "2")  # fmt: skip
     assert "0 returned, 20 again, 0 parked" in command(*from_parked).out
     output = command(*from_parked, "--with", repair(file)).out
@@ -163,10 +201,10 @@ def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
 
 @BOTH
 def test_a_dry_run_makes_no_topic(command, split, admin):
-    file, good, dead = split
+    file, good, dead, source = split
     with file.open("a") as properties:
         properties.write(f"redrive.places.topic={dead}-places\n")
-    done = command("redrive", file, "--from", dead, "--to", good, "--dry-run")
+    done = command("redrive", file, "--from", dead, "--to", good, "--topic", source, "--dry-run")
     assert "20 again" in done.out
     names = admin.list_topics(timeout=60).topics
     assert not {f"{dead}.parked", f"{dead}-places"} & names.keys()
@@ -174,7 +212,7 @@ def test_a_dry_run_makes_no_topic(command, split, admin):
 
 @BOTH
 def test_the_parking_topic_is_no_target(command, split, topic):
-    file, _, dead = split
+    file, _, dead, _ = split
     done = command("redrive", file, "--from", dead, "--to", f"{dead}.parked")
     assert (done.code, "--to" in done.err) == (2, True), done
 
@@ -183,7 +221,7 @@ def test_the_parking_topic_is_no_target(command, split, topic):
 @pytest.mark.slow
 def test_a_record_that_goes_round_in_circles_is_parked(command, configured, split, topic, kafka):
     """Returned, dead-lettered again by another policy, returned: the count goes with it."""
-    file, good, dead = split
+    file, good, dead, source = split
     no_good = configured(
         policies="""
 from penstock.policy import *
@@ -193,8 +231,8 @@ class NoBad(RecordValidationPolicy):
     )
     parked = None
     for _ in range(4):
-        output = command("redrive", file, "--from", dead, "--to", good, "--with",
-                       repair(file, "RepairAll"), "--max-replays", "3").out  # fmt: skip
+        output = command("redrive", file, "--from", dead, "--to", good, "--topic",
+                         f"{source},{good}", "--with", repair(file, "RepairAll"), "--max-replays", "3").out  # fmt: skip
         if " 20 parked" in output:
             parked = True
             break
@@ -217,8 +255,8 @@ def _end_before(kafka, name, count):
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
     from penstock.stored.jobs import writing_job
 
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
+    file, good, dead, source = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
     write_raw = writing_job.write_raw
 
@@ -238,8 +276,8 @@ def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka,
 
 @BOTH
 def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
+    file, good, dead, source = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
     assert "20 returned" in command(*arguments).out
     groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
@@ -251,8 +289,8 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
 @BOTH
 def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
     """As after an unclean election: records that are written there since have not been judged."""
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good)
+    file, good, dead, source = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source)
     assert "20 again" in command(*arguments, "--max-replays", "9").out
     groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
@@ -269,8 +307,17 @@ def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, 
 @BOTH
 def test_without_a_place_the_start_is_required(command, split, admin, topic):
     """The topic of places was replaced, and offsets have expired."""
-    file, good, dead = split
-    arguments = ("--from", dead, "--to", good, "--with", repair(file, "RepairAll"))
+    file, good, dead, source = split
+    arguments = (
+        "--from",
+        dead,
+        "--to",
+        good,
+        "--topic",
+        source,
+        "--with",
+        repair(file, "RepairAll"),
+    )
     assert "20 returned" in command("redrive", file, *arguments).out
     groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     for group in groups:
@@ -306,8 +353,19 @@ def test_a_run_that_was_killed_before_its_first_record(
     command, split, monkeypatch, transactions, runner
 ):
     """The topic of parked letters is there already, and no position is lost."""
-    file, good, dead = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--transactions", transactions)
+    file, good, dead, source = split
+    arguments = (
+        "redrive",
+        file,
+        "--from",
+        dead,
+        "--to",
+        good,
+        "--topic",
+        source,
+        "--transactions",
+        transactions,
+    )
 
     def is_killed(*_):
         raise KeyboardInterrupt
@@ -333,8 +391,8 @@ def test_from_a_folder_to_a_topic_and_the_reverse(
     for number, rejected in enumerate((f"path:{tmp_path / 'dead'}", dead)):
         accepted = f"path:{tmp_path / str(number)}"
         command("split", file, "--topic", source, "--accepted", accepted, "--rejected", rejected)
-    arguments = ("redrive", file, "--from", f"path:{tmp_path / 'dead'}", "--to", good, "--with",
-                 repair(file))  # fmt: skip
+    arguments = ("redrive", file, "--from", f"path:{tmp_path / 'dead'}", "--to", good, "--topic",
+                 source, "--with", repair(file))  # fmt: skip
     assert "18 returned, 2 again, 0 parked" in command(*arguments, "--dry-run").out
     assert "18 returned, 2 again" in command(*arguments).out
     assert "0 returned, 2 again" in command(*arguments).out
@@ -361,7 +419,9 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     dead, moment = topic("dead"), int(time.time() * 1000) - 5000
     times = [b"9" * 18, b"-" + b"9" * 18, b"-5000"]
     produce(dead, [
-        {"value": time, "timestamp": moment, "headers": [("__penstock.timestamp", time)]}
+        {"value": time, "timestamp": moment, "headers": [
+            ("__dlq.errors.topic", b"orders"), ("__penstock.timestamp", time),
+        ]}
         for time in times
     ])  # fmt: skip
     done = command("redrive", configured(), "--from", dead, "--to", f"path:{tmp_path / 'back'}")
@@ -371,6 +431,99 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     )
     stamps = {bytes(row["value"]): row["time"] for row in found.collect()}
     assert stamps == dict(zip(times, (moment, moment, -5000), strict=True))
+
+
+@BOTH
+def test_letters_of_one_topic_return_and_the_others_stay(
+    command, configured, produce, topic, kafka, admin
+):
+    """Of four writers, in one topic; then the letters of the other topic."""
+    orders, payments, dead = topic("orders", 3), topic("payments", 3), topic("dead")
+    produce(orders, [{"value": b"kept", "key": b"k", "headers": [("own", b"1")], "partition": 2}])
+    letters = [
+        connect(orders, 1, 7, NOW, b"k", b"connect"), spring(orders, 2, 8, NOW, b"k", b"spring"),
+        streams(orders, 0, 9, NOW, b"k", b"streams"), share_group(orders, 2, 0),
+        share_group(orders, 1, 99), connect(payments, 1, 7, NOW, b"k", b"bad"),
+        share_group(payments, 2, 0),
+    ]  # fmt: skip
+    produce(dead, [
+        {"key": key, "value": value, "headers": [(*header,) for header in headers]}
+        for _, key, value, headers in letters
+    ])  # fmt: skip
+    arguments = ("redrive", configured(), "--from", dead, "--to")
+    dry = command(*arguments, orders, "--dry-run")
+    done = command(*arguments, orders)
+    for found in (dry, done):
+        assert "4 returned, 1 again, 0 parked" in found.out, found
+        assert f"2 letters of other topics stay: {payments} 2" in found.out
+    returned = read_topic(kafka.bootstrap_servers, orders, isolation="read_committed")
+    assert sorted((partition, value) for partition, _, value, _ in returned) == [
+        (0, b"streams"), (1, b"connect"), (2, b"kept"), (2, b"kept"), (2, b"spring"),
+    ]  # fmt: skip
+    first, again = (headers for *_, value, headers in returned if value == b"kept")
+    assert (first, again[0], len(again)) == ([("own", b"1")], ("own", b"1"), 3)
+    # The others wait for a run of their own, also with another target.
+    done = command(*arguments, orders, "--topic", payments)
+    assert "0 returned, 2 again, 0 parked" in done.out, done
+    assert f"letters of other topics stay: {orders} " in done.out
+    assert "0 returned, 1 again, 0 parked" in command(*arguments, orders).out
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["topic", "folder"])
+def test_what_is_no_letter_is_refused_before_anything_is_written(
+    command, configured, produce, topic, kafka, admin, tmp_path, kind
+):
+    orders, dead = topic("orders"), topic("dead")
+    fine = connect(orders, 0, 7, NOW, b"k", b"fine")
+    produce(dead, [{"value": b"fine", "headers": [(*header,) for header in fine.headers]},
+                   {"value": b"no letter", "headers": [("own", b"1")]}])  # fmt: skip
+    to = f"path:{tmp_path / 'back'}" if kind == "folder" else orders
+    done = command("redrive", configured(), "--from", dead, "--to", to)
+    assert done.code == 2, done
+    assert f"--from {dead}: 1 records are no dead letters" in done.err
+    assert f"such as {dead}-0, offset 1; nothing is written" in done.err
+    assert "no letter" not in done.err.replace("no letters", "")
+    assert read_topic(kafka.bootstrap_servers, orders) == []
+    assert not (tmp_path / "back").exists()
+    assert f"{dead}.parked" not in admin.list_topics(timeout=60).topics
+
+
+@BOTH
+def test_letters_of_other_topics_stay_in_a_folder(command, configured, tmp_path):
+    dead, back = tmp_path / "dead", tmp_path / "back"
+    dead.mkdir()
+    lines = [
+        {"value": f"{name}-{number}", "topic": "dead", "partition": 0, "offset": number,
+         "timestamp": NOW, "key": "k",
+         "headers": [{"key": "own", "value": "1"}, {"key": "__connect.errors.topic", "value": name}]}
+        for number, name in enumerate(["orders", "payments", "orders", "users"])
+    ]  # fmt: skip
+    (dead / "a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    arguments = ("redrive", configured(), "--from", f"path:{dead}", "--to", f"path:{back}",
+                 "--topic", "orders")  # fmt: skip
+    for more in (("--dry-run",), ()):
+        done = command(*arguments, *more)
+        assert "2 returned, 0 again" in done.out, done
+        assert "2 letters of other topics stay: payments 1, users 1" in done.out
+    rows = [row for rows in read_folder(back) for row in rows]
+    assert sorted(row["value"] for row in rows) == [b"orders-0", b"orders-2"]
+    left = [row for rows in read_folder(dead) for row in rows]
+    assert sorted(row["value"] for row in left) == [b"payments-1", b"users-3"]
+    names = [header["key"] for row in left for header in row["headers"]]
+    assert names == ["own", "__connect.errors.topic"] * 2
+    assert "0 returned, 0 again" in command(*arguments).out
+
+
+@BOTH
+def test_a_target_that_no_policy_judges_is_said(command, configured, produce, topic):
+    orders, dead = topic("orders"), topic("dead")
+    fine = connect(orders, 0, 7, NOW, b"k", b"bad")
+    produce(dead, [{"value": b"bad", "headers": [(*header,) for header in fine.headers]}])
+    for policies in ({}, {"produce.request.interceptors": "policies.Repair"}):
+        done = command("redrive", configured(policies), "--from", dead, "--to", orders, "--dry-run")
+        assert "1 returned" in done.out, done
+        assert f"judges topic {orders}" in done.err
 
 
 @BOTH

@@ -62,7 +62,7 @@ class Round:
         self._check_split(produced)
         with self._disturbances() if is_disturbed else contextlib.nullcontext():
             self._attack("redrive", file, "--from", self._dead, "--to", self._back,
-                         "--with", "policies.Repair", written=(self._back,))  # fmt: skip
+                         "--topic", self._source, "--with", "policies.Repair", written=(self._back,))  # fmt: skip
         self._check_redrive(produced)
 
     def _mode(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def test_a_round(round_seed, tmp_path, more):
     chance, place = random.Random(round_seed), tmp_path / "place"
     print(f"--chaos-seed={round_seed}")
     place.mkdir()
-    letters = RecordFolder(place, chance, count=2000)
+    letters = RecordFolder(place, chance, count=2000, are_letters=True)
     (tmp_path / "policies.py").write_text(POLICIES)
     lines = {**NO_BAD, "upstream.bootstrap.servers": "127.0.0.1:9"}
     file = tmp_path / "penstock.properties"

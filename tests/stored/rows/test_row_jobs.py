@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from penstock.batch_jobs.letter_topics import LetterTopics
+from penstock.configuration import ConfigurationError
 from penstock.engine.chain import RecordVerdicts
 from penstock.engine.modes.dead_letters import Attempts
 from penstock.engine.verdict import dropped, refused
@@ -11,7 +13,13 @@ from penstock.policy import Header
 from penstock.stored.rows import judged_rows
 from penstock.stored.rows.judged_rows import runs
 from penstock.stored.rows.record_rows import RecordRow
-from penstock.stored.rows.row_jobs import redact_rows, redrive_rows, split_rows
+from penstock.stored.rows.row_jobs import (
+    find_letters,
+    redact_rows,
+    redrive_rows,
+    split_rows,
+)
+from tests.batch_jobs.letters import spring
 
 BAD = refused(87, "bad", "p.NoBad")
 
@@ -95,7 +103,7 @@ def test_redrive_returns_a_record_with_its_timestamp_whatever_it_is(timestamp):
     policies = Upper()
     ((_, returned),) = redrive_rows(
         [far._replace(headers=tuple(headers))], policies, Counter(), target="back",
-        attempts=Attempts.of("dead", 2),
+        topics=LetterTopics(), others_to=None, attempts=Attempts.of("dead", 2),
     )  # fmt: skip
     assert returned.timestamp == timestamp
     assert policies.seen == [("back", 1, timestamp, (Header("own", b"1"),))]
@@ -106,7 +114,15 @@ def test_redrive(target, judged_as):
     counts, policies = Counter(), Upper()
     letters = [letter(b"a"), letter(b"bad"), letter(b"bad", 1), letter(b"drop"), letter(b"a", 2)]
     found = list(
-        redrive_rows(letters, policies, counts, target=target, attempts=Attempts.of("dead", 2))
+        redrive_rows(
+            letters,
+            policies,
+            counts,
+            target=target,
+            topics=LetterTopics(("first",)),
+            others_to=None,
+            attempts=Attempts.of("dead", 2),
+        )
     )
     assert set(policies.seen) == {(judged_as, 1, 1000, (Header("own", b"1"),))}
     assert [(sink, record.value) for sink, record in found] == [
@@ -125,6 +141,32 @@ def test_redrive(target, judged_as):
     assert headers["__dlq.errors.partition"] == b"1"
     assert headers["__dlq.errors.offset"] == b"77"
     assert headers["__penstock.replays"] == b"1"
+
+
+@pytest.mark.parametrize("others_to", ["again", None])
+def test_letters_of_other_topics_and_records_that_are_none_stay(others_to):
+    counts, policies = Counter(), Upper()
+    other = spring("payments", 2, 7, 1000, b"k", b"bad")
+    rows = [
+        letter(b"a"), row(b"bad", headers=other.headers), row(b"none"), letter(b"drop"),
+        row(b"b", headers=spring("first", 2, 7, 2000, b"k", b"b").headers, timestamp=9),
+    ]  # fmt: skip
+    topics = LetterTopics(("fir*",))
+    found = list(redrive_rows(
+        rows, policies, counts, target="back", topics=topics, others_to=others_to,
+        attempts=Attempts.of("dead", 2),
+    ))  # fmt: skip
+    stay = [(sink, record) for sink, record in found if sink != "returned"]
+    assert stay == ([] if others_to is None else [("again", rows[1]), ("again", rows[2])])
+    assert counts == {"returned": 2, "dropped": 1}
+    last = found[-1][1]
+    assert (last.value, last.partition, last.timestamp) == (b"B", 2, 2000)
+    assert [header.key for header in last.headers] == ["own", "own", "__penstock.replays",
+                                                       "__penstock.timestamp"]  # fmt: skip
+    counted = find_letters(rows, topics)
+    assert (counted.returning, counted.others, counted.strangers) == (3, {"payments": 1}, 1)
+    with pytest.raises(ConfigurationError, match=r"1 records are no dead letters .* t-0, offset 0"):
+        counted.check("--from dead")
 
 
 def test_runs_are_of_one_partition_and_bounded(monkeypatch):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.batch_jobs.letter_topics import FoundLetters
     from penstock.cli.jobs.row_jobs import Letters, RowSource
     from penstock.cluster.offsets import Topic
     from penstock.cluster.ranges import OffsetRange
@@ -103,22 +104,41 @@ class FrameJobs:
         with self._reading("rewriting", source, sinks) as (frame, proof):
             return redact(frame, plan, sinks, topic=only(source.topics), proof=proof)
 
-    def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
+    def find_letters(
+        self,
+        letters: Letters,
+        plan: RecordPlan,  # noqa: ARG002 - for jobs in this process
+    ) -> FoundLetters:
+        """Return whose letters are there."""
+        from penstock.spark.jobs.redrive import find_letters  # noqa: PLC0415
+        from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
+        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
+
+        source = letters.source
+        if source.folder is None:
+            with self._running.reading("reading", source.topics, source.ranges) as (frame, _):
+                return find_letters(frame, letters.topics)
+        places = letter_folders(self._running.spark, source.folder, letters.locations)
+        frame, _ = self._running.read_files(LetterFolder(places.source).files())
+        with self._running.counting(f"reading path:{source.folder}"):
+            return find_letters(frame, letters.topics)
+
+    def redrive(self, letters: Letters, found: FoundLetters, plan: RecordPlan) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
         sinks = self._running.sinks(
             letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
         )
         if letters.source.folder is not None:
-            return self._redrive_folder(letters, letters.source.folder, plan, sinks)
+            return self._redrive_folder(letters, found, letters.source.folder, plan, sinks)
 
         def write(frame: DataFrame, _: Callable[[], int]) -> None:
             sinks.write(frame)
 
         with self._reading("judging", letters.source, sinks) as (frame, _):
-            return _judged(letters, plan, frame, write)
+            return _judged(letters, found, plan, frame, write)
 
     def _redrive_folder(
-        self, letters: Letters, name: str, plan: RecordPlan, sinks: Sinks
+        self, letters: Letters, found: FoundLetters, name: str, plan: RecordPlan, sinks: Sinks
     ) -> Mapping[str, int]:
         """Judge the dead letters of a folder, whose files are replaced by those that remain."""
         from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
@@ -135,9 +155,9 @@ class FrameJobs:
                 sinks.replace(judged, folders, proof._replace(left_out=dropped))
 
             with self._running.counting(f"judging path:{name}"):
-                counts = _judged(letters, plan, frame, write)
+                counts = _judged(letters, found, plan, frame, write)
             if letters.dry_run:
-                proof.check(sum(counts.values()))
+                proof.check(sum((*counts.values(), *found.others.values())))
             return counts
 
     def _reading(
@@ -149,6 +169,7 @@ class FrameJobs:
 
 def _judged(
     letters: Letters,
+    found: FoundLetters,
     plan: RecordPlan,
     frame: DataFrame,
     write: Callable[[DataFrame, Callable[[], int]], None],
@@ -160,5 +181,7 @@ def _judged(
         plan,
         None if letters.dry_run else write,
         target=letters.target,
+        others=found.others,
+        others_to=None if letters.source.folder is None else AGAIN,
         attempts=letters.attempts,
     )

@@ -17,6 +17,7 @@ from penstock.report.counts import OUTCOMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from penstock.batch_jobs.letter_topics import FoundLetters
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.row_jobs import Letters, RowSource
     from penstock.stored.files.listing import ListedFiles
@@ -79,7 +80,23 @@ class LocalRows:
             sinks.write(redact_rows(rows, evaluator_of(plan), counts), proof)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
-    def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
+    def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
+        """Return whose letters are there."""
+        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
+        from penstock.stored.rows.row_jobs import find_letters  # noqa: PLC0415
+
+        source, files = letters.source, None
+        if source.folder is not None:
+            files = LetterFolder(source.folder).files()
+        with self._reading("reading", source, plan, lambda: 0, files) as (rows, _):
+            return find_letters(rows, letters.topics)
+
+    def redrive(
+        self,
+        letters: Letters,
+        found: FoundLetters,  # noqa: ARG002 - for Spark, which has to know the topics
+        plan: RecordPlan,
+    ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
         from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
         from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
@@ -104,12 +121,14 @@ class LocalRows:
             files = None
             if folder is not None:
                 warn_of_base64(files := folder.files())
-            with self._reading("judging", source, plan, left_out, files) as (found, proof):
+            with self._reading("judging", source, plan, left_out, files) as (read, proof):
                 rows = redrive_rows(
-                    found,
+                    read,
                     evaluator_of(plan),
                     counts,
                     target=letters.target,
+                    topics=letters.topics,
+                    others_to=None if folder is None else AGAIN,
                     attempts=letters.attempts,
                 )
                 if letters.dry_run:

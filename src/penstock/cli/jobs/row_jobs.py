@@ -10,6 +10,7 @@ from penstock.batch_jobs.letter_outcomes import PARKED, RETURNED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.batch_jobs.letter_topics import FoundLetters, LetterTopics
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.cluster.ranges import OffsetRange
     from penstock.engine.modes.dead_letters import Attempts
@@ -40,6 +41,7 @@ class Letters(NamedTuple):
         source: The dead letters. A folder is replaced by the letters that remain.
         locations: The targets by the names of `penstock.batch_jobs.redrive`.
         target: The topic whose policies judge; None for the original topic of each letter.
+        topics: Whose letters return.
         attempts: How often a letter is judged again before it is parked.
         dry_run: Only count.
     """
@@ -47,6 +49,7 @@ class Letters(NamedTuple):
     source: RowSource
     locations: Mapping[str, RecordLocation]
     target: str | None
+    topics: LetterTopics
     attempts: Attempts
     dry_run: bool
 
@@ -79,8 +82,17 @@ class RowJobs(Protocol):
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
 
-    def redrive(self, letters: Letters, plan: RecordPlan) -> Mapping[str, int]:
-        """Judge dead letters again, with the interceptor that repairs, and write them."""
+    def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
+        """Return whose letters are there; nothing is judged or written."""
+
+    def redrive(self, letters: Letters, found: FoundLetters, plan: RecordPlan) -> Mapping[str, int]:
+        """Judge dead letters again, with the interceptor that repairs, and write them.
+
+        Args:
+            letters: The letters.
+            found: From `find_letters`.
+            plan: The policies, with the interceptor.
+        """
 
 
 def only(topics: Sequence[Topic]) -> str | None:
@@ -94,24 +106,34 @@ class LetterRanges:
     A consumer group of the cluster keeps the position.
     """
 
-    def __init__(self, cluster: Cluster, letters: RecordLocation, target: RecordLocation) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        letters: RecordLocation,
+        target: RecordLocation,
+        topics: LetterTopics,
+    ) -> None:
         """Read the position.
 
         Args:
             cluster: The cluster.
             letters: The topic.
             target: The folder.
+            topics: Whose letters return; each choice has a position of its own.
 
         Raises:
             ConfigurationError: There is no such topic.
             ClusterError: The cluster does not answer.
         """
+        from penstock.client.positions import digest_of  # noqa: PLC0415
         from penstock.cluster.ranges import OffsetRange  # noqa: PLC0415
         from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
 
         self._cluster = cluster
         path = hashlib.sha256(target.full_path.encode()).hexdigest()[:16]
         self._group = f"{FORMER_GROUP}-path-{path}"
+        if topics.parts is not None:
+            self._group += f"-{digest_of(topics.parts)}"
         self.topic = cluster.topic(letters.name)
         start = cluster.committed(self.topic, self._group)
         self._end = cluster.offsets(self.topic, "latest", key="--to")

@@ -1,7 +1,8 @@
 """The headers of dead letters: added by `split` and gateways, read and removed by `redrive`.
 
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
-begin with `__penstock.`. All values are texts in UTF-8.
+begin with `__penstock.`. All values are texts in UTF-8. `redrive` also reads the letters of others
+(`penstock.engine.modes.letter_formats`).
 
 A gateway's dead letters also have an id, which is the same if their batch is retried,
 through any gateway: so the same letter may be there twice, and is taken once.
@@ -12,10 +13,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
+from penstock.engine.modes.letter_formats import (
+    INT32,
+    INT64,
+    OTHERS,
+    LetterFormat,
+    number_of,
+)
 from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.policy import Header
@@ -41,8 +49,13 @@ ID: Final = "__dlq.id"
 PREFIXES: Final = ("__dlq.", "__penstock.")
 PARKED_SUFFIX: Final = ".parked"
 """The suffix of topics and folders for dead letters that failed too often."""
-_NUMBER: Final = re.compile(rb"\s*([+-]?[0-9]{1,20})\s*")
-_INT32, _INT64 = 2**31, 2**63
+GROUP: Final = "__dlq.errors.group"
+"""Of a dead letter of a share group, which has not the headers of its record, and perhaps neither
+its key nor its value."""
+OWN: Final = LetterFormat(TOPIC, PARTITION, OFFSET, TIMESTAMP, PREFIXES)
+FORMATS: Final = (OWN, *OTHERS)
+_BY_TOPIC: Final = {form.topic: form for form in FORMATS}
+_TOPIC_NAME: Final = re.compile(rb"[a-zA-Z0-9._-]{1,249}")
 _KNOWN_MAX: Final = 1000
 """How many verdicts' texts are kept encoded."""
 
@@ -83,6 +96,36 @@ def is_dead_letter(headers: Sequence[Header]) -> bool:
     return dict(headers).get(TOPIC) is not None
 
 
+def format_of(headers: Sequence[Header]) -> LetterFormat | None:
+    """Return the format of a dead letter; None for a record that is none.
+
+    Of several, the last counts: its writer has seen the others as headers of the record. Only a
+    record of a file may have had no topic.
+    """
+    found = _last_topic(headers)
+    return None if found is None else found[0]
+
+
+def _last_topic(headers: Sequence[Header]) -> tuple[LetterFormat, bytes | None] | None:
+    for key, value in reversed(headers):
+        form = _BY_TOPIC.get(key)
+        if form is None:
+            continue
+        if form is OWN if value is None else _TOPIC_NAME.fullmatch(value):
+            return form, value
+    return None
+
+
+def is_letter(headers: Sequence[Header]) -> bool:
+    """Return whether a record is a dead letter, of whoever writes them, that names its topic."""
+    return format_of(headers) is not None
+
+
+def is_of_share_group(headers: Sequence[Header]) -> bool:
+    """Return whether a dead letter is one of a share group, whose record is read elsewhere."""
+    return GROUP in dict(headers) and format_of(headers) is OWN
+
+
 def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
     """Return where a dead letter comes from, as far as its headers say.
 
@@ -93,11 +136,11 @@ def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
         here: The values of headers that are missing, or are not valid numbers.
     """
     found = dict(headers)
-    topic = found.get(TOPIC)
-    partition = _number(found.get(PARTITION), _INT32)
-    offset = _number(found.get(OFFSET), _INT64)
-    timestamp = _number(found.get(TIMESTAMP), _INT64)
-    replays = _number(found.get(REPLAYS), _INT32)
+    form, topic = _last_topic(headers) or (OWN, found.get(TOPIC))
+    partition = form.number(found.get(form.partition), INT32)
+    offset = form.number(found.get(form.offset), INT64)
+    timestamp = _first_timestamp(form, found)
+    replays = number_of(found.get(REPLAYS), INT32)
     return here._replace(
         topic=here.topic if topic is None else topic.decode(errors="replace"),
         partition=here.partition if partition is None or partition < 0 else partition,
@@ -107,14 +150,23 @@ def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
     )
 
 
+def _first_timestamp(form: LetterFormat, found: Mapping[str, bytes | None]) -> int | None:
+    """Return the timestamp in headers; one of a record that was returned before is there still."""
+    if form is not OWN and form.timestamp is not None:
+        timestamp = form.number(found.get(form.timestamp), INT64)
+        if timestamp is not None and timestamp >= 0:
+            return timestamp
+    return number_of(found.get(TIMESTAMP), INT64)
+
+
 def read_timestamp(headers: Sequence[Header]) -> int | None:
     """Return the timestamp in the headers of a dead letter; None where they do not say it."""
-    return _number(dict(headers).get(TIMESTAMP), _INT64)
+    return number_of(dict(headers).get(TIMESTAMP), INT64)
 
 
 def read_replays(headers: Sequence[Header]) -> int:
     """Return how often a record has been redriven; 0 where its headers do not say it."""
-    return max(0, _number(dict(headers).get(REPLAYS), _INT32) or 0)
+    return max(0, number_of(dict(headers).get(REPLAYS), INT32) or 0)
 
 
 class Attempts(NamedTuple):
@@ -155,9 +207,21 @@ def next_id(letter_id: bytes, replays: int) -> bytes:
     return b"%s/%d" % (letter_id.partition(b"/")[0], replays)
 
 
-def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
-    """Return the headers that are not of a dead letter. Those of files may have no key."""
-    return tuple(header for header in headers if not (header[0] or "").startswith(PREFIXES))
+def prefixes_of(form: LetterFormat | None) -> tuple[str, ...]:
+    """Return how the names of headers begin that a letter has, and its record has not."""
+    return PREFIXES if form is None or form is OWN else (*PREFIXES, *form.prefixes)
+
+
+def own_headers(
+    headers: Sequence[Header], prefixes: tuple[str, ...] = PREFIXES
+) -> tuple[Header, ...]:
+    """Return the headers that are not of a dead letter. Those of files may have no key.
+
+    Args:
+        headers: All headers.
+        prefixes: From `prefixes_of`.
+    """
+    return tuple(header for header in headers if not (header[0] or "").startswith(prefixes))
 
 
 class ReasonHeaders:
@@ -228,11 +292,3 @@ class ReasonHeaders:
 
 def _text(number: int | None) -> bytes | None:
     return None if number is None else b"%d" % number
-
-
-def _number(text: bytes | None, limit: int) -> int | None:
-    found = _NUMBER.fullmatch(text) if text is not None else None
-    if found is None:
-        return None
-    number = int(found[1])
-    return number if -limit <= number < limit else None

@@ -8,9 +8,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.engine.modes.dead_letters import (
     CODE,
+    FORMATS,
+    GROUP,
     MESSAGE,
     OFFSET,
     OUTCOME,
+    OWN,
     PARTITION,
     POLICY,
     PREFIXES,
@@ -22,12 +25,20 @@ from penstock.engine.modes.dead_letters import (
 from penstock.stored.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyspark.sql import Column, DataFrame
+
+    from penstock.engine.modes.letter_formats import LetterFormat
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 TIME: Final = "time"
 """The column of `with_times`."""
 _BITS: Final = {"int": 32, "bigint": 64}
+_TOPIC_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}\z"
+LETTER: Final = "letter"
+"""The column of `with_letters`: the name of the header that says whose letter it is, the topic, and
+the number of its partition, its offset and its timestamp, as far as headers say them."""
 
 
 def dead_letter(
@@ -74,6 +85,68 @@ def number(name: str, kind: str) -> Column:
         kind: Spark's type, `int` or `bigint`.
     """
     return _number(header(name), kind)
+
+
+def with_letters(rows: DataFrame) -> DataFrame:
+    """Add the column `LETTER`: whose letter a record is; see `format_of` and `read_origin`."""
+    headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
+
+    def names_topic(header: Column) -> Column:
+        value = header["value"]
+        is_topic = F.coalesce(value.cast("string").rlike(_TOPIC_NAME), F.lit(False))
+        is_own = (header["key"] == OWN.topic) & value.isNull()
+        return header["key"].isin([form.topic for form in FORMATS]) & (is_topic | is_own)
+
+    found = F.filter(headers, names_topic)
+    last = F.when(F.size(found) > 0, F.element_at(found, -1))
+    rows = rows.withColumn(LETTER, last)
+    form, topic = F.col(LETTER)["key"], F.col(LETTER)["value"].cast("string")
+    first = number(TIMESTAMP, "bigint")
+    of_form = _of_form(form, lambda each: each.timestamp if each is not OWN else None, "bigint")
+    return rows.withColumn(
+        LETTER,
+        F.struct(
+            form.alias("form"),
+            topic.alias("topic"),
+            _of_form(form, lambda each: each.partition, "int").alias("partition"),
+            _of_form(form, lambda each: each.offset, "bigint").alias("offset"),
+            F.coalesce(F.when(of_form >= 0, of_form), first).alias("timestamp"),
+        ),
+    )
+
+
+def is_without_record() -> Column:
+    """Return whether a row of `with_letters` is a share group's letter without a record."""
+    is_empty = F.col("key").isNull() & F.col("value").isNull()
+    has_group = F.exists(F.col("headers"), lambda header: header["key"] == GROUP)
+    return is_empty & (F.col(LETTER)["form"] == OWN.topic) & has_group
+
+
+def _of_form(form: Column, named: Callable[[LetterFormat], str | None], kind: str) -> Column:
+    """Return the number in a header of each row's own form; null where it holds none.
+
+    Args:
+        form: The name of the header with the topic.
+        named: Returns the name of the header; None for a form without it.
+        kind: Spark's type, `int` or `bigint`.
+    """
+    names = [(each, named(each)) for each in FORMATS]
+    cases = [
+        F.when(form == each.topic, _read_number(each, name, kind))
+        for each, name in names
+        if name is not None
+    ]
+    return F.coalesce(*cases)
+
+
+def _read_number(form: LetterFormat, name: str, kind: str) -> Column:
+    text = number(name, kind)
+    if not form.is_binary:
+        return text
+    value, bits = _last_value(name), _BITS[kind]
+    unsigned = F.conv(F.hex(value), 16, 10).cast("decimal(20,0)")
+    signed = F.when(unsigned >= 2 ** (bits - 1), unsigned - 2**bits).otherwise(unsigned)
+    return F.when(F.length(value) == bits // 8, signed.cast(kind)).otherwise(text)
 
 
 def _number(text: Column, kind: str) -> Column:
@@ -128,19 +201,40 @@ def with_header(headers: Column, name: str, value: Column) -> Column:
 def own_headers() -> Column:
     """Return the record's headers without those of a dead letter; an empty array for none."""
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
-    return F.filter(
-        headers,
-        lambda header: (
-            ~(header["key"].startswith(PREFIXES[0]) | header["key"].startswith(PREFIXES[1]))
-        ),
-    )
+    return F.filter(headers, lambda header: ~_begins(header, PREFIXES))
+
+
+def record_headers() -> Column:
+    """Return the headers of the record that a row of `with_letters` is about."""
+
+    def is_of_letter(header: Column) -> Column:
+        is_of = _begins(header, PREFIXES)
+        for form in FORMATS:
+            is_form = F.coalesce(F.col(LETTER)["form"] == form.topic, F.lit(False))
+            is_of = is_of | (is_form & _begins(header, form.prefixes))
+        return is_of
+
+    headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
+    return F.filter(headers, lambda header: ~is_of_letter(header))
+
+
+def _begins(header: Column, prefixes: Sequence[str]) -> Column:
+    """Return whether the name of a header begins with one of some texts."""
+    first, *others = (header["key"].startswith(prefix) for prefix in prefixes)
+    for other in others:
+        first = first | other
+    return first
 
 
 def header(name: str) -> Column:
     """Return the text of the last header of a name, or null."""
+    return _last_value(name).cast("string")
+
+
+def _last_value(name: str) -> Column:
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
     found = F.filter(headers, lambda header: header["key"] == F.lit(name))
-    return F.when(F.size(found) > 0, F.element_at(found, -1)["value"].cast("string"))
+    return F.when(F.size(found) > 0, F.element_at(found, -1)["value"])
 
 
 def far_time() -> Column:

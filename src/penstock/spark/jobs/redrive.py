@@ -11,36 +11,40 @@ A folder of dead letters is replaced by the letters that remain.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
+from penstock.batch_jobs.letter_topics import FoundLetters
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
 from penstock.spark.jobs.counting import counted
 from penstock.spark.jobs.dead_letters import (
+    LETTER,
     TIME,
     dead_letter,
-    header,
     is_far,
-    number,
+    is_without_record,
     own_headers,
-    partition_or_null,
+    record_headers,
     replays,
     with_far_time,
     with_header,
+    with_letters,
     with_times,
 )
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import DataFrame
 
+    from penstock.batch_jobs.letter_topics import LetterTopics
     from penstock.stored.plan import RecordPlan
 
 _ORIGINALS = ("original_key", "original_value")
@@ -52,6 +56,8 @@ def redrive(
     write: Callable[[DataFrame, Callable[[], int]], None] | None,
     *,
     target: str | None,
+    others: Collection[str],
+    others_to: str | None,
     attempts: dead_letters.Attempts,
 ) -> Mapping[str, int]:
     """Judge dead letters again and write each to its sink.
@@ -63,15 +69,22 @@ def redrive(
             and with what returns how many others were dropped. None to count only.
         target: The topic to which accepted letters return, whose policies judge; None if each
             record is judged by the policies of its original topic.
+        others: The topics whose letters stay as they are; from `find_letters`.
+        others_to: The sink of these; None to leave them out.
         attempts: How often a record is judged again before it is parked.
 
     Returns:
         The number of records written to each sink, and of those that an interceptor dropped.
     """
-    came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
-    first_time = number(dead_letters.TIMESTAMP, "bigint")
+    all_rows = with_letters(with_all_columns(df))
+    letter_of = F.col(LETTER)
+    stays = letter_of["form"].isNull()
+    if others:
+        stays = stays | F.coalesce(letter_of["topic"].isin(list(others)), F.lit(False))
+    came_from = F.coalesce(letter_of["topic"], F.col("topic"))
+    first_time = letter_of["timestamp"]
     time = F.coalesce(first_time, F.col(TIME))
-    df = with_times(with_all_columns(df)).select(
+    df = with_times(all_rows.where(~stays)).select(
         "key", "value", "offset", "timestampType",
         F.when(~is_far(time), F.coalesce(from_ms(first_time), F.col("timestamp")))
         .alias("timestamp"),
@@ -79,12 +92,12 @@ def redrive(
         came_from.alias("from_topic"),
         F.col("topic").alias("letter_topic"),
         F.col("partition").alias("letter_partition"),
-        F.coalesce(partition_or_null(), F.col("partition")).alias("partition"),
-        F.coalesce(number(dead_letters.OFFSET, "bigint"), F.col("offset"))
-        .alias("from_offset"),
+        # Without a partition in the letter, the key selects one.
+        F.when(letter_of["partition"] >= 0, letter_of["partition"]).alias("partition"),
+        letter_of["offset"].alias("from_offset"),
         time.alias("from_timestamp"),
         replays().alias("replays"),
-        with_far_time(own_headers(), time).alias("headers"),
+        with_far_time(record_headers(), time).alias("headers"),
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),
     )  # fmt: skip
@@ -119,20 +132,51 @@ def redrive(
         dead_letters.TIMESTAMP,
         F.col("from_timestamp"),
     )
-    write(
-        judged.where(F.col(SINK) != DROPPED).withColumns(
-            {
-                "headers": with_far_time(
-                    F.when(returned, back).otherwise(letter), F.col("from_timestamp")
-                ),
-                "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
-                "value": F.when(returned, F.col("value")).otherwise(F.col(_ORIGINALS[1])),
-                "topic": F.when(returned, F.col("topic")).otherwise(F.col("letter_topic")),
-                "partition": F.when(returned, F.col("partition")).otherwise(
-                    F.col("letter_partition")
-                ),
-            }
-        ),
-        lambda: int(counts.get[DROPPED]),
+    outgoing = judged.where(F.col(SINK) != DROPPED).withColumns(
+        {
+            "headers": with_far_time(
+                F.when(returned, back).otherwise(letter), F.col("from_timestamp")
+            ),
+            "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
+            "value": F.when(returned, F.col("value")).otherwise(F.col(_ORIGINALS[1])),
+            "topic": F.when(returned, F.col("topic")).otherwise(F.col("letter_topic")),
+            "partition": F.when(returned, F.col("partition")).otherwise(F.col("letter_partition")),
+        }
     )
+    if others_to is not None:
+        left = all_rows.where(stays).withColumn(SINK, F.lit(others_to))
+        outgoing = outgoing.unionByName(left, allowMissingColumns=True)
+    write(outgoing, lambda: int(counts.get[DROPPED]))
     return counts.get
+
+
+def find_letters(df: DataFrame, topics: LetterTopics) -> FoundLetters:
+    """Return whose letters are in a frame with Kafka's columns.
+
+    Args:
+        df: The records of a place of dead letters.
+        topics: Whose letters return.
+    """
+    letter = F.col(LETTER)
+    place = F.concat_ws(
+        "", F.col("topic"), F.lit("-"), F.col("partition"), F.lit(", offset "), F.col("offset")
+    )
+    rows = with_letters(with_all_columns(df))
+    groups = rows.groupBy(letter["form"].isNull().alias("is_none"), letter["topic"].alias("topic"))
+    found, others = FoundLetters(), Counter[str]()
+    counted = groups.agg(
+        F.count(F.lit(1)).alias("records"),
+        F.count(F.when(is_without_record(), True)).alias("empty"),
+        F.min(place).alias("place"),
+    )
+    for row in counted.collect():
+        if row["is_none"]:
+            found = found._replace(strangers=row["records"], stranger=row["place"])
+        elif row["topic"] in topics:
+            found = found._replace(
+                returning=found.returning + row["records"],
+                without_record=found.without_record + row["empty"],
+            )
+        else:
+            others[row["topic"]] += row["records"]
+    return found._replace(others=others)

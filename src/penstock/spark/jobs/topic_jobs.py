@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.batch_jobs.letter_topics import LetterTopics
 from penstock.client.positions import check_job
+from penstock.cluster.topic_names import parse
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
@@ -54,6 +57,7 @@ class JobResult:
         done_before: Offsets that an earlier run of the same job had done.
         removed: Offsets that retention removed before they were read.
         job: What the job's place is kept under.
+        others: Of `redrive`: how many letters stay because they are of other topics, by topic.
     """
 
     counts: Mapping[str, int]
@@ -61,6 +65,7 @@ class JobResult:
     done_before: int = 0
     removed: int = 0
     job: str = ""
+    others: Mapping[str, int] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         """Return a count by its name, such as `accepted`."""
@@ -167,6 +172,7 @@ def redrive_topic(
     plan: RecordPlan,
     *,
     to: str,
+    topic: str | None,
     repair: str | None,
     max_replays: int,
 ) -> JobResult:
@@ -178,9 +184,16 @@ def redrive_topic(
     there = _topics_of(plan)
     letters, target = there.cluster.topic(source), there.cluster.topic(to)
     plan = _plan_of(there, plan, (target,))
-    found = prepare_redrive(there, letters, target, plan, max_replays=max_replays)
-    done = found.write(there, SparkRunner(spark))
-    return _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
+    if not plan.has_policy(to):
+        _warn(f"redrive: no policy of {plan.path} judges topic {to}: its letters all return")
+    topics = LetterTopics((to,) if topic is None else parse(topic))
+    found = prepare_redrive(there, letters, target, plan, topics=topics, max_replays=max_replays)
+    runner = SparkRunner(spark)
+    scanned = found.scan(runner, runner.counter())
+    scanned.check(f"redrive: source: {source}")
+    done = found.write(there, runner)
+    result = _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
+    return dataclasses.replace(result, others=scanned.others)
 
 
 def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResult:

@@ -29,16 +29,18 @@ from penstock.stored.jobs.writing_job import (
     write_ranges,
     writing_task,
 )
+from penstock.stored.tasks.letter_scan import LetterScan, scan_letters
 from penstock.stored.tasks.writing_task import ACCEPTED, PARKED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.batch_jobs.counts import TaskCounts
+    from penstock.batch_jobs.letter_topics import FoundLetters, LetterTopics
     from penstock.client.places import Places
     from penstock.cluster.offsets import Topic
     from penstock.report.counts import Reason
-    from penstock.stored.jobs.runner import Runner
+    from penstock.stored.jobs.runner import OffsetCounter, Runner
     from penstock.stored.jobs.writing_job import ShowPhase
     from penstock.stored.plan import RecordPlan
     from penstock.stored.tasks.writing_task import WritingResult, WritingTask
@@ -67,11 +69,28 @@ class RedriveJob:
         """The work, in words."""
         return f"judging {self.letters.name}"
 
+    def scan(self, runner: Runner, done: OffsetCounter) -> FoundLetters:
+        """Return whose letters are there.
+
+        Args:
+            runner: Runs tasks.
+            done: Counts the offsets of the tasks that have ended.
+        """
+        work = self.work
+        scan = LetterScan(work.access, work.topic_ids, work.limits, work.letter_topics)
+        return scan_letters(runner, self.ranges, scan, done)
+
     def write(
         self, there: StoredTopics, runner: Runner, *, shown: ShowPhase = not_shown
     ) -> WritingResult:
-        """Judge the letters, and write each to where it belongs."""
-        topics = (self.letters,)
+        """Judge the letters, and write each to where it belongs.
+
+        The topic where letters are parked is created, if it does not exist.
+        """
+        topics, parked = (self.letters,), self.work.targets[PARKED].topic
+        if not there.cluster.exists(parked):
+            _keep_first_place(there, self.letters, self.work, self.ranges[0])
+        there.cluster.create_like(parked, self.letters)
         return write_ranges(there, runner, topics, self.ranges, self.work, self.what, shown)
 
 
@@ -81,42 +100,40 @@ def prepare_redrive(
     target: Topic,
     plan: RecordPlan,
     *,
+    topics: LetterTopics,
     max_replays: int,
     transactions: bool = True,
     dry_run: bool = False,
 ) -> RedriveJob:
-    """Find the ranges to process; create the topic where letters are parked.
+    """Find the ranges to process.
 
     Args:
         there: The cluster.
         letters: The topic of dead letters.
         target: The topic that they return to.
         plan: The policies of the target.
+        topics: Whose letters return.
         max_replays: After how many attempts a letter is parked.
         transactions: Whether the cluster has transactions.
-        dry_run: Create nothing.
+        dry_run: Nothing is written: create no topic of positions.
 
     Raises:
         LostPlaceError: Letters were parked, and the progress of the job is unknown.
         TruncatedError: The log of the letters ends before the job's position.
     """
     parked = letters.name + PARKED_SUFFIX
-    name = redrive_job(target.name, target.topic_id)
+    name = redrive_job(target.name, target.topic_id, topics.parts or ())
     places = there.places(create=not dry_run)
-    ranges = _not_done(there, letters, name, places, target.name, parked)
+    former = f"{FORMER_GROUP}-{target.name}" if topics.parts == (target.name,) else ""
+    ranges = _not_done(there, letters, name, places, former, parked)
     known = known_in(there, (letters,), name, places)
     targets = {ACCEPTED: target.name, REJECTED: letters.name}
     job = WritingJob("redrive", letters.name, targets, name=name, transactions=transactions)
     work = writing_task(there, job, (letters,), ranges, plan, name, known)
-    if not dry_run:
-        if not there.cluster.exists(parked):
-            _keep_first_place(there, letters, work, ranges[0])
-        there.cluster.create_like(parked, letters)
     # Created like the dead letters, and for a dry run not at all.
     to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
-    return RedriveJob(
-        letters, ranges, dataclasses.replace(work, targets=to, replays_max=max_replays)
-    )
+    work = dataclasses.replace(work, targets=to, replays_max=max_replays, letter_topics=topics)
+    return RedriveJob(letters, ranges, work)
 
 
 def _keep_first_place(
@@ -149,7 +166,7 @@ def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
 
 
 def _not_done(
-    there: StoredTopics, letters: Topic, job: str, places: Places, target: str, parked: str
+    there: StoredTopics, letters: Topic, job: str, places: Places, former: str, parked: str
 ) -> tuple[OffsetRange, ...]:
     """Return what of a dead letter topic has not been processed."""
     tasks = [
@@ -163,7 +180,7 @@ def _not_done(
         there.access.connect(),
         tasks,
         places,
-        former_group=f"{FORMER_GROUP}-{target}",
+        former_group=former,
         sign=f"topic {parked} is there" if there.cluster.exists(parked) else "",
         remedy=remedy,
     )

@@ -9,15 +9,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.letter_outcomes import DROPPED, RETURNED, sink_of
+from penstock.batch_jobs.letter_topics import FoundLetters, LetterCounter
 from penstock.engine.modes.dead_letters import (
     REPLAYS,
     TIMESTAMP,
     PartialOrigin,
     ReasonHeaders,
+    format_of,
+    is_letter,
     own_headers,
+    prefixes_of,
     read_origin,
 )
 from penstock.engine.verdict import REJECTED, Outcome
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator
 
+    from penstock.batch_jobs.letter_topics import LetterTopics
     from penstock.engine.modes.dead_letters import Attempts
     from penstock.stored.evaluation import Evaluator
     from penstock.stored.rows.judged_rows import JudgedRow
@@ -76,7 +82,58 @@ def redact_rows(
             yield sink, row
 
 
+def find_letters(rows: Iterable[RecordRow], topics: LetterTopics) -> FoundLetters:
+    """Return whose letters are there.
+
+    Args:
+        rows: The records of a place of dead letters.
+        topics: Whose letters return.
+    """
+    counter = LetterCounter(topics)
+    for row in rows:
+        place = f"{row.topic}-{row.partition}, offset {row.offset}"
+        counter.add(row.headers, place, is_empty=row.key is None and row.value is None)
+    return counter.found
+
+
 def redrive_rows(
+    letters: Iterable[RecordRow],
+    evaluator: Evaluator,
+    counts: Counter[str],
+    *,
+    target: str | None,
+    topics: LetterTopics,
+    others_to: str | None,
+    attempts: Attempts,
+) -> Iterator[OutgoingRow]:
+    """Judge dead letters as they would return; return each with its sink.
+
+    Args:
+        letters: The dead letters, each of which names its topic.
+        evaluator: The policies.
+        counts: Counts the letters by sink, and those that an interceptor dropped.
+        target: The topic to which accepted letters return, whose policies judge; None if each
+            record is judged by the policies of its original topic.
+        topics: Whose letters return.
+        others_to: The sink of letters of other topics, where they stay as they are; None to leave
+            them out.
+        attempts: How often a record is judged again before it is parked.
+
+    Raises:
+        PostponedError: A policy cannot decide, even after a while.
+    """
+
+    def returns(letter: RecordRow) -> bool:
+        return is_letter(letter.headers) and read_origin(letter.headers, _NOWHERE).topic in topics
+
+    for is_judged, run in groupby(letters, key=returns):
+        if is_judged:
+            yield from _judged_again(run, evaluator, counts, target=target, attempts=attempts)
+        elif others_to is not None:
+            yield from ((others_to, letter) for letter in run)
+
+
+def _judged_again(
     letters: Iterable[RecordRow],
     evaluator: Evaluator,
     counts: Counter[str],
@@ -84,25 +141,14 @@ def redrive_rows(
     target: str | None,
     attempts: Attempts,
 ) -> Iterator[OutgoingRow]:
-    """Judge dead letters as they would return; return each with its sink.
-
-    Args:
-        letters: The dead letters.
-        evaluator: The policies.
-        counts: Counts the letters by sink, and those that an interceptor dropped.
-        target: The topic to which accepted letters return, whose policies judge; None if each
-            record is judged by the policies of its original topic.
-        attempts: How often a record is judged again before it is parked.
-
-    Raises:
-        PostponedError: A policy cannot decide, even after a while.
-    """
     made = _Letters()
     waiting: deque[tuple[RecordRow, PartialOrigin]] = deque()
 
     def returning() -> Iterator[RecordRow]:
         for letter in letters:
-            origin = read_origin(letter.headers, _place_of(letter))
+            # Without a partition in its headers, its key selects one.
+            place = _place_of(letter)._replace(partition=None, offset=None)
+            origin = read_origin(letter.headers, place)
             waiting.append((letter, origin))
             yield _as_it_was(letter, origin, target)
 
@@ -129,8 +175,11 @@ def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> 
         topic=target or origin.topic,
         partition=origin.partition,
         timestamp=letter.timestamp if origin.timestamp is None else origin.timestamp,
-        headers=own_headers(letter.headers),
+        headers=own_headers(letter.headers, prefixes_of(format_of(letter.headers))),
     )
+
+
+_NOWHERE: Final = PartialOrigin(None, None, None, None)
 
 
 class _Letters:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.batch_jobs.at_cluster import keep_position, range_task
 from penstock.batch_jobs.counts import TaskCounts, read_counts
 from penstock.batch_jobs.judge import BatchJudge
+from penstock.batch_jobs.letter_topics import LetterTopics
+from penstock.batch_jobs.originals import StoredOriginals
 from penstock.batch_jobs.redact import Redact
 from penstock.batch_jobs.redrive import LOOKS_BACK, Redrive
 from penstock.batch_jobs.split import Split
@@ -174,6 +176,7 @@ class WritingTask:
         claims: Of this run, by topic and partition.
         transactions: Whether the cluster has transactions.
         replays_max: For `redrive`: how often a record is judged again before it is parked.
+        letter_topics: For `redrive`: the topics whose letters return.
         places: For `redrive`: the topic where positions last.
         budget_s: For a stream: a task that has worked for longer leaves the rest of its ranges,
             and a temporary failure of a range is part of the result, not an error.
@@ -191,6 +194,7 @@ class WritingTask:
     claims: Mapping[tuple[str, int], Claim]
     transactions: bool = True
     replays_max: int | None = None
+    letter_topics: LetterTopics = LetterTopics()  # noqa: RUF009 - it cannot be changed
     places: str | None = None
     budget_s: float | None = None
     counted_as: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -377,6 +381,8 @@ class WritingTask:
             again=rejected,
             parked=self.targets[PARKED],
             replays_max=self.replays_max,
+            topics=self.letter_topics,
+            originals=StoredOriginals(self.access.connect(), self.limits),
         )
 
     def _judge(self, topic: str, beat: Callable[[], None], judging: threading.Lock) -> BatchJudge:
