@@ -112,7 +112,9 @@ def test_no_partition_ends_before_its_start():
     check_order(place, ends, starts)
     check_order(place, starts, starts)
     check_order(EARLIEST, starts, ends)  # records that retention has removed
-    with pytest.raises(ConfigurationError, match=r"startingTimestamp: .* offset 7, after its end 6"):
+    with pytest.raises(
+        ConfigurationError, match=r"startingTimestamp: .* offset 7, after its end 6"
+    ):
         check_order(place, starts, ends)
 
 
