@@ -123,6 +123,15 @@ def test_the_record_of_a_share_groups_letter_is_read_where_it_is():
     assert headers["__penstock.timestamp"] == b"%d" % (NOW + 5)
 
 
+def test_another_record_at_the_offset_of_a_copy_does_not_return():
+    """The topic was created again since."""
+    stored = Stored({("orders", 1, 9): Original(NOW, b"k", b"another", OWN)})
+    for key, value in [(b"k", b"fine"), (None, b"another"), (b"k", None), (b"", None)]:
+        letters = [share_group("orders", 1, 9, key, value)]
+        (row,) = redrive(encode_stored(letters), policies=[Nothing], originals=stored)["orders"]
+        assert (row.key, row.value, row.partition) == (key, value, 1)
+
+
 def test_a_share_groups_letter_whose_record_is_gone():
     counts = TaskCounts()
     letters = [share_group("orders", 1, 9), share_group("orders", 1, 10, b"k", b"fine")]

@@ -95,15 +95,14 @@ class StoredOriginals:
         connection, retries = self._connection, self._connection.retries()
         while True:
             try:
-                leader = connection.topic(partition.topic).leaders.get(partition.number)
-                if leader is None:
-                    return 0, 0
+                # It may have been created again since it was last described.
+                connection.topic(partition.topic, refresh=True)
+                leader = connection.leader(partition.topic, partition.number)
                 start = list_offset(connection, leader, partition, EARLIEST)
                 return start, list_offset(connection, leader, partition, LATEST)
             except ClientError as error:
                 if isinstance(error, ResponseError) and error.code == UNKNOWN_TOPIC_OR_PARTITION:
                     return 0, 0
-                connection.refresh(partition.topic)
                 retries.after(error)
 
 

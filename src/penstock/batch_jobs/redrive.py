@@ -59,6 +59,7 @@ retried within minutes (`delivery.timeout.ms`), and most batches at once."""
 _IDS_MAX: Final = 500_000
 
 
+_NO_COPY: Final = (None, None)
 SHARE_GROUP: Final = "share group"
 """Who refused a letter whose record is gone: in dead letters and in counted reasons."""
 
@@ -261,7 +262,7 @@ class Redrive:
             for own, origin in zip(headers, origins, strict=True)
         ]
         keys, values = list(records.keys), list(records.values)
-        originals = self._read_originals(headers, origins, sinks)
+        originals = self._read_originals(batch, origins, sinks)
         for position, original in originals.items():
             keys[position], values[position] = original.key, original.value
             origins[position] = _with_times(origins[position], original)
@@ -295,12 +296,13 @@ class Redrive:
         return partition_for(None, key, spread=offset, partitions=self._target.partitions)
 
     def _read_originals(
-        self,
-        headers: Sequence[Sequence[Header]],
-        origins: Sequence[PartialOrigin],
-        sinks: Sequence[str],
+        self, batch: StoredBatch, origins: Sequence[PartialOrigin], sinks: Sequence[str]
     ) -> dict[int, Original]:
-        """Return the records of share groups' letters, as far as they are still stored."""
+        """Return the records of share groups' letters, as far as they are still stored.
+
+        A record that differs from the copy in a letter is another: its topic was created again.
+        """
+        headers, keys, values = batch.records.headers, batch.records.keys, batch.records.values
         wanted: dict[tuple[str, int], dict[int, int]] = {}
         for position, (topic, partition, offset, *_) in enumerate(origins):
             if sinks[position] == OTHER or not is_of_share_group(headers[position]):
@@ -311,7 +313,8 @@ class Redrive:
         for (topic, partition), places in wanted.items():
             records = self._originals(topic, partition, sorted(places.values()))
             for position, offset in places.items():
-                if offset in records:
+                copy = keys[position], values[position]
+                if offset in records and copy in {_NO_COPY, records[offset][1:3]}:
                     found[position] = records[offset]
         return found
 

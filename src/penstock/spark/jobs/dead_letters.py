@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -143,17 +144,20 @@ def _read_number(form: LetterFormat, name: str, kind: str) -> Column:
     text = number(name, kind)
     if not form.is_binary:
         return text
-    value, bits = _last_value(name), _BITS[kind]
-    unsigned = F.conv(F.hex(value), 16, 10).cast("decimal(20,0)")
-    signed = F.when(unsigned >= 2 ** (bits - 1), unsigned - 2**bits).otherwise(unsigned)
-    return F.when(F.length(value) == bits // 8, signed.cast(kind)).otherwise(text)
+    value, size = _last_value(name), _BITS[kind] // 8
+    # More bytes than a number has would be an error of `conv`.
+    unsigned = F.conv(F.hex(value.substr(1, size)), 16, 10).cast("decimal(20,0)")
+    # A decimal: PySpark cannot pass an integer of more than 64 bits.
+    half = F.lit(Decimal(2 ** (_BITS[kind] - 1)))
+    signed = F.when(unsigned >= half, unsigned - half - half).otherwise(unsigned)
+    return F.when(F.length(value) == size, signed.cast(kind)).otherwise(text)
 
 
 def _number(text: Column, kind: str) -> Column:
-    if hasattr(text, "try_cast") and not isinstance(text.try_cast, type(text)):
-        return text.try_cast(kind)
-    # PySpark 3.5 takes an attribute that a column has not for a field of it.
     is_number = text.rlike(r"^\s*[+-]?[0-9]{1,20}\s*$")
+    if hasattr(text, "try_cast") and not isinstance(text.try_cast, type(text)):
+        return F.when(is_number, text.try_cast(kind))
+    # PySpark 3.5 takes an attribute that a column has not for a field of it.
     exact, limit = F.trim(text).cast("decimal(20,0)"), 2 ** (_BITS[kind] - 1)
     return F.when(is_number, F.when(exact.between(-limit, limit - 1), exact.cast(kind)))
 
