@@ -44,10 +44,12 @@ def test_letters_are_counted_by_topic():
     [Header("kafka_dlt-original-topic", b"\xff")], [Header("__connect.errors.topic", b"x" * 250)],
     [Header("__connect.errors.message", b"orders")],
 ])  # fmt: skip
-def test_what_names_no_topic_is_no_letter(headers):
+def test_a_record_that_names_no_topic_is_not_a_letter(headers):
     found = count([connect("orders", 0, 1, 5, None, b"v").headers, headers])
     assert (found.returning, found.strangers) == (1, 1)
-    with pytest.raises(ConfigurationError, match=r"--from d: 1 records are .* dead-0, offset 1;"):
+    with pytest.raises(
+        ConfigurationError, match=r"--from d: 1 records are not .* dead-0, offset 1;"
+    ):
         found.check("--from d")
 
 

@@ -88,10 +88,10 @@ class Stored:
 
     def __init__(self, records):
         self.records = records
-        self.asked = []
+        self.calls = []
 
     def __call__(self, topic, partition, offsets):
-        self.asked.append((topic, partition, tuple(offsets)))
+        self.calls.append((topic, partition, tuple(offsets)))
         found = ((offset, self.records.get((topic, partition, offset))) for offset in offsets)
         return {offset: record for offset, record in found if record is not None}
 
@@ -108,7 +108,7 @@ def test_the_record_of_a_share_groups_letter_is_read_where_it_is():
         share_group("orders", 3, 4),
     ]
     found = redrive(encode_stored(letters), originals=stored)
-    assert sorted(stored.asked) == [("orders", 1, (9, 12)), ("orders", 3, (4,))]
+    assert sorted(stored.calls) == [("orders", 1, (9, 12)), ("orders", 3, (4,))]
     assert [(row.partition, row.timestamp, row.key, row.value) for row in found["orders"]] == [
         (1, NOW, b"k", b"fine"),
         (3, NOW, b"k", None),

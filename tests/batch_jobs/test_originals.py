@@ -36,7 +36,7 @@ def originals(kafka):
 
 @pytest.fixture
 def produce(kafka):
-    """Produces each value as a batch of its own, in partition 0."""
+    """Produces batches of a single record, in partition 0."""
 
     def send(topic, *values, end="", transaction=None, timestamp=NOW):
         settings = {} if transaction is None else {"transactional.id": transaction}

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from penstock.policy import Header
 
 _NOWHERE: Final = PartialOrigin(None, None, None, None)
-_TOPICS_MAX: Final = 10_000
+TOPICS_MAX: Final = 10_000
+"""How many topics are counted: anybody who writes letters chooses their names."""
 _SHOWN: Final = 10
 MORE: Final = "more topics"
-"""Counts letters of topics beyond the first ten thousand."""
+"""Counts the letters of other topics beyond these."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class LetterTopics:
         found = self._known.get(topic)
         if found is None:
             found = means(self.parts, topic)
-            if len(self._known) < _TOPICS_MAX:
+            if len(self._known) < TOPICS_MAX:
                 self._known[topic] = found
         return found
 
@@ -105,10 +106,10 @@ class FoundLetters(NamedTuple):
         if self.strangers:
             names = ", ".join(form.topic for form in FORMATS)
             raise ConfigurationError(
-                f"{letters}: {self.strangers:,} records are no dead letters that name their "
-                f"topic, such as {self.stranger}; nothing is written. Name a place where every "
-                f"record has one of the headers {names} (Kafka Connect and Penstock write them "
-                "unless errors.deadletterqueue.context.headers.enable is false)"
+                f"{letters}: {self.strangers:,} records are not dead letters that name "
+                f"their topic, such as {self.stranger}; nothing is written. Name a place where "
+                f"every record has one of the headers {names} (Kafka Connect and Penstock write "
+                "them unless errors.deadletterqueue.context.headers.enable is false)"
             )
         if self.without_record and not may_read:
             raise ConfigurationError(
@@ -160,12 +161,12 @@ class LetterCounter:
             self._returning += 1
             self._without_record += is_empty and is_of_share_group(headers)
             return
-        known = topic in self._others or len(self._others) < _TOPICS_MAX
+        known = topic in self._others or len(self._others) < TOPICS_MAX
         self._others[topic if known else MORE] += 1
 
     @property
     def found(self) -> FoundLetters:
-        """What was counted."""
+        """The counts."""
         return FoundLetters(
             self._returning, self._others, self._strangers, self._stranger, self._without_record
         )

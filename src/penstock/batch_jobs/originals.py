@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.records.stored_batch import StoredBatch
 
 _GAP: Final = 500
-"""Records that are further apart are read by requests of their own."""
+"""Records that are further apart are read by different requests."""
 
 
 class Original(NamedTuple):

@@ -354,7 +354,8 @@ def _print(report: Report) -> None:
     outcomes = {outcome.value: getattr(report, outcome) for outcome in OF_RECORDS}
     print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
     if not report.judged:
-        warn(f"{report.about.source}: there is no record to judge; see --from and --to")
+        where = "; see --from and --to" if report.about.is_topic else ""
+        warn(f"{report.about.source}: there is no record to judge{where}")
     for reason in report.reasons[:_LINES_MAX]:
         message = one_line(reason.message or "")
         print(f"  {reason.count:>9,}  {reason.policy}  {reason.code}  {message}")

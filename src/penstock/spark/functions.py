@@ -245,7 +245,7 @@ def redrive(
 
     Raises:
         ConfigurationError: A topic does not exist, the interceptor cannot be loaded, or a record is
-            no dead letter; then nothing is written.
+            not a dead letter; then nothing is written.
         ClusterError: The cluster does not answer.
     """
     source = topic_name(source, "redrive: source", "redrive")

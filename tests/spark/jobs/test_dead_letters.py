@@ -5,6 +5,7 @@ import struct
 
 from pyspark.sql import functions as F
 
+from penstock.batch_jobs.letter_topics import MORE, TOPICS_MAX, LetterTopics
 from penstock.engine.modes.dead_letters import (
     FORMATS,
     PartialOrigin,
@@ -21,8 +22,10 @@ from penstock.spark.jobs.dead_letters import (
     record_headers,
     with_letters,
 )
-from tests.batch_jobs.letters import WRITERS, share_group
+from penstock.spark.jobs.redrive import find_letters
+from tests.batch_jobs.letters import WRITERS, connect, share_group
 
+PLACED = "topic string, partition int, offset bigint"
 COLUMNS = "key binary, value binary, headers array<struct<key: string, value: binary>>"
 NAMES = [
     name for form in FORMATS for name in (form.topic, form.partition, form.offset, form.timestamp)
@@ -83,3 +86,35 @@ def test_columns_say_what_is_read_of_each_letter(spark):
             continue
         assert first == [form.topic, topic, *numbers], headers
         assert bool(is_empty) == (key is None and is_of_share_group(headers)), headers
+
+
+def named(spark, topics):
+    """Return a frame of a letter of each topic, and of a record that is not a letter."""
+    rows = [("dead", 0, offset, [*connect(topic, 0, 1, 5, None, None).headers])
+            for offset, topic in enumerate(topics)]  # fmt: skip
+    rows.append(("dead", 0, len(topics), []))
+    every = [(None, None, [(*header,) for header in headers], *place) for *place, headers in rows]
+    return spark.createDataFrame(every, f"{COLUMNS}, {PLACED}")
+
+
+def test_topics_are_those_that_names_and_globs_mean(spark):
+    topics = ["orders", "orders.eu", "orders-eu", "payments", "__orders", "a", "A", "orders.us"]
+    frame = named(spark, topics).cache()
+    for parts in [("orders", "a"), ("*",), ("orders.*",), ("orders[.-]eu", "A"), ("[!o]*", "__orders"),
+                  ("x[&&a]*",), ("[a", "?"), ("^*$", "a|A", "(a)")]:  # fmt: skip
+        some = LetterTopics(parts)
+        found = find_letters(frame, some)
+        assert found.others == {topic: 1 for topic in topics if topic not in some}
+        assert found.returning == sum(topic in some for topic in topics)
+        assert (found.strangers, found.stranger) == (1, "dead-0, offset 8")
+    assert find_letters(frame, LetterTopics()).returning == len(topics)
+
+
+def test_names_that_a_client_chooses_take_bounded_memory(spark):
+    topics = [f"t{number}" for number in range(TOPICS_MAX + 50)]
+    found = find_letters(
+        named(spark, [*topics, "many", "many", "orders"]), LetterTopics(("orders",))
+    )
+    assert (found.returning, found.strangers) == (1, 1)
+    assert (found.others["many"], sum(found.others.values())) == (2, TOPICS_MAX + 52)
+    assert (len(found.others), found.others[MORE]) == (TOPICS_MAX + 1, 51)

@@ -165,7 +165,9 @@ def test_letters_of_other_topics_and_records_that_are_none_stay(others_to):
                                                        "__penstock.timestamp"]  # fmt: skip
     counted = find_letters(rows, topics)
     assert (counted.returning, counted.others, counted.strangers) == (3, {"payments": 1}, 1)
-    with pytest.raises(ConfigurationError, match=r"1 records are no dead letters .* t-0, offset 0"):
+    with pytest.raises(
+        ConfigurationError, match=r"1 records are not dead letters .* t-0, offset 0"
+    ):
         counted.check("--from dead")
 
 

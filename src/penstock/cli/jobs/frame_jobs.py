@@ -135,7 +135,7 @@ class FrameJobs:
             sinks.write(frame)
 
         with self._reading("judging", letters.source, sinks) as (frame, _):
-            return _judged(letters, found, plan, frame, write)
+            return _judged(letters, plan, frame, write)
 
     def _redrive_folder(
         self, letters: Letters, found: FoundLetters, name: str, plan: RecordPlan, sinks: Sinks
@@ -155,7 +155,7 @@ class FrameJobs:
                 sinks.replace(judged, folders, proof._replace(left_out=dropped))
 
             with self._running.counting(f"judging path:{name}"):
-                counts = _judged(letters, found, plan, frame, write)
+                counts = _judged(letters, plan, frame, write)
             if letters.dry_run:
                 proof.check(sum((*counts.values(), *found.others.values())))
             return counts
@@ -169,7 +169,6 @@ class FrameJobs:
 
 def _judged(
     letters: Letters,
-    found: FoundLetters,
     plan: RecordPlan,
     frame: DataFrame,
     write: Callable[[DataFrame, Callable[[], int]], None],
@@ -181,7 +180,7 @@ def _judged(
         plan,
         None if letters.dry_run else write,
         target=letters.target,
-        others=found.others,
+        topics=letters.topics,
         others_to=None if letters.source.folder is None else AGAIN,
         attempts=letters.attempts,
     )

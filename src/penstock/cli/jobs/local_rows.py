@@ -94,7 +94,7 @@ class LocalRows:
     def redrive(
         self,
         letters: Letters,
-        found: FoundLetters,  # noqa: ARG002 - for Spark, which has to know the topics
+        found: FoundLetters,  # noqa: ARG002 - for Spark, which counts no others again
         plan: RecordPlan,
     ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""

@@ -119,7 +119,7 @@ class LetterRanges:
             cluster: The cluster.
             letters: The topic.
             target: The folder.
-            topics: Whose letters return; each choice has a position of its own.
+            topics: Whose letters return; each choice has its position.
 
         Raises:
             ConfigurationError: There is no such topic.

@@ -12,12 +12,14 @@ A folder of dead letters is replaced by the letters that remain.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
-from penstock.batch_jobs.letter_topics import FoundLetters
+from penstock.batch_jobs.letter_topics import MORE, TOPICS_MAX, FoundLetters
+from penstock.cluster.topic_names import expression_of
+from penstock.configuration.globs import is_glob
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
@@ -40,14 +42,16 @@ from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.batch_jobs.letter_topics import LetterTopics
     from penstock.stored.plan import RecordPlan
 
 _ORIGINALS = ("original_key", "original_value")
+_NOT_OTHERS: Final = 2
+"""How many groups are not of other topics: letters that return, and records that are no letters."""
 
 
 def redrive(
@@ -56,7 +60,7 @@ def redrive(
     write: Callable[[DataFrame, Callable[[], int]], None] | None,
     *,
     target: str | None,
-    others: Collection[str],
+    topics: LetterTopics,
     others_to: str | None,
     attempts: dead_letters.Attempts,
 ) -> Mapping[str, int]:
@@ -69,8 +73,8 @@ def redrive(
             and with what returns how many others were dropped. None to count only.
         target: The topic to which accepted letters return, whose policies judge; None if each
             record is judged by the policies of its original topic.
-        others: The topics whose letters stay as they are; from `find_letters`.
-        others_to: The sink of these; None to leave them out.
+        topics: Whose letters return; the others stay as they are.
+        others_to: The sink of the others; None to leave them out.
         attempts: How often a record is judged again before it is parked.
 
     Returns:
@@ -78,9 +82,7 @@ def redrive(
     """
     all_rows = with_letters(with_all_columns(df))
     letter_of = F.col(LETTER)
-    stays = letter_of["form"].isNull()
-    if others:
-        stays = stays | F.coalesce(letter_of["topic"].isin(list(others)), F.lit(False))
+    stays = ~_returns(topics)
     came_from = F.coalesce(letter_of["topic"], F.col("topic"))
     first_time = letter_of["timestamp"]
     time = F.coalesce(first_time, F.col(TIME))
@@ -157,26 +159,40 @@ def find_letters(df: DataFrame, topics: LetterTopics) -> FoundLetters:
         df: The records of a place of dead letters.
         topics: Whose letters return.
     """
-    letter = F.col(LETTER)
+    letter, returns = F.col(LETTER), _returns(topics)
     place = F.concat_ws(
         "", F.col("topic"), F.lit("-"), F.col("partition"), F.lit(", offset "), F.col("offset")
     )
     rows = with_letters(with_all_columns(df))
-    groups = rows.groupBy(letter["form"].isNull().alias("is_none"), letter["topic"].alias("topic"))
-    found, others = FoundLetters(), Counter[str]()
+    is_other = letter["form"].isNotNull() & ~returns
+    groups = rows.groupBy(
+        F.when(is_other, letter["topic"]).alias("topic"), returns.alias("returns")
+    )
     counted = groups.agg(
         F.count(F.lit(1)).alias("records"),
         F.count(F.when(is_without_record(), True)).alias("empty"),
         F.min(place).alias("place"),
     )
-    for row in counted.collect():
-        if row["is_none"]:
-            found = found._replace(strangers=row["records"], stranger=row["place"])
-        elif row["topic"] in topics:
-            found = found._replace(
-                returning=found.returning + row["records"],
-                without_record=found.without_record + row["empty"],
-            )
+    found, others, most = FoundLetters(), Counter[str](), TOPICS_MAX + _NOT_OTHERS
+    ordered = counted.orderBy(F.col("topic").isNotNull(), F.desc("records"))
+    for row in (largest := ordered.limit(most).collect()):
+        if row["topic"] is not None:
+            others[row["topic"]] = row["records"]
+        elif row["returns"]:
+            found = found._replace(returning=row["records"], without_record=row["empty"])
         else:
-            others[row["topic"]] += row["records"]
-    return found._replace(others=others)
+            found = found._replace(strangers=row["records"], stranger=row["place"])
+    if len(largest) == most:
+        others[MORE] = rows.where(is_other).count() - others.total()
+    return found._replace(others=+others)
+
+
+def _returns(topics: LetterTopics) -> Column:
+    """Return whether a row of `with_letters` is a letter of one of some topics."""
+    is_letter, topic = F.col(LETTER)["form"].isNotNull(), F.col(LETTER)["topic"]
+    if topics.parts is None:
+        return is_letter
+    meant = topic.isNull() | topic.isin([part for part in topics.parts if not is_glob(part)])
+    for glob in filter(is_glob, topics.parts):
+        meant = meant | topic.rlike(expression_of(glob))
+    return is_letter & meant
