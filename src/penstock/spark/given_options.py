@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _CLIENT: Final = "kafka."
 _ENDPOINT: Final = ".url"
-_NEAR: Final = 0.85
+_OF_TABLE: Final = "provider"
+"""What Spark adds to the options of a table of a catalog (`CREATE TABLE ... USING`)."""
+_NEAR: Final = 0.8
 """How alike a name is to one that was misspelt; less alike are options of other sources."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -47,12 +49,17 @@ class GivenOptions(NamedTuple):
             names: The valid options, without those that start with `kafka.`.
             does: The verb of the error: `has` or `writes with`.
             of_spark: Names in lower case that Spark adds itself.
-            instead: Options of Spark's own format that this one has not, and what to do instead.
+            instead: Options of Spark's own format that `penstock` has not, and what to do instead.
 
         Raises:
-            ConfigurationError: One is unknown.
+            ConfigurationError: One is unknown, or they are those of a table of a catalog.
         """
         options = {key.lower(): value for key, value in given.items()}
+        if _OF_TABLE in options:
+            raise ConfigurationError(
+                'format("penstock") cannot be a table of a catalog, because Spark does not pass '
+                "the options of a table to readers in Python: use CREATE TEMPORARY VIEW"
+            )
         for name, hint in instead.items():
             if name.lower() in options:
                 raise ConfigurationError(f'format("penstock") {does} no option {name}: {hint}')

@@ -103,7 +103,8 @@ def test_an_empty_topic_and_an_empty_range(read, configured, produce, topic):
     empty, source = topic("in", 2), topic("in")
     produce(source, [{"value": b"bad"}])
     assert read(empty, configured()).count() == 0
-    assert read(source, configured(), startingOffsets="latest").count() == 0
+    offsets = f'{{"{source}": {{"0": 1}}}}'
+    assert read(source, configured(), startingOffsets=offsets).count() == 0
 
 
 def test_offsets_and_times(read, produce, topic):
@@ -114,9 +115,9 @@ def test_offsets_and_times(read, produce, topic):
     def values(**options):
         return sorted(int(row.value) for row in read(source, **options).collect())
 
-    starts = f'{{"{source}": {{"0": 8, "1": -1}}}}'
+    starts = f'{{"{source}": {{"0": 8, "1": 10}}}}'
     assert values(startingOffsets=starts) == [16, 18]
-    assert values(endingOffsets=f'{{"{source}": {{"0": 1, "1": -2}}}}') == [0]
+    assert values(endingOffsets=f'{{"{source}": {{"0": 1, "1": 0}}}}') == [0]
     assert values(startingTimestamp="1017") == [17, 18, 19]
     assert values(startingTimestamp="1017", endingTimestamp="1019") == [17, 18]
     for offsets, text in (
@@ -136,7 +137,7 @@ def test_only_the_offsets_that_options_select_are_judged(read, configured, produ
     values = [*[b"os._exit"] * 40, *wanted, *[b"os._exit"] * 40]
     produce(source, [{"value": value, "partition": 0} for value in values], **{"linger.ms": 500})
     bounds = {
-        "startingOffsets": f'{{"{source}": {{"0": 40, "1": -1}}}}',
+        "startingOffsets": f'{{"{source}": {{"0": 40, "1": -2}}}}',
         "endingOffsets": f'{{"{source}": {{"0": 50, "1": -1}}}}',
     }
     found = read(source, configured(), **bounds).orderBy("offset").collect()

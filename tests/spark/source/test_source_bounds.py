@@ -58,6 +58,13 @@ def test_a_time_without_records_after_it_is_the_end():
     assert found(parse_timestamp("9", key="startingTimestamp"))[ZERO] == 20
 
 
+def test_a_time_without_records_after_it_where_one_is_needed():
+    place = parse_timestamp("1", key="startingTimestamp", needs_record=True)
+    text = "startingTimestamp 1: orders-1 has no record since then; with .*Strategy latest, these"
+    with pytest.raises(ConfigurationError, match=text):
+        found(place)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{}", "[]", "5", '"x"', '{"orders": 5}', '{"orders": {"x": 5}}', '{"orders": {"0": 5.5}}',

@@ -46,8 +46,11 @@ def test_the_case_does_not_matter():
 
 def test_a_time_wins_over_offsets():
     found = read(startingOffsets="earliest", startingTimestamp="5", endingOffsets="earliest")
-    assert found.start == OffsetBound("startingTimestamp", timestamp_ms=5)
+    assert found.start == OffsetBound("startingTimestamp", timestamp_ms=5, needs_record=True)
     assert found.end == EARLIEST
+    found = read(startingTimestamp="5", startingOffsetsByTimestampStrategy="LATEST")
+    assert found.start == OffsetBound("startingTimestamp", timestamp_ms=5)
+    assert read(endingTimestamp="5").end == OffsetBound("endingTimestamp", timestamp_ms=5)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,10 @@ def test_a_time_wins_over_offsets():
         ({"kafka__interceptor.classes": "x"}, "kafka.interceptor.classes: interceptors of the"),
         ({"startingOffset": "latest"}, "startingOffsets is near it"),
         ({"startingOffsets": "first"}, "startingOffsets first: earliest, latest, or"),
+        (
+            {"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "first"},
+            "startingOffsetsByTimestampStrategy first: error or latest",
+        ),
         ({"startingTimestamp": "today"}, "milliseconds since 1970"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss no: true or false"),
         ({"minPartitions": "0"}, "minPartitions 0: a number of at least 1"),
@@ -83,9 +90,10 @@ def test_unusable_options(given, text):
         read(**given)
 
 
-def test_a_table_has_the_option_path():
-    """Spark adds it to `CREATE TABLE ... USING penstock OPTIONS(...)`."""
-    assert read(path="file:/warehouse/orders").topics == ("orders",)
+def test_a_table_of_a_catalog_is_an_error_when_it_is_created():
+    """Its readers would get no options."""
+    with pytest.raises(ConfigurationError, match="use CREATE TEMPORARY VIEW"):
+        read(provider="penstock", path="file:/warehouse/orders", option__subscribe="orders")
 
 
 def test_a_batch_starts_and_ends_where_it_can_have_records():

@@ -19,7 +19,7 @@ from penstock.spark.frames.rows import Rows, runs
 from penstock.spark.source.source_rows import TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.engine.chain import RecordVerdicts
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Judge = Callable[[int, RecordColumns], RecordVerdicts]
 
+_BY_LOWER: Final = {name.lower(): name for name in TYPES}
 _TEXTS: Final = frozenset({"key", "value"})
 _NOWHERE: Final = -1
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
@@ -36,16 +37,30 @@ class RefusedRecordsError(SparkError):
     """A policy refuses a record, and there is no place for dead letters."""
 
 
-def check_columns(types: Mapping[str, str]) -> None:
+def column_of(name: str) -> str:
+    """Return the name of a column of Kafka's as `TYPES` has it: case does not matter in Spark.
+
+    Others are returned as they are.
+    """
+    return _BY_LOWER.get(name.lower(), name)
+
+
+def check_columns(columns: Iterable[tuple[str, str]]) -> None:
     """Check the columns of a frame that is written.
 
     Args:
-        types: Spark's types by column.
+        columns: Their names in any case, and Spark's types.
 
     Raises:
-        ConfigurationError: There is no value, or a column is not one of Kafka's, or of another
-            type.
+        ConfigurationError: There is no value, a column is there twice, is not one of Kafka's, or
+            of another type.
     """
+    types: dict[str, str] = {}
+    for given_name, kind in columns:
+        name = column_of(given_name)
+        if name in types:
+            raise ConfigurationError(f'format("penstock"): the frame has two columns {name}')
+        types[name] = kind
     if "value" not in types:
         raise ConfigurationError('format("penstock"): the frame has no column value')
     for name, given in types.items():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.cluster.offsets import Cluster, Topic
 
 _LATEST, _EARLIEST = -1, -2
+STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 _DIGITS_MAX: Final = 18
 """All numbers of so many digits have 64 bits."""
 
@@ -27,12 +28,14 @@ class OffsetBound:
         option: What it was given as, for errors.
         word: -2 for the beginning and -1 for the end of all partitions, or None.
         timestamp_ms: The time of the first record, or None.
+        needs_record: Whether a partition without a record since that time is an error.
         offsets: An offset for each partition, with -2 and -1 as for `word`.
     """
 
     option: str
     word: int | None = None
     timestamp_ms: int | None = None
+    needs_record: bool = False
     offsets: Mapping[Partition, int] = field(default_factory=dict)
 
 
@@ -40,15 +43,20 @@ EARLIEST: Final = OffsetBound("earliest", _EARLIEST)
 LATEST: Final = OffsetBound("latest", _LATEST)
 
 
-def parse_timestamp(text: str, *, key: str) -> OffsetBound:
+def parse_timestamp(text: str, *, key: str, needs_record: bool = False) -> OffsetBound:
     """Read a time in ms since the epoch.
+
+    Args:
+        text: The time.
+        key: The option.
+        needs_record: See `OffsetBound`.
 
     Raises:
         ConfigurationError: It is not valid.
     """
     if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_MAX:
         raise ConfigurationError(f"{key} {text}: milliseconds since 1970")
-    return OffsetBound(key, timestamp_ms=int(text))
+    return OffsetBound(key, timestamp_ms=int(text), needs_record=needs_record)
 
 
 def parse_offsets(text: str, *, key: str) -> OffsetBound:
@@ -112,11 +120,11 @@ def find_offsets(
 ) -> dict[Partition, int]:
     """Return the offset that a place means in each partition of topics.
 
-    A time after the last record means the end.
+    A time after the last record means the end, unless a record is needed.
 
     Raises:
-        ConfigurationError: A partition has no offset in it, or an offset behind its end, or there
-            is no such partition.
+        ConfigurationError: A partition has no offset in it, or an offset behind its end, or no
+            record that is needed, or there is no such partition.
         ClusterError: The cluster does not answer.
     """
     if place.word is not None:
@@ -125,6 +133,8 @@ def find_offsets(
     ends = cluster.end_offsets(topics)
     if place.timestamp_ms is not None:
         found = cluster.offsets_since(topics, place.timestamp_ms)
+        if place.needs_record:
+            _check_records(place, found)
         return {
             partition: ends[partition]
             if found[partition] < 0
@@ -139,6 +149,15 @@ def find_offsets(
         )
         for partition, offset in place.offsets.items()
     }
+
+
+def _check_records(place: OffsetBound, found: Mapping[Partition, int]) -> None:
+    for partition, offset in found.items():
+        if offset < 0:
+            raise ConfigurationError(
+                f"{place.option} {place.timestamp_ms}: {partition} has no record since then; with "
+                f"{STRATEGY} latest, these partitions start at their end"
+            )
 
 
 def _check_partitions(place: OffsetBound, ends: Mapping[Partition, int]) -> None:

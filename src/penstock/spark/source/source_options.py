@@ -12,6 +12,7 @@ from penstock.spark.given_options import GivenOptions
 from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,
+    STRATEGY,
     OffsetBound,
     parse_offsets,
     parse_timestamp,
@@ -29,6 +30,7 @@ _OPTIONS: Final = (
     "endingOffsets",
     "startingTimestamp",
     "endingTimestamp",
+    STRATEGY,
     "failOnDataLoss",
     "failOnDeletedTopic",
     "includeHeaders",
@@ -36,13 +38,10 @@ _OPTIONS: Final = (
     "maxOffsetsPerTrigger",
     "recordsPolicyBatch",
 )
-_OF_SPARK: Final = ("path",)
-"""What Spark adds to the options of a table (`CREATE TABLE ... USING`), in lower case."""
 _INSTEAD: Final = {
     "assign": "name topics with subscribe; partitions are not chosen",
     "startingOffsetsByTimestamp": "use startingTimestamp, a time for all partitions",
     "endingOffsetsByTimestamp": "use endingTimestamp, a time for all partitions",
-    "startingOffsetsByTimestampStrategy": "a time behind the last record means the end",
     "includeTimestamp": "timestamp is always a column",
     "minOffsetsPerTrigger": "use a longer trigger, such as processingTime",
     "maxTriggerDelay": "use a longer trigger, such as processingTime",
@@ -108,7 +107,6 @@ class SourceOptions:
             given,
             _OPTIONS,
             does="has",
-            of_spark=_OF_SPARK,
             instead=_INSTEAD | {f"kafka.{key}": why for key, why in _CLIENT_INSTEAD.items()},
         )
         plan = found.plan()
@@ -151,12 +149,21 @@ def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], re.Pattern[str
 def _place(options: Mapping[str, str], side: str) -> OffsetBound | None:
     offsets, time = options.get(f"{side}offsets"), options.get(f"{side}timestamp")
     if time is not None:  # it wins, as in Spark's Kafka source
-        return parse_timestamp(time, key=f"{side}Timestamp")
+        needs_record = side == "starting" and _is_strict(options)
+        return parse_timestamp(time, key=f"{side}Timestamp", needs_record=needs_record)
     if offsets is None:
         return None
     return {"earliest": EARLIEST, "latest": LATEST}.get(offsets.strip().lower()) or parse_offsets(
         offsets, key=f"{side}Offsets"
     )
+
+
+def _is_strict(options: Mapping[str, str]) -> bool:
+    """Return whether a start where a partition has no more records is an error, as for Spark."""
+    given = options.get(STRATEGY.lower(), "error").strip().lower()
+    if given not in {"error", "latest"}:
+        raise ConfigurationError(f"{STRATEGY} {given}: error or latest")
+    return given == "error"
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:

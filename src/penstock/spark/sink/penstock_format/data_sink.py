@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 
 from penstock.batch_jobs.targets import Target
 from penstock.client.writing.decisions import BatchId
+from penstock.cluster.errors import ClusterError
 from penstock.configuration import ConfigurationError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from penstock.cluster.offsets import Cluster, Topic
     from penstock.spark.sink.penstock_format.sink_task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"
@@ -172,28 +174,37 @@ def _task(options: SinkOptions) -> SinkTask:
     from penstock.spark.source.source_access import ClusterOfPlan  # noqa: PLC0415
 
     there = ClusterOfPlan(options.plan, options.client)
-    names = [options.topic] if options.rejected is None else [options.topic, options.rejected]
-    topics = there.cluster.topics(",".join(names))
-    targets = [
-        Target(topic.name, len(topic.partitions), there.cluster.max_message_bytes(topic.name))
-        for topic in topics
-    ]
-    accepted = next(topic for topic in topics if topic.name == options.topic)
-    by_name = {target.topic: target for target in targets}
+    accepted, rejected = _topic(there.cluster, "topic", options.topic), None
+    if options.rejected is not None:
+        rejected = _target(there.cluster, _topic(there.cluster, "rejected", options.rejected))
     return SinkTask(
         there.access,
         there.plan([accepted], options.records_policy_batch),
-        by_name[options.topic],
+        _target(there.cluster, accepted),
         accepted.topic_id,
-        None if options.rejected is None else by_name[options.rejected],
+        rejected,
         options.codec,
         options.transaction_timeout_s,
         options.fails_on_order_loss,
     )
 
 
+def _topic(cluster: Cluster, option: str, name: str) -> Topic:
+    """Describe a topic that is written to; an error says so."""
+    try:
+        return cluster.topic(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{option} {name}, the target: {error}") from None
+    except ClusterError as error:
+        raise ClusterError(f"{option} {name}, the target: {error}") from None
+
+
+def _target(cluster: Cluster, topic: Topic) -> Target:
+    return Target(topic.name, len(topic.partitions), cluster.max_message_bytes(topic.name))
+
+
 def _check(schema: StructType) -> None:
-    check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
+    check_columns((field.name, field.dataType.simpleString()) for field in schema.fields)
 
 
 def _context() -> TaskContext:

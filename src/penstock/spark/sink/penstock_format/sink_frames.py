@@ -36,7 +36,7 @@ def record_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.Recor
     """
     kinds = {
         field.name: _HEADERS
-        if field.name == _HEADERS_NAME
+        if field.name.lower() == _HEADERS_NAME
         else _TYPES.get(field.dataType.simpleString())
         for field in schema.fields
     }

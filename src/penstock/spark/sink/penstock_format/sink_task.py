@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from penstock.client.errors import ClientError
 from penstock.client.positions import PositionTask
 from penstock.client.writing.decisions import BatchId, Decisions
 from penstock.client.writing.prepared import Prepared, PreparingWriter
 from penstock.client.writing.writer import WriterLimits
 from penstock.spark.sink.penstock_format.source_order import SourceOrder
-from penstock.spark.sink.sink_rows import OutgoingRows
+from penstock.spark.sink.sink_rows import OutgoingRows, column_of
 from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
-
-    import pyarrow as pa
 
     from penstock.batch_jobs.targets import Target
     from penstock.client.connections.connection import Connection
@@ -121,7 +121,7 @@ class SinkTask:
         outgoing, order = self._outgoing(attempt.task), SourceOrder(self.accepted.topic)
         writer: PreparingWriter | None = None
         try:
-            for batch in rows:
+            for batch in map(_named_as_kafkas, rows):
                 if self.fails_on_order_loss:
                     order.add(batch)
                 for arguments in outgoing.add(batch):
@@ -152,3 +152,8 @@ class SinkTask:
         if count <= _PARTITIONS_ADDED_MAX:
             writer.add((self.accepted.topic, number) for number in range(count))
         return writer
+
+
+def _named_as_kafkas(rows: pa.RecordBatch) -> pa.RecordBatch:
+    names = [column_of(name) for name in rows.schema.names]
+    return pa.RecordBatch.from_arrays(rows.columns, names)
