@@ -147,7 +147,7 @@ def test_policies_see_a_record_as_it_would_return():
     assert seen == [(3, b"good 1", own), (3, b"x", own), (0, b"y", own)]
 
 
-def test_what_headers_do_not_say_is_not_made_up():
+def test_missing_places_in_headers_are_not_made_up():
     broken = (Header("__dlq.errors.topic", b"orders"),
               Header("__dlq.errors.partition", b"-3"), Header("__dlq.errors.offset", b"many"),
               Header("__penstock.timestamp", None), Header("__penstock.replays", b"99999999999"))  # fmt: skip
