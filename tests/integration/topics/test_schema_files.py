@@ -2,11 +2,14 @@
 
 import json
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.local import LocalKafka, free_ports
+from tests.conftest import delete_topic
 from tests.gateways import write_configuration
 from tests.topic_configs.admin_requests import alteration, creation
 
@@ -34,6 +37,16 @@ def file(kafka: LocalKafka, folder: Path) -> Path:
     return write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
 
 
+@pytest.fixture
+def topic(admin: AdminClient) -> Iterator[str]:
+    """The first name of topics that end with the test: only SchemaPolicy knows their settings."""
+    name = f"files-{uuid.uuid4().hex[:8]}"
+    yield name
+    for made in admin.list_topics(timeout=30).topics:
+        if made.startswith(name):
+            delete_topic(admin, made)
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "why"),
     [
@@ -44,8 +57,7 @@ def file(kafka: LocalKafka, folder: Path) -> Path:
         ({FILE: "order.json", "penstock.mode": "mark"}, FILE, ""),
     ],
 )
-def test_a_value_by_which_each_batch_would_fail_is_not_set(topic_client, changes, key, why):
-    topic = f"files-{uuid.uuid4().hex[:8]}"
+def test_a_value_by_which_each_batch_would_fail_is_not_set(topic_client, topic, changes, key, why):
     given = {VALIDATES: "true", FILE: "order.json"}
     topic_client.create(topic, given)
     new = {name: value for name, value in {**given, **changes}.items() if value is not None}
