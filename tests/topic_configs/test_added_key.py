@@ -114,8 +114,14 @@ def test_it_is_kept():
 
 def test_a_gateway_without_the_row_does_not_ignore_it():
     """It does not know the meaning of the key."""
-    with pytest.raises(UnreadableTopicConfigsError, match="later version"):
-        kept({"test.level": "high"})
+    index, topic_id = TopicConfigIndex(), uuid4()
+    record = TopicConfigRecord("t", {"test.level": "high"}, "gateway").encode()
+    why = "test.level is a key of a later version, or of a policy not in use here"
+    with pytest.raises(UnreadableTopicConfigsError, match=why):
+        index.apply(topic_key(topic_id).encode(), record, 0)
+    with pytest.raises(UnreadableTopicConfigsError) as of_topic:
+        index.of("t", topic_id)
+    assert str(of_topic.value) == f"the settings of topic t cannot be understood: {why}"
 
 
 @pytest.mark.usefixtures("added")

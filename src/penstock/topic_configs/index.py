@@ -90,7 +90,7 @@ class TopicConfigRecord:
         timestamp_ms: The timestamp of the record, set by the broker; not part of the value.
         order: The number of the record, in the order of reading.
         merged: Whether the settings are the result of a merge with another record.
-        unreadable: Whether the value could not be decoded.
+        unreadable: Why the value could not be decoded; empty if it was.
     """
 
     topic: str
@@ -102,7 +102,7 @@ class TopicConfigRecord:
     timestamp_ms: int = 0
     order: int = 0
     merged: bool = False
-    unreadable: bool = False
+    unreadable: str = ""
 
     def encode(self) -> bytes:
         """Return the bytes of the value."""
@@ -200,8 +200,9 @@ class TopicConfigIndex:
                 self._unreadable[record_key] = _Unreadable(value, timestamp_ms, self._count, before)
                 name = before.topic if before is not None else _name_in(value)
                 after = TopicConfigRecord(
-                    name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
-                )
+                    name, {}, "", timestamp_ms=timestamp_ms, order=self._count,
+                    unreadable=str(error),
+                )  # fmt: skip
         affected = self._before(*(entry.topic for entry in (before, after) if entry is not None))
         if before is not None:
             self._forget(record_key, before.topic)
@@ -293,7 +294,9 @@ class TopicConfigIndex:
         if entry is None:
             return {}
         if entry.unreadable:
-            raise UnreadableTopicConfigsError(f"the settings of topic {topic} cannot be understood")
+            raise UnreadableTopicConfigsError(
+                f"the settings of topic {topic} cannot be understood: {entry.unreadable}"
+            )
         return entry.settings
 
     def all_of(self, topic: str) -> list[Mapping[str, str]]:
@@ -375,7 +378,9 @@ def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, An
     known = definitions.config_keys()
     for key, value in values.items():
         if key not in known:
-            raise ValueError("written by a later version")
+            raise ValueError(
+                f"{key[:100]} is a key of a later version, or of a policy not in use here"
+            )
         if value is None and deletions:
             continue
         if not isinstance(value, str) or definitions.value_error(key, value):
