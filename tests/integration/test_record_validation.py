@@ -172,7 +172,7 @@ def test_every_version_gets_a_response_it_can_read(shared_gateway, topic, stored
     assert [1, 1] == [partition for partition, *_ in stored(name)]
 
 
-@pytest.mark.since("4.0")
+@pytest.mark.since("4.1")
 @pytest.mark.kips("B45")
 def test_topic_ids_are_resolved_and_returned(shared_gateway, topic, admin, stored):
     strict, free = topic("strict"), topic("free")
@@ -187,7 +187,7 @@ def test_topic_ids_are_resolved_and_returned(shared_gateway, topic, admin, store
     assert stored(strict) == []
 
 
-@pytest.mark.since("4.0")
+@pytest.mark.since("4.1")
 @pytest.mark.kips("B45")
 def test_an_unknown_topic_id_is_100_and_fails_no_other_topic(shared_gateway, topic, admin):
     from uuid import uuid4

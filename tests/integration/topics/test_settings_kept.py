@@ -271,7 +271,7 @@ def test_settings_are_deleted_with_the_topic(pair, a):
     assert topic_key(second).encode() not in log
 
 
-@pytest.mark.since("4.0")
+@pytest.mark.since("4.1")
 def test_settings_are_deleted_with_a_topic_that_is_deleted_without_a_gateway(pair, a, admin):
     name = new_name()
     before = a.create(name, judged_by("A"))
