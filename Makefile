@@ -135,7 +135,7 @@ spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 kafka-versions: setup  ## the tests of the gateway and of the jobs on brokers of Kafka 3.9, 4.0, 4.2 and 4.4; VERSIONS= for others
-	$(BIN)/python -m tests.kafka_versions $(VERSIONS)
+	$(BIN)/python -m tests.kafka_versions $(VERSIONS) -- $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 spark-tables: setup  ## split to real Delta and Iceberg tables, each on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some, and for one format
 	$(BIN)/python -m tests.spark_tables $(STEPS)

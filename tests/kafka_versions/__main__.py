@@ -15,23 +15,27 @@ VERSIONS: Final = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
 """Their files have listed sums; those of other versions are taken as the registry has them."""
 GATEWAY: Final = ("tests/gateway", "tests/integration", "tests/hostile", "tests/cluster")
 JOBS: Final = ("tests/client", "tests/backtest", "tests/batch_jobs", "tests/stored", "tests/spark")
-MARKED: Final = (
-    "not unit and not slow and not go and not chaos and not interop and not spark_processes "
-    "and not parity and not registry and not suites"
-)
 
 
-def command(version: str) -> list[str]:
-    """Return the command line of the tests on a version."""
-    return [
-        sys.executable, "-m", "pytest", "--quiet", "--no-header", f"--kafka-version={version}",
-        "--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder", "-m", MARKED,
-        *GATEWAY, *JOBS,
-    ]  # fmt: skip
+def command(version: str, how: list[str]) -> list[str]:
+    """Return the command line of the tests on a version.
+
+    Args:
+        version: The version.
+        how: Arguments of pytest: which of the tests, and in how many processes.
+    """
+    of_version = f"--kafka-version={version}"
+    return [sys.executable, "-m", "pytest", "--quiet", of_version, *how, *GATEWAY, *JOBS]
 
 
-def main(wanted: list[str]) -> int:
-    """Run the tests on the versions; return the exit code."""
+def main(arguments: list[str]) -> int:
+    """Run the tests on the versions; return the exit code.
+
+    Args:
+        arguments: The versions, by default `VERSIONS`, then `--` and arguments of pytest.
+    """
+    end = arguments.index("--")
+    wanted, how = arguments[:end], arguments[end + 1 :]
     results = {}
     for version in wanted or VERSIONS:
         try:
@@ -40,7 +44,7 @@ def main(wanted: list[str]) -> int:
             sys.stderr.write(f"{error}\n")
             return 3
         began = time.monotonic()
-        done = subprocess.run(command(version), check=False)
+        done = subprocess.run(command(version, how), check=False)
         results[version] = done.returncode == 0
         print(f"Kafka {version}: {time.monotonic() - began:.0f} s", flush=True)
     for version, is_good in results.items():
