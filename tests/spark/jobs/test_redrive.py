@@ -32,6 +32,12 @@ def split(command, configured, produce, topic):
     return file, good, dead, source
 
 
+def redriven(split, *more):
+    """Return the arguments that return the letters of the source of `split` to its good topic."""
+    file, good, dead, source = split
+    return ("redrive", file, "--from", dead, "--to", good, "--topic", source, *more)
+
+
 def repair(file, name="Repair"):
     [module] = file.parent.glob("policies_*.py")
     return f"{module.stem}.{name}"
@@ -39,19 +45,8 @@ def repair(file, name="Repair"):
 
 @BOTH
 def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
-    file, good, dead, source = split
-    first = (
-        "redrive",
-        file,
-        "--from",
-        dead,
-        "--to",
-        good,
-        "--topic",
-        source,
-        "--with",
-        repair(file),
-    )
+    file, good, _, _ = split
+    first = redriven(split, "--with", repair(file))
 
     dry = command(*first, "--dry-run")
     assert "18 returned, 2 again, 0 parked" in dry.out
@@ -73,8 +68,7 @@ def test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair(com
     assert "0 returned, 2 again, 0 parked" in again.out
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
-    better = command("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
-                     repair(file, "RepairAll"))  # fmt: skip
+    better = command(*redriven(split, "--with", repair(file, "RepairAll")))
     assert "2 returned, 0 again, 0 parked" in better.out
     stored = read_topic(kafka.bootstrap_servers, good)
     assert sorted(values_of(stored)) == sorted(b"good%d" % i for i in range(20))
@@ -138,9 +132,9 @@ def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
 
 @BOTH
 def test_a_letter_keeps_its_origin(command, split, kafka):
-    file, good, dead, source = split
+    _, _, dead, _ = split
     before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
-    command("redrive", file, "--from", dead, "--to", good, "--topic", source)
+    command(*redriven(split))
     appended = read_topic(kafka.bootstrap_servers, dead, full=True)[-1]
     assert appended.offset() >= 10
     was, now = dict(before[appended.key()]), dict(appended.headers())
@@ -154,19 +148,8 @@ def test_a_letter_keeps_its_origin(command, split, kafka):
 @BOTH
 @pytest.mark.slow
 def test_letters_that_fail_too_often_are_parked(command, split, kafka):
-    file, good, dead, source = split
-    arguments = (
-        "redrive",
-        file,
-        "--from",
-        dead,
-        "--to",
-        good,
-        "--topic",
-        source,
-        "--max-replays",
-        "2",
-    )
+    _, _, dead, _ = split
+    arguments = redriven(split, "--max-replays", "2")
     assert "0 returned, 20 again, 0 parked" in command(*arguments).out
     assert "0 returned, 0 again, 20 parked" in command(*arguments).out
     assert "0 returned, 0 again, 0 parked" in command(*arguments).out
@@ -177,18 +160,7 @@ def test_letters_that_fail_too_often_are_parked(command, split, kafka):
 @pytest.mark.slow
 def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
     file, good, dead, source = split
-    arguments = (
-        "redrive",
-        file,
-        "--from",
-        dead,
-        "--to",
-        good,
-        "--topic",
-        source,
-        "--max-replays",
-        "2",
-    )
+    arguments = redriven(split, "--max-replays", "2")
     assert "20 again" in command(*arguments).out
     assert "20 parked" in command(*arguments).out
     from_parked = ("redrive", file, "--from", f"{dead}.parked", "--to", good, "--topic", source,
@@ -201,10 +173,10 @@ def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
 
 @BOTH
 def test_a_dry_run_makes_no_topic(command, split, admin):
-    file, good, dead, source = split
+    file, _, dead, _ = split
     with file.open("a") as properties:
         properties.write(f"redrive.places.topic={dead}-places\n")
-    done = command("redrive", file, "--from", dead, "--to", good, "--topic", source, "--dry-run")
+    done = command(*redriven(split, "--dry-run"))
     assert "20 again" in done.out
     names = admin.list_topics(timeout=60).topics
     assert not {f"{dead}.parked", f"{dead}-places"} & names.keys()
@@ -255,9 +227,8 @@ def _end_before(kafka, name, count):
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
     from penstock.stored.jobs import writing_job
 
-    file, good, dead, source = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
-                 repair(file, "RepairAll"))  # fmt: skip
+    file, good, _, _ = split
+    arguments = redriven(split, "--with", repair(file, "RepairAll"))
     write_raw = writing_job.write_raw
 
     def crash(runner, ranges, work, **options):
@@ -276,9 +247,8 @@ def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka,
 
 @BOTH
 def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
-    file, good, dead, source = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source, "--with",
-                 repair(file, "RepairAll"))  # fmt: skip
+    file, good, _, _ = split
+    arguments = redriven(split, "--with", repair(file, "RepairAll"))
     assert "20 returned" in command(*arguments).out
     groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
@@ -289,8 +259,8 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
 @BOTH
 def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
     """As after an unclean election: records that are written there since have not been judged."""
-    file, good, dead, source = split
-    arguments = ("redrive", file, "--from", dead, "--to", good, "--topic", source)
+    _, good, dead, _ = split
+    arguments = redriven(split)
     assert "20 again" in command(*arguments, "--max-replays", "9").out
     groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     [group] = [group for group in groups if group.startswith(f"penstock-redrive-{good}-")]
@@ -353,19 +323,8 @@ def test_a_run_that_was_killed_before_its_first_record(
     command, split, monkeypatch, transactions, runner
 ):
     """The topic of parked letters is there already, and no position is lost."""
-    file, good, dead, source = split
-    arguments = (
-        "redrive",
-        file,
-        "--from",
-        dead,
-        "--to",
-        good,
-        "--topic",
-        source,
-        "--transactions",
-        transactions,
-    )
+    file, _, _, _ = split
+    arguments = redriven(split, "--transactions", transactions)
 
     def is_killed(*_):
         raise KeyboardInterrupt
