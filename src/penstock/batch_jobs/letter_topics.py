@@ -14,7 +14,7 @@ from penstock.cluster.topic_names import means
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import (
     FORMATS,
-    PartialOrigin,
+    NOWHERE,
     format_of,
     is_of_share_group,
     read_origin,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from penstock.policy import Header
 
-_NOWHERE: Final = PartialOrigin(None, None, None, None)
 TOPICS_MAX: Final = 10_000
 """How many topics are counted: anybody who writes letters chooses their names."""
 _SHOWN: Final = 10
@@ -156,7 +155,7 @@ class LetterCounter:
             self._strangers += 1
             self._stranger = self._stranger or place
             return
-        topic = read_origin(headers, _NOWHERE).topic
+        topic = read_origin(headers, NOWHERE).topic
         if topic is None or topic in self._topics:
             self._returning += 1
             self._without_record += is_empty and is_of_share_group(headers)

@@ -26,6 +26,7 @@ from penstock.batch_jobs.timestamps import retimed, runs
 from penstock.engine.columns import Columns
 from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import (
+    NOWHERE,
     Attempts,
     PartialOrigin,
     ReasonHeaders,
@@ -57,8 +58,6 @@ LOOKS_BACK: Final = 10_000
 """How many offsets before a run are searched for letters that are repeated in it. A batch is
 retried within minutes (`delivery.timeout.ms`), and most batches at once."""
 _IDS_MAX: Final = 500_000
-
-
 _NO_COPY: Final = (None, None)
 SHARE_GROUP: Final = "share group"
 """Who refused a letter whose record is gone: in dead letters and in counted reasons."""
@@ -254,7 +253,7 @@ class Redrive:
         records = batch.records
         headers, without = records.headers, list(map(prefixes_of, map(format_of, records.headers)))
         origins = [
-            read_origin(own, PartialOrigin(None, None, None, timestamp))
+            read_origin(own, NOWHERE._replace(timestamp=timestamp))
             for own, timestamp in zip(headers, records.timestamps, strict=True)
         ]
         sinks = [

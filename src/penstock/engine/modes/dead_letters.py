@@ -88,6 +88,8 @@ class PartialOrigin(NamedTuple):
     replays: int = 0
 
 
+NOWHERE: Final = PartialOrigin(None, None, None, None)
+"""Where a record first was that says nothing about it."""
 _Origin = TypeVar("_Origin", Origin, PartialOrigin)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.batch_jobs.letter_outcomes import DROPPED, RETURNED, sink_of
 from penstock.batch_jobs.letter_topics import FoundLetters, LetterCounter
 from penstock.engine.modes.dead_letters import (
+    NOWHERE,
     REPLAYS,
     TIMESTAMP,
     PartialOrigin,
@@ -124,7 +125,7 @@ def redrive_rows(
     """
 
     def returns(letter: RecordRow) -> bool:
-        return is_letter(letter.headers) and read_origin(letter.headers, _NOWHERE).topic in topics
+        return is_letter(letter.headers) and read_origin(letter.headers, NOWHERE).topic in topics
 
     for is_judged, run in groupby(letters, key=returns):
         if is_judged:
@@ -177,9 +178,6 @@ def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> 
         timestamp=letter.timestamp if origin.timestamp is None else origin.timestamp,
         headers=own_headers(letter.headers, prefixes_of(format_of(letter.headers))),
     )
-
-
-_NOWHERE: Final = PartialOrigin(None, None, None, None)
 
 
 class _Letters:
