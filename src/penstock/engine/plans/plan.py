@@ -41,9 +41,9 @@ from penstock.engine.plans.dead_letter_topics import (
 )
 from penstock.engine.plans.framework_topics import FrameworkTopics
 from penstock.engine.plans.loss_patterns import LossPatterns
+from penstock.engine.plans.method_caches import cached_method
 from penstock.engine.plans.topic_defaults import TopicDefaults
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.method_caches import cached_method
 
 if TYPE_CHECKING:
     import re

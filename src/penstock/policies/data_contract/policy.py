@@ -21,7 +21,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.method_caches import cached_method
 from penstock.policies.own_keys import accepts
 from penstock.policy import (
     ALL,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 CONTRACT: Final = "contract"
 OBJECT: Final = "object"
 NULL_VALUES: Final = "null.values"
-_OBJECTS_KEPT: Final = 1000
 _SHOWN_MOST: Final = 20
 _NOTHING: Final = "nothing is judged but that a value is a JSON object"
 
@@ -124,11 +122,9 @@ class DataContract(Policy):
                 f"there is no module {error.name}: install penstock[contracts]"
             ) from None
         self._named = configs.get(OBJECT, "").strip()
-        self._of_object = cached_method(_OBJECTS_KEPT, self._compiled)
         try:
             self._contract = contract = read_contract(self._base, name)
-            for object_name in contract.objects:
-                self._of_object(object_name)
+            self._objects = {each: _compiled(contract, each) for each in contract.objects}
             check_standard(contract.document, contract.version)
         except ContractError as error:
             raise ValueError(f"{CONTRACT}={name}: {error}") from None
@@ -202,7 +198,7 @@ class DataContract(Policy):
         """Return whether one object describes all topics, and is judged natively."""
         del text
         name = self._name("")
-        return name is not None and self._of_object(name).check.is_bounded
+        return name is not None and self._objects[name].check.is_bounded
 
     def all_fit(self, text: str, batch: RecordColumns) -> bool:
         """Return whether every record is accepted; also False if the check would take long."""
@@ -212,14 +208,14 @@ class DataContract(Policy):
         return (
             name is not None
             and (self._null_values or None not in values)
-            and self._of_object(name).check.all_fit(values)
+            and self._objects[name].check.all_fit(values)
         )
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible."""
         del text
         name = self._name("")
-        return name is not None and self._of_object(name).check.judge_natively(
+        return name is not None and self._objects[name].check.judge_natively(
             judge, keys=False, accepts_null=self._null_values
         )
 
@@ -245,8 +241,8 @@ class DataContract(Policy):
     def _warnings(self, contract: Contract) -> list[str]:
         """Return lines about the objects and the parts by which records are not judged."""
         names = (self._named,) if self._named else contract.objects
-        found = [str(rule) for name in names for rule in self._of_object(name).not_judged]
-        empty = ", ".join(name for name in names if self._of_object(name).judges_nothing)
+        found = [str(rule) for name in names for rule in self._objects[name].not_judged]
+        empty = ", ".join(name for name in names if self._objects[name].judges_nothing)
         lines = [f"{CONTRACT}: {contract.title}: {empty}: {_NOTHING}"] if empty else []
         if not found:
             return lines
@@ -266,29 +262,27 @@ class DataContract(Policy):
                 f"the contract {self._contract.title} has no object for topic {topic}; it has "
                 f"{', '.join(self._contract.objects)}: set {OBJECT}"
             )
-        return self._of_object(name)
+        return self._objects[name]
 
-    def _compiled(self, name: str) -> _Object:
-        from penstock.policies.data_contract.data_set import data_set_rules  # noqa: PLC0415
-        from penstock.policies.data_contract.errors import ContractError  # noqa: PLC0415
-        from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
-        from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
 
-        assert self._contract is not None
-        found = schema_of_object(name, self._contract.objects[name])
-        try:
-            check = compile_made(found.schema, formats=found.formats)
-        except ValueError as error:
-            raise ContractError(f"{name}: {error}") from None
-        agreed: list[Any] = [
-            promise
-            for promise in self._contract.agreed
-            if _is_about(str(promise.get("element") or ""), name)
-        ]
-        title = f"contract {self._contract.title}, {name}"
-        rules = data_set_rules(title, name, self._contract.objects[name], agreed, found.not_judged)
-        not_judged = (*found.not_judged, *_promises(agreed, name))
-        return _Object(check, not_judged, found.words, title, rules, found.judges_nothing)
+def _compiled(contract: Contract, name: str) -> _Object:
+    from penstock.policies.data_contract.data_set import data_set_rules  # noqa: PLC0415
+    from penstock.policies.data_contract.errors import ContractError  # noqa: PLC0415
+    from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
+    from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
+
+    found = schema_of_object(name, contract.objects[name])
+    try:
+        check = compile_made(found.schema, formats=found.formats)
+    except ValueError as error:
+        raise ContractError(f"{name}: {error}") from None
+    agreed: list[Any] = [
+        promise for promise in contract.agreed if _is_about(str(promise.get("element") or ""), name)
+    ]
+    title = f"contract {contract.title}, {name}"
+    rules = data_set_rules(title, name, contract.objects[name], agreed, found.not_judged)
+    not_judged = (*found.not_judged, *_promises(agreed, name))
+    return _Object(check, not_judged, found.words, title, rules, found.judges_nothing)
 
 
 def _is_about(element: str, name: str) -> bool:

@@ -23,10 +23,10 @@ Needs the packages of `penstock[json-schema]`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from penstock.method_caches import cached_method
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.settings import (
@@ -73,7 +73,6 @@ class JsonSchema(Policy):
 
     def __init__(self) -> None:
         self._base = Path()
-        self._checks = cached_method(_TEXTS_KEPT, self._read)
         self._unread: dict[str, None] = {}
 
     @property
@@ -96,17 +95,19 @@ class JsonSchema(Policy):
                 package is missing.
         """
         self._settings = JsonSchemaSettings.read(configs)
-        self._folder = self._base / self._settings.folder
-        if not self._folder.is_dir():
-            raise ValueError(f"json.schema.folder: {self._folder} is not a folder")
+        folder = self._base / self._settings.folder
+        if not folder.is_dir():
+            raise ValueError(f"json.schema.folder: {folder} is not a folder")
         try:
             import penstock.policies.json_schema.check  # noqa: F401, PLC0415 - an extra
         except ModuleNotFoundError as error:
             raise ValueError(
                 f"there is no module {error.name}: install penstock[json-schema]"
             ) from None
-        self._checks.cache_clear()
-        self._unread.clear()
+        compiler = _Compiler(folder, self._settings)
+        self._unread = compiler.unread
+        # It caches no method of this object, which would then only end with a collection of all.
+        self._checks = lru_cache(_TEXTS_KEPT)(compiler.checks)
         if self._settings.schema:
             try:
                 self._checks(self._settings.schema)
@@ -206,7 +207,25 @@ class JsonSchema(Policy):
     def _of(self, text: str) -> _TopicChecks:
         return self._checks(self._settings.schema or text)
 
-    def _read(self, text: str) -> _TopicChecks:
+
+class _Compiler:
+    """Compiles the schemas that texts name.
+
+    Attributes:
+        unread: Sentences about words of the compiled schemas that judge nothing.
+    """
+
+    def __init__(self, folder: Path, settings: JsonSchemaSettings) -> None:
+        self.unread: dict[str, None] = {}
+        self._folder = folder
+        self._settings = settings
+
+    def checks(self, text: str) -> _TopicChecks:
+        """Return the checks of a topic's `record.validation.policy`.
+
+        Raises:
+            ValueError: A schema is missing or cannot be used.
+        """
         from penstock.policies.json_schema.check import compile_check  # noqa: PLC0415 - an extra
 
         checks: dict[str, Check] = {}
@@ -222,9 +241,9 @@ class JsonSchema(Policy):
     def _find_unread_words(self, files: SchemaFiles) -> None:
         key = SCHEMA if self._settings.schema else "record.validation.policy"
         for sentence in unread_words(files.documents):
-            if len(self._unread) == _SHOWN_MOST:
+            if len(self.unread) == _SHOWN_MOST:
                 break
-            self._unread[f"{key}: {files.names} has words that judge nothing: {sentence}"] = None
+            self.unread[f"{key}: {files.names} has words that judge nothing: {sentence}"] = None
 
 
 class _Column(NamedTuple):

@@ -10,24 +10,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from penstock.method_caches import cached_method
-from penstock.policies.schema_policy.judge import FileJudge, SideJudge, side_of
-from penstock.policies.schema_policy.packages import OF_RULES_OF_SCHEMAS, OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.judge import side_of
+from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.registry.settings import CONFIG_KEYS as REGISTRY_CONFIG_KEYS
 from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import (
     FILE_KEYS,
-    KEY_VALIDATION,
     TOPIC_CONFIGS,
-    VALUE_VALIDATION,
     FileSettings,
-    Level,
     TopicSettings,
 )
+from penstock.policies.schema_policy.topic_judges import TopicJudges
 from penstock.policy import (
     ALL,
     ConfigKey,
@@ -42,16 +40,13 @@ if TYPE_CHECKING:
 
     from penstock.policies.decoded.readers import Decoders, ValueReader
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
-    from penstock.policies.schema_policy.judge import PreparedColumn
+    from penstock.policies.schema_policy.judge import PreparedColumn, SideJudge
     from penstock.policies.schema_policy.registry.cache import Registry
-    from penstock.policies.schema_policy.settings import SchemaFileName
-    from penstock.policies.schema_policy.unusable import Unusable
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
     _PreparedSides = Mapping[bool, "_PreparedSide"]
 
 _TOPICS_KEPT: Final = 10_000
-_FILES_KEPT: Final = 1000
 _LOADING_S: Final = 2.0
 _NONE: Final[Sequence[Sequence[Header]]] = ()
 
@@ -87,9 +82,6 @@ class SchemaPolicy(Policy):
         self._decoders: Decoders | None = None
         self._prepared: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
-        self._unusable: Unusable | None = None
-        self._judges = cached_method(_TOPICS_KEPT, self._judges_of)
-        self._file = cached_method(_FILES_KEPT, self._file_judge)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""
@@ -117,17 +109,23 @@ class SchemaPolicy(Policy):
         from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
         from penstock.policies.schema_policy.unusable import Unusable  # noqa: PLC0415
 
-        self._options = RuleOptions.read(configs)
+        options = RuleOptions.read(configs)
+        unusable = None
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._registry = open_registry(registry)
-            self._unusable = Unusable()
+            unusable = Unusable()
             self._schemas = CompiledSchemas(
                 self._registry,
                 unknown_fields=self._settings.unknown_fields,
-                options=self._options,
+                options=options,
                 formats=self._settings.formats,
             )
+        judges = TopicJudges(
+            self._folder, self._settings, options, self._registry, self._schemas, unusable
+        )
+        # It caches no method of this object, which would then only end with a collection of all.
+        self._judges = lru_cache(_TOPICS_KEPT)(judges.judges_of)
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that all parts are needed: an id can be in a header."""
@@ -292,46 +290,3 @@ class SchemaPolicy(Policy):
 
     def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, SideJudge]:
         return self._judges(topic, tuple(sorted(configs.items())))
-
-    def _judges_of(
-        self, topic: str, configs: tuple[tuple[str, str], ...]
-    ) -> Mapping[bool, SideJudge]:
-        settings = TopicSettings.read(dict(configs))
-        return {
-            is_key: self._file(settings.files[is_key], settings.level, is_key=is_key)
-            if settings.files
-            else self._registry_judge(topic, settings, is_key=is_key)
-            for is_key in settings.sides
-        }
-
-    def _registry_judge(self, topic: str, settings: TopicSettings, *, is_key: bool) -> SideJudge:
-        from penstock.policies.schema_policy.registry_judge import (  # noqa: PLC0415 - an extra
-            RegistryJudge,
-        )
-
-        if settings.level is Level.RULES:
-            check_packages(OF_RULES_OF_SCHEMAS, "rules")
-        if self._registry is None or self._schemas is None or self._unusable is None:
-            key = KEY_VALIDATION if is_key else VALUE_VALIDATION
-            raise ValueError(f"{key} needs schema.registry.url, or schema.file on the topic")
-        return RegistryJudge(
-            topic, settings, self._registry, self._schemas, self._unusable, is_key=is_key
-        )
-
-    def _file_judge(self, file: SchemaFileName, level: Level, *, is_key: bool) -> SideJudge:
-        from penstock.policies.schema_policy.files import (  # noqa: PLC0415 - an extra
-            compile_file,
-            compile_file_rules,
-        )
-
-        compiled = compile_file(
-            self._folder,
-            file,
-            unknown_fields=self._settings.unknown_fields,
-            formats=self._settings.formats,
-        )
-        rules = None
-        if level is Level.RULES:
-            check_packages(OF_RULES_OF_SCHEMAS, "rules")
-            rules = compile_file_rules(self._folder, file, compiled, self._options)
-        return FileJudge(compiled, file.name, is_key=is_key, rules=rules)

@@ -1,11 +1,11 @@
-"""`penstock.method_caches`."""
+"""`penstock.engine.plans.method_caches`."""
 
 import gc
 import weakref
 
 import pytest
 
-from penstock.method_caches import cached_method
+from penstock.engine.plans.method_caches import cached_method
 
 
 class Squares:
