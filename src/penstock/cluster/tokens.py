@@ -12,15 +12,15 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.client_credentials import (
+from penstock.configuration.clients.tls import client_context
+from penstock.errors import UnavailableError
+from penstock.policy.client_credentials import (
     InvalidTokenError,
     is_token,
     lifetime_of,
     read_token,
     token_request,
 )
-from penstock.configuration.clients.tls import client_context
-from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     import ssl

@@ -12,8 +12,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from penstock.client_credentials import InvalidTokenError, read_token, token_request
 from penstock.policies.schema_policy.registry.errors import NoAnswerError
+from penstock.policy.client_credentials import InvalidTokenError, read_token, token_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

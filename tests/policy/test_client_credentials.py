@@ -7,7 +7,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from penstock.client_credentials import InvalidTokenError, lifetime_of, read_token, token_request
+from penstock.policy.client_credentials import (
+    InvalidTokenError,
+    lifetime_of,
+    read_token,
+    token_request,
+)
 from tests.jwts import jwt
 
 DAY_S = 86_400
