@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from penstock.configuration import values
-from penstock.configuration.policy_classes import class_of_own
+from penstock.configuration.policy_classes import PolicyClass, class_of_own
 
 GROUP: Final = "penstock.policies"
 """The entry point group, and the package of the built-in policies."""
@@ -27,15 +27,28 @@ class Installed(NamedTuple):
 
 def own_policies() -> dict[str, str]:
     """Return the classes of the built-in policies that can be named, by short name."""
-    found = {}
+    return {name: f"{GROUP}.{name}" for name in described_own_policies()}
+
+
+def described_own_policies() -> dict[str, PolicyClass]:
+    """Return the descriptions of the built-in policies that can be named, by short name."""
+    described = {}
     for name in importlib.import_module(GROUP).__all__:  # slow: only if policies are named
-        class_name = f"{GROUP}.{name}"
         try:
-            class_of_own(class_name)
+            policy = class_of_own(f"{GROUP}.{name}")
         except ValueError:
             continue  # it judges topics
-        found[name] = class_name
-    return found
+        if policy is not None:
+            described[name] = policy
+    return described
+
+
+def reader_of_topic_key(key: str) -> str | None:
+    """Return the class of the built-in policy that declares a topic level key, or None."""
+    for name, policy in described_own_policies().items():
+        if any(config.name == key for config in policy.topic_configs):
+            return f"{GROUP}.{name}"
+    return None
 
 
 def installed_policies() -> list[Installed]:

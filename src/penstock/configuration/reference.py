@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.clients.client_keys import CLIENT_KEYS, Effect
-from penstock.configuration.declared_keys import declared_by_own
+from penstock.configuration.installed_policies import GROUP, described_own_policies
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
-from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
-from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
-from penstock.policies.schema_policy.settings import FILE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pydantic.fields import FieldInfo
+
+    from penstock.policy import ConfigKey, TopicConfig
 
 _HEAD: Final = """\
 # Configuration reference
@@ -89,13 +88,11 @@ _OF_EFFECT: Final = {
     Effect.REPLACED: "keys of producers and consumers, such as `acks` and `group.id`",
     Effect.JAVA: "any other key of Kafka's clients",
 }
-_READY_MADE: Final = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
+_OF_POLICY: Final = """\
+## Keys of `{}`
 
-_SCHEMA_POLICY: Final = """\
-## Keys of `penstock.policies.SchemaPolicy`
-
-These keys apply if `record.validation.policy.class.name` names the policy. See
-[schemas](schemas.md). [Built-in policies](built-in.md) has the keys of other policies.
+These keys apply if `record.validation.policy.class.name` names the policy.
+[Built-in policies](built-in.md) has the keys of other policies.
 
 | key | default | meaning |
 |---|---|---|
@@ -114,10 +111,15 @@ def reference() -> str:
     parts.append(_UPSTREAM + _client_keys())
     topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
-    declared = "".join(map(declared_keys, _READY_MADE))
-    if declared:
-        parts.append(_DECLARED + declared)
-    parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
+    declaring = {
+        name: policy for name, policy in described_own_policies().items() if policy.topic_configs
+    }
+    declared = (declared_keys(name, policy.topic_configs) for name, policy in declaring.items())
+    parts.append(_DECLARED + "".join(declared))
+    for name, policy in declaring.items():
+        parts.append(
+            _OF_POLICY.format(f"{GROUP}.{name}") + "".join(map(_key_row, policy.config_keys))
+        )
     return "\n".join(parts)
 
 
@@ -142,12 +144,17 @@ def _client_keys() -> str:
     return rows
 
 
-def declared_keys(policy: str) -> str:
-    """Return the lines for the topic level keys that a built-in policy declares."""
+def declared_keys(policy: str, declared: Sequence[TopicConfig]) -> str:
+    """Return the lines for the topic level keys that a built-in policy declares.
+
+    Args:
+        policy: Its short name.
+        declared: The keys.
+    """
     rows: list[str] = []
-    for key in declared_by_own(policy):
+    for key in declared:
         default = "none" if key.default is None else f"`{key.default}`"
-        meaning = key.documentation.removeprefix(f"{policy.rpartition('.')[2]}: ")
+        meaning = key.documentation.removeprefix(f"{policy}: ")
         text = meaning[:1].upper() + meaning[1:] + _allowed(key.valid_values, meaning)
         rows.append(f"`{key.name}` | {default} | {text}")
     return _of_policy(policy, rows)
@@ -155,7 +162,7 @@ def declared_keys(policy: str) -> str:
 
 def _of_policy(policy: str, rows: Sequence[str]) -> str:
     """Return rows of a table with the name of the policy in front of the first."""
-    names = [f"`{policy.rpartition('.')[2]}`"] + [""] * len(rows)
+    names = [f"`{policy}`"] + [""] * len(rows)
     return "".join(f"| {name} | {row} |\n" for name, row in zip(names, rows, strict=False))
 
 
@@ -183,15 +190,10 @@ def default_text(field: FieldInfo) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
-def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
-    """Return the rows of a built-in policy's keys: default and meaning by key."""
-    return "".join(
-        f"| `{key}` | {_code(default)} | {meaning} |\n" for key, (default, meaning) in keys.items()
-    )
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else "none"
+def _key_row(key: ConfigKey) -> str:
+    """Return the row of a key that a policy reads from the file."""
+    default = f"`{key.default}`" if key.default else "none"
+    return f"| `{key.name}` | {default} | {key.documentation} |\n"
 
 
 def _row(field: FieldInfo) -> str:

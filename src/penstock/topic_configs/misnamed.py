@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.declared_keys import VALIDATION, declared_by_own
+from penstock.configuration.declared_keys import VALIDATION
 from penstock.configuration.file import (
     CLOSE,
     CLOSE_OF_PENSTOCKS_ALONE,
     FILE_KEYS,
     PENSTOCKS_ALONE,
 )
+from penstock.configuration.installed_policies import reader_of_topic_key
 from penstock.configuration.named_policies import PREFIX as OF_POLICIES
 from penstock.configuration.policies import NAMES
 from penstock.configuration.topic_keys import KEYS_OF_KAFKA, POLICIES, Scope, keys_in
@@ -40,7 +41,6 @@ _SHARED: Final = (
 )
 _OF_POLICIES: Final = (OF_POLICIES, *OF_BUILT_IN_POLICIES)
 _BEGINNINGS: Final = (*PENSTOCKS_ALONE, *_OF_POLICIES, _OF_TOPICS, *_SHARED)
-_SCHEMA_POLICY: Final = "penstock.policies.SchemaPolicy"
 _NAME_MAX: Final = 100
 _OF_FILE: Final = "it belongs in the gateway's configuration file"
 _NOT_KEPT: Final = (
@@ -91,8 +91,9 @@ def _meant(name: str, allowed: Collection[str] | None) -> str | None:
     of_file = {*FILE_KEYS, *keys_in(Scope.FILE)}
     if name in of_file or name.startswith(_OF_POLICIES):
         return _OF_FILE
-    if any(key.name == name for key in declared_by_own(_SCHEMA_POLICY)):
-        return f"{_SCHEMA_POLICY} reads it, and the gateway has no such {VALIDATION}"
+    reader = reader_of_topic_key(name)
+    if reader is not None:
+        return f"{reader} reads it, and the gateway has no such {VALIDATION}"
     return _close(name.lower(), of_file, allowed)
 
 
