@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import logging
+import importlib.util
 import re
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
-_LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's, of the texts of errors: a value that cannot be cast is in them."""
 _MASTER: Final = re.compile(
     r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
@@ -454,16 +452,18 @@ def job(options: argparse.Namespace) -> Iterator[CommandJob]:
 
 @contextlib.contextmanager
 def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
-    try:
-        import pyspark  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        raise ConfigurationError(_NEEDS_SPARK) from None
+    if importlib.util.find_spec("pyspark") is None:  # an extra
+        raise ConfigurationError(_NEEDS_SPARK)
+    from penstock.spark.execution.loggers import quiet_loggers  # noqa: PLC0415
+
+    with quiet_loggers(), _reported_job(options) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def _reported_job(options: argparse.Namespace) -> Iterator[SparkJob]:
     from penstock.spark.execution.failures import reason_of  # noqa: PLC0415
 
-    silent = _loggers_of_contents()
-    for logger in silent:
-        logger.disabled = True
-    logging.getLogger().addFilter(_is_not_of_py4j)
     running = SparkJob(options)
     try:
         yield running
@@ -482,23 +482,6 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
         raise CommandError(text, code) from error
     finally:
         running.close()
-        logging.getLogger().removeFilter(_is_not_of_py4j)
-        for logger in silent:
-            logger.disabled = False
-
-
-def _loggers_of_contents() -> list[logging.Logger]:
-    """Return PySpark's loggers that show contents; there are none before PySpark 4.0."""
-    try:
-        from pyspark.logger import PySparkLogger  # noqa: PLC0415
-    except ImportError:
-        return []
-    return [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return False for the tracebacks that py4j logs where its JVM ends; the command says why."""
-    return record.module not in {"java_gateway", "clientserver"}
 
 
 def location(text: str) -> RecordLocation:
