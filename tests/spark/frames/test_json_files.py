@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+import uuid
 
 import pyarrow as pa
 import pytest
@@ -26,9 +27,12 @@ def line(offset=0, **fields):
 @pytest.fixture
 def file(tmp_path):
     """A configuration file whose cluster is not contacted."""
-    (tmp_path / "policies.py").write_text(POLICIES)
+    # Each file has its own module, because this process keeps imported modules.
+    module = f"policies_{uuid.uuid4().hex}"
+    (tmp_path / f"{module}.py").write_text(POLICIES)
     keys = {"upstream.bootstrap.servers": "127.0.0.1:9", **NO_BAD}
-    (tmp_path / "plan.properties").write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
+    lines = (f"{k}={v}\n".replace("policies.", f"{module}.") for k, v in keys.items())
+    (tmp_path / "plan.properties").write_text("".join(lines))
     return tmp_path / "plan.properties"
 
 
