@@ -41,11 +41,14 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
+# The suites of .github/workflows/nightly.yml.
+SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry model mutants fuzz schemas suites kills soak conformance console-browser
+
 # Compiling the tests for each run would take half of the time: they are kept compiled, wherever the
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test floors lowest test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -101,6 +104,18 @@ test:  ## linters, types, import contracts, unit tests, and the tests against a 
 	$(MAKE) --jobs=2 lint test-native
 	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
+
+# Nothing but the packages of pyproject.toml is older there: what they need comes with them.
+floors:  ## lowest allowed versions: the unit tests with the floors of pyproject.toml, in an environment of their own
+	$(MAKE) VENV=.cache/floors lowest
+	$(MAKE) VENV=.cache/floors unit
+
+lowest: $(VENV)/.lowest
+
+$(VENV)/.lowest: $(STAMP) tests/floors.py
+	$(BIN)/python -m tests.floors > $@.txt
+	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip -r $@.txt
+	touch $@
 
 slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
@@ -211,6 +226,10 @@ $(HELM):
 chart: $(STAMP) $(if $(shell command -v helm),,$(HELM))  ## what Helm makes of deploy/helm; builds Helm with Go where there is none
 	$(BIN)/python -m pytest tests/deploy/test_rendered_chart.py -m helm
 
+image:  ## the gateway's image, and what penstock --version says in it; needs Docker
+	docker build --file deploy/docker/Dockerfile --tag penstock .
+	docker run --rm penstock --version
+
 # Tools with many packages of their own, in environments of their own.
 $(CACHE)/tools-%/.installed: requirements/%.txt | $(STAMP)
 	rm -rf $(@D)
@@ -234,6 +253,15 @@ site: $(CACHE)/tools-site/.installed  ## the documents as pages, in .cache/site;
 
 man: setup  ## write the man page and the completions of shells into share/, from the code
 	$(BIN)/python share/make.py
+
+ACTIONLINT := $(CACHE)/go/bin/actionlint
+ACTIONLINT_VERSION := v1.7.12
+
+$(ACTIONLINT):
+	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
+workflows: $(ACTIONLINT)  ## what actionlint says of .github/workflows; builds actionlint with Go
+	$(ACTIONLINT)
 
 lint: setup  ## formatter, linter, strict types, import contracts, words of the documents
 	$(BIN)/ruff format --check .
