@@ -41,14 +41,14 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-# The suites of .github/workflows/nightly.yml.
+# Those of make slow-suites, and of .github/workflows/nightly.yml.
 SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry model mutants fuzz schemas suites kills soak conformance console-browser
 
 # Compiling the tests for each run would take half of the time: they are kept compiled, wherever the
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test floors lowest test-native asan slow coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -119,6 +119,9 @@ $(VENV)/.lowest: $(STAMP) tests/floors.py
 
 slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
+
+slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
+	$(BIN)/python -m tests.slow_suites --limit $(or $(LIMIT),180) $(or $(SUITES),$(SLOW_SUITES))
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
