@@ -28,7 +28,14 @@ from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configura
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
-pytest_plugins = ["tests.unit", "tests.order", "tests.groups", "tests.limits", "tests.garbage"]
+pytest_plugins = [
+    "tests.unit",
+    "tests.order",
+    "tests.groups",
+    "tests.limits",
+    "tests.garbage",
+    "tests.guard",
+]
 _counter = itertools.count()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
 

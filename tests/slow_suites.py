@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.guard import end_with_this_process
+
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = ROOT / ".cache" / "slow-suites.tsv"
 HEADING: Final = "commit\tsuite\tseconds\texit code\n"
@@ -147,5 +149,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    end_with_this_process()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main(sys.argv[1:]))

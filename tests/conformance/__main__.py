@@ -25,6 +25,7 @@ from tests.conformance.results import Result
 from tests.conformance.rskafka import Rskafka
 from tests.conformance.run import run_suite
 from tests.conformance.suite import Suite
+from tests.guard import end_with_this_process
 from tests.soak.processes import adopt_orphans, descendants, kill
 
 SUITES: Final[tuple[type[Suite], ...]] = (Rskafka, FranzGo, KafkaStreams, Librdkafka)
@@ -123,4 +124,5 @@ def _print_line(line: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_this_process()
     sys.exit(main())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.artifacts import cache_folder
+from tests.guard import end_with_this_process
 from tests.soak.processes import adopt_orphans, descendants, kill
 from tests.soak.producers import CLIENTS
 from tests.soak.run import Soak, remove_data
@@ -124,4 +125,5 @@ def _end_at_once(*_: object) -> None:
 
 
 if __name__ == "__main__":
+    end_with_this_process()
     sys.exit(main())

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.artifacts import cache_folder, class_path
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
+from tests.guard import end_with_this_process
 from tests.spark_connector import jars_without
 from tests.spark_tables.formats import FORMATS, TableFormat
 from tests.spark_versions.environments import environment, variables
@@ -71,4 +72,5 @@ def _arguments(kafka: LocalKafka, of: TableFormat) -> list[str]:
 
 
 if __name__ == "__main__":
+    end_with_this_process()
     sys.exit(main(sys.argv[1:]))
