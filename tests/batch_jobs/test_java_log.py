@@ -11,8 +11,8 @@ from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT
 from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS
-from tests.records.test_java_batches import corpus, line
-from tests.records.test_java_log import BASE, compactable, java
+from tests.records.java_corpus import corpus, line
+from tests.records.java_log import BASE, compactable, java
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading", "nothing_is_buffered")]
 ADDED = 10

@@ -19,10 +19,10 @@ from penstock.wire.primitives import varint
 from penstock.wire.schemas import load_request_schema
 from tests.gateway.sessions.test_session import Talk, answer, other, produce
 from tests.raw import parse_response, request_frame
-from tests.wire.test_addresses import coordinators, written
-from tests.wire.test_described_configs import request as describe
-from tests.wire.test_described_configs import response as described
-from tests.wire.test_share_fetch import response, small_partitions
+from tests.wire.config_answers import request as describe
+from tests.wire.config_answers import response as described
+from tests.wire.entities import coordinators, written
+from tests.wire.share_fetches import response, small_partitions
 
 SOME_TIME = datetime.timedelta(0)
 

@@ -14,7 +14,7 @@ from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, UNREAD_S, Budget
 from tests.gateway.test_answers import Loop, find_coordinators, numbered
-from tests.wire.test_addresses import coordinators
+from tests.wire.entities import coordinators
 
 MIB = 2**20
 BUDGET = 4 * MIB

@@ -25,7 +25,7 @@ from tests.integration.reading import read_topic, topic_id
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 from tests.relay import Relay
-from tests.wire.test_share_fetch import without_filler
+from tests.wire.share_fetches import without_filler
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from penstock.policy import Header, Record
-from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import TRANSACTIONAL
 from penstock.records.implementation import SLACK
 from tests.records import oracle
 from tests.records.encoding import CODECS, compress, encode_batch, values, zigzag
+from tests.records.wide import WIDE, read, record, refusal
 
 NOW = 1_700_000_000_000
 RECORDS = [
@@ -23,19 +23,7 @@ RECORDS = [
     Record(NOW, b"", b"", [Header("schlüssel", b"\xff")]),
     Record(NOW, b"large", b"l" * 9000),
 ]
-LIMIT = 1 << 20
 pytestmark = pytest.mark.usefixtures("reading")
-
-
-def read(data, api_version=9, limit=LIMIT, **options):
-    return read_batch(data, api_version=api_version, max_decompressed_bytes=limit, **options)
-
-
-def refusal(data, api_version=9, limit=LIMIT):
-    with pytest.raises(UnreadableRecords) as refused:
-        read(data, api_version, limit)
-    assert str(refused.value) == refused.value.message
-    return refused.value.code, refused.value.message
 
 
 def fields(batch):
@@ -154,13 +142,6 @@ def test_zstd_needs_version_7():
     assert message == (
         "Produce requests with version 6 are not allowed to use ZStandard compression"
     )
-
-
-def record(body: bytes) -> bytes:
-    return zigzag(len(body)) + body
-
-
-WIDE = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"
 
 
 @pytest.mark.thorough

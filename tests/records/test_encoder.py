@@ -11,7 +11,7 @@ from penstock.policy import Record
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch
-from tests.records.test_decoder import RECORD
+from tests.records.sections import RECORD
 
 pytestmark = pytest.mark.usefixtures("reading")
 

@@ -10,7 +10,7 @@ from penstock import __version__
 from penstock.native import INTERFACE, NativeMissingError
 from penstock.records.implementation import SLACK, choose, describe, missing_native
 from tests.records.encoding import encode_batch
-from tests.records.test_decoder import RECORDS
+from tests.records.sections import RECORDS
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,53 +1,20 @@
 """Batches that Kafka's own classes write: read, and written again to the same bytes."""
 
-import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
 from penstock.records.compression import Scratch, decompress
 from penstock.records.encoder import rebuild
 from penstock.records.header import CRC_FROM, HEADER
 from tests.java import program
 from tests.records.encoding import CODECS
+from tests.records.java_corpus import corpus, line
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading")]
-NOW = 1_700_000_000_000
 LIMIT = 1 << 24
-
-
-def corpus():
-    """Batches of records of all kinds, small and large."""
-    chance = random.Random(14)
-
-    def field(most):
-        return None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 70, most)))
-
-    def headers():
-        return tuple(
-            Header(chance.choice(("", "a", "schlüssel", "n" * 200)), field(10))
-            for _ in range(chance.choice((0, 0, 1, 5)))
-        )
-
-    for count in (1, 2, 60, 70, 500):
-        yield [
-            Record(NOW + chance.randrange(-5, 100_000), field(200), field(9000 // count), headers())
-            for _ in range(count)
-        ]
-
-
-def line(codec, records):
-    def field(data):
-        return "-" if data is None else "x" + data.hex()
-
-    def word(record):
-        headers = [f for h in record.headers for f in (field(h.key.encode()), field(h.value))]
-        return ",".join([str(record.timestamp), field(record.key), field(record.value), *headers])
-
-    return " ".join([codec, *map(word, records)])
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """Batches that Kafka's own classes store and compact: read as its consumer reads them."""
 
 import struct
-import subprocess
-from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -10,35 +8,17 @@ from crc32c import crc32c
 from penstock.policy import Record
 from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch
-from tests.java import program
 from tests.records.encoding import CODECS, encode_stored
-from tests.records.test_java_batches import corpus, line
-from tests.records.test_stored_batch import odd_headers
+from tests.records.java_corpus import corpus, line
+from tests.records.java_log import BASE, compactable, java
+from tests.records.odd_headers import odd_headers
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading")]
 NOW = 1_700_000_000_000
 LIMIT = 1 << 24
-BASE = 2**33
 HORIZON = 1_800_000_060_000
 """Of tombstones that `JavaLog` keeps."""
 ODD = (b"\xffa", b"fine", b"a\xc3", b"\xe4\xbd", b"\xf0\x9f\x98")
-
-
-def java(lines):
-    """What `JavaLog` prints for each line."""
-    done = subprocess.run(
-        program(Path(__file__).with_name("JavaLog.java")),
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    return done.stdout.splitlines()
-
-
-def compactable(records):
-    """The records, some of which compaction removes; tombstones among the others."""
-    for at, record in enumerate(records):
-        key = b"d" if at % 3 == 1 else b"k%d" % at
-        yield record._replace(key=key, value=None if at == 0 else record.value)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from penstock.records.header import HEADER
 from penstock.records.implementation import SLACK
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
-from tests.records.test_decoder import BODY, RECORD, RECORDS, encode_length, mutated, varints
+from tests.records.native_results import record, results_of
+from tests.records.sections import BODY, RECORD, RECORDS, encode_length, mutated, varints
 
 PYTHON, NATIVE = chosen("0").read, chosen("1").read
 HEAD = encode_batch(RECORDS)[: HEADER.size]
@@ -38,19 +39,6 @@ def outcome(read, body, count=3, head=HEAD):
     except UnreadableRecords as error:
         return error.code, error.message
     return results_of(records), records.timestamps, records.keys, records.values, records.headers
-
-
-def results_of(records):
-    """Return the bytes after prefixes, and which headers exist; read before there are columns."""
-    fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
-    fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]
-    prefixes = {b"k", b"x" * 99, *(field[:size] for field in fields for size in (1, 2, len(field)))}
-    names = {"", "\ufffd", *(record.key for some in records.headers for record in some)}
-    return (
-        fresh,
-        [(records.keys_after(prefix), records.values_after(prefix)) for prefix in sorted(prefixes)],
-        {name: records.has_header(name) for name in names},
-    )
 
 
 def same(body, count=3, head=HEAD):
@@ -105,44 +93,6 @@ def test_random_inputs_have_the_same_result(pytestconfig, chance):
 def test_unusual_varints_have_the_same_result(parts, sized):
     body = b"".join(parts)
     same(encode_length(body) if sized else body, 1)
-
-
-def number(chance, value, bits=32):
-    """A varint: as it should be, padded, or with bits that a reader might lose."""
-    raw = ((value << 1) ^ (value >> 63)) & (2**bits - 1)
-    size = 1
-    kind = chance.random()
-    if kind > 0.93:
-        raw |= chance.choice([1, 2, 3, 7, 1 << 31]) << 32
-        size = chance.choice([1, 5, 6, 10])
-    elif kind > 0.85:
-        size = chance.randrange(2, 12)
-    result = bytearray()
-    while raw > 0x7F or len(result) < size - 1:
-        result.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    result.append(raw)
-    return bytes(result[:12])
-
-
-def field(chance):
-    size = chance.choice([-1, -1, 0, 1, 3, -2, -(2**31)])
-    return number(chance, size) + b"x" * max(0, size)
-
-
-def header(chance, keys):
-    size = chance.choice([0, 1, 2])
-    return number(chance, size) + chance.choice(keys).to_bytes() * size + field(chance)
-
-
-def record(chance, position, keys=b"hh\xff"):
-    """Return a record with numbers of `number`, and headers whose keys have some bytes."""
-    headers = chance.choice([0, 0, 0, 1, 2])
-    body = chance.choice(b"\x00\x00\x00\x00\x01\x7f\x80").to_bytes()
-    body += number(chance, chance.choice([0, 5, -5, 2**62, -(2**63), 2**63 - 1]), 64)
-    body += number(chance, position) + field(chance) + field(chance) + number(chance, headers)
-    body += b"".join(header(chance, keys) for _ in range(headers))
-    return number(chance, len(body)) + body
 
 
 @pytest.mark.thorough

@@ -16,8 +16,8 @@ from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import read_stored_batch
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_record, encode_stored, zigzag
-from tests.records.test_decoder import RECORD, encode_length, mutated, varints
-from tests.records.test_native import record, results_of
+from tests.records.native_results import record, results_of
+from tests.records.sections import RECORD, encode_length, mutated, varints
 
 PYTHON, NATIVE = chosen("0").read_stored, chosen("1").read_stored
 NOW = 1_700_000_000_000

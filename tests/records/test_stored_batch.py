@@ -15,9 +15,10 @@ from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER, TRANSACTIONAL, as_produced, read_producer
 from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import StoredBatch, read_stored_batch
-from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch, encode_stored, zigzag
-from tests.records.test_batch import WIDE, record
-from tests.records.test_decoder import RECORD
+from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch, encode_stored
+from tests.records.odd_headers import odd_headers
+from tests.records.sections import RECORD
+from tests.records.wide import WIDE, record
 
 GAPS = (0, 3, 4, 90)
 LIMIT = 1 << 20
@@ -176,12 +177,6 @@ def test_a_control_batch_is_read_and_never_written():
         batch.whole()
     with pytest.raises(ValueError, match="control"):
         batch.cut([0])
-
-
-def odd_headers(*keys):
-    """A record whose header keys are these bytes."""
-    headers = b"".join(zigzag(len(key)) + key + b"\x02x" for key in keys)
-    return record(b"\x00\x00\x00\x02k\x02v" + zigzag(len(keys)) + headers)
 
 
 def test_header_keys_that_are_not_utf_8():

@@ -1,6 +1,5 @@
 """The state of topic settings, as the records of the settings topic determine it."""
 
-import json
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from penstock.topic_configs.index import (
 )
 from penstock.wire.requests.topics import NO_ID
 from tests.topic_configs.admin_requests import judged_by
+from tests.topic_configs.settings_records import WITHOUT_A_NAME, value_of, with_a_name
 
 TOPICS = {UUID(int=1): "orders", UUID(int=2): "payments"}
 CREATIONS = {UUID(int=11): "orders", UUID(int=12): "orders", UUID(int=13): "payments"}
@@ -47,42 +47,11 @@ FOREIGN_KEYS = [
     b"consumer/" + str(ORDERS).encode(),
     b"topic/" + str(ORDERS).encode() + b"0",
 ]
-WITHOUT_A_NAME = [
-    b"",
-    b"\xff\xfe\xfd",
-    b"null",
-    b"[]",
-    b'"settings"',
-    b"{}",
-    b"[" * 100_000,
-    b'{"topic": ' * 50_000,
-    b"9" * 10_000,
-]
 
 
 class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
-
-
-def value_of(topic: str, settings: dict[str, str]) -> bytes:
-    """A value as a gateway writes it."""
-    return TopicConfigRecord(topic, settings, "gateway", id="any").encode()
-
-
-def later_value_of(topic: str, **fields: object) -> bytes:
-    """A value as a later version might write it."""
-    return json.dumps({**json.loads(value_of(topic, judged_by("A"))), **fields}).encode()
-
-
-def with_a_name(topic: str) -> list[bytes]:
-    """Return unreadable values that contain the name of their topic."""
-    return [
-        later_value_of(topic, version=2),
-        later_value_of(topic, settings={"records.policy.sample": "0.1"}),
-        later_value_of(topic, settings=["a", "list"]),
-        later_value_of(topic, settings=None),
-    ]
 
 
 def read(records: Iterable[Record]) -> TopicConfigIndex:

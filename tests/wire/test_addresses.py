@@ -1,16 +1,10 @@
 """Every address in every response that has one is found."""
 
 import dataclasses
-import datetime
-import io
 import tracemalloc
-import typing
-import uuid
 
 import pytest
-from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
-from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from penstock.gateway.sessions.routes import VERSIONS, route
@@ -20,6 +14,7 @@ from penstock.wire.primitives import varint
 from penstock.wire.schemas import load_response_schema
 from tests.raw import parse_response
 from tests.readdressed import is_readdressed
+from tests.wire.entities import coordinators, filled, in_slices, written
 
 # Offered to brokers and controllers only, or no broker's address (streams: the application's; a
 # quorum: the controllers', which are not brokers' even where one process is both).
@@ -32,74 +27,9 @@ CASES = [
 ]
 
 
-SOME = {
-    "string": "text",
-    "bytes": b"bytes",
-    "records": b"records",
-    "bool": True,
-    "uuid": uuid.UUID(int=7),
-    "error_code": ErrorCode(0),
-    "timedelta_i32": datetime.timedelta(0),
-}
-
-
-def filled(schema, counter):
-    """Return an entity whose arrays have two elements and whose addresses are numbered."""
-    fields = {}
-    for field in dataclasses.fields(schema):
-        kind = field.type
-        choices = typing.get_args(kind)
-        array = tuple in {typing.get_origin(kind), *map(typing.get_origin, choices)}
-        kafka_type = field.metadata.get("kafka_type")
-        if kafka_type is None:
-            inner = kind
-            if array:
-                inner = next(
-                    typing.get_args(c)[0] if typing.get_origin(c) is tuple else c
-                    for c in ((kind,) if typing.get_origin(kind) is tuple else choices)
-                )
-            fields[field.name] = (
-                (filled(inner, counter), filled(inner, counter))
-                if array
-                else filled(inner, counter)
-            )
-        elif field.name in {"node_id", "broker_id"}:
-            counter[0] += 1
-            fields[field.name] = counter[0]
-        elif field.name == "host":
-            fields[field.name] = f"broker-{counter[0]}.example"
-        elif field.name == "port":
-            fields[field.name] = 9000 + counter[0]
-        elif array:
-            fields[field.name] = ()
-        elif field.default is dataclasses.MISSING:
-            fields[field.name] = SOME.get(kafka_type, 0)
-    return schema(**fields)
-
-
 def replaced(frame, api_key, version, replace) -> bytes:
     """Replace the addresses, in as many slices as necessary."""
     return b"".join(in_slices(replace_in_slices(frame, api_key, version, replace))[0])
-
-
-def in_slices(steps) -> tuple[object, int]:
-    """Return the result of work in slices, and the number of slices."""
-    slices = 1
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, slices
-        slices += 1
-
-
-def written(entity) -> bytes:
-    buffer = io.BytesIO()
-    header = entity.__header_schema__
-    entity_writer(header)(buffer, header(correlation_id=7))
-    entity_writer(type(entity))(buffer, entity)
-    body = buffer.getvalue()
-    return len(body).to_bytes(4, "big") + body
 
 
 def test_every_response_schema_with_an_address_is_known():
@@ -157,20 +87,6 @@ def test_a_truncated_response_is_an_error(api_key, version):
     frame = written(filled(load_response_schema(api_key, version), [0]))
     with pytest.raises(WireError):
         replaced(frame[:25], api_key, version, lambda n, h, p: (h, p))
-
-
-def coordinators(count: int, *, brokers: int = 1, key: bytes = b"key") -> bytes:
-    """A response to FindCoordinator version 4 with many keys."""
-    ends = [
-        node.to_bytes(4, "big") + b"\x08brokers" + (9000 + node).to_bytes(4, "big") + bytes(2)
-        + b"\x01\x00"
-        for node in range(brokers)
-    ]  # fmt: skip
-    elements = b"".join(
-        varint(len(key) + 1) + key + ends[number % brokers] for number in range(count)
-    )
-    body = (7).to_bytes(4, "big") + b"\x00" + bytes(4) + varint(count + 1) + elements + b"\x00"
-    return len(body).to_bytes(4, "big") + body
 
 
 def to_gateway(node: int, _host: str, _port: int) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from penstock.wire.requests.produce import ENTRIES_MAX
 from penstock.wire.schemas import load_request_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
-from tests.wire.test_addresses import in_slices
+from tests.wire.entities import in_slices
 
 
 def find(version, *keys, key_type=1):

@@ -5,44 +5,19 @@ import io
 import tracemalloc
 
 import pytest
-from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
-from kio.static.primitive import i8
 
-from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from penstock.wire.requests.described_configs import read_requested, with_added
 from penstock.wire.requests.produce import ENTRIES_MAX
-from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
-from tests.raw import parse_response, request_frame
-from tests.wire.test_addresses import filled, in_slices, written
+from tests.raw import parse_response
+from tests.wire.config_answers import config, request, response
+from tests.wire.entities import in_slices, written
 
 VERSIONS = [1, 2, 3, 4]
 OURS = ("penstock.a", "penstock.b")
-
-
-def request(version, *resources, synonyms=False, documentation=False):
-    schema = load_request_schema(32, version)
-    module = __import__(schema.__module__, fromlist=["x"])
-    fields = {"include_synonyms": synonyms}
-    if version >= 3:
-        fields["include_documentation"] = documentation
-    return read_request(
-        request_frame(
-            schema(
-                resources=tuple(
-                    module.DescribeConfigsResource(
-                        resource_type=i8(kind), resource_name=name, configuration_keys=keys
-                    )
-                    for kind, name, keys in resources
-                ),
-                **fields,
-            ),
-            9,
-        )
-    )
 
 
 def read(given):
@@ -104,34 +79,11 @@ def test_tagged_fields_of_a_request_are_entries():
             assert len(finish(steps).keys["t"]) == count
 
 
-def config(version, name):
-    kind = filled(load_response_schema(32, version), [0]).results[0].configs[0]
-    return dataclasses.replace(kind, name=name)
-
-
 def content(*configs) -> bytes:
     buffer = io.BytesIO()
-    for config in configs:
-        entity_writer(type(config))(buffer, config)
+    for described in configs:
+        entity_writer(type(described))(buffer, described)
     return buffer.getvalue()
-
-
-def response(version, *results):
-    """A response with results of resource type, name, error and configs."""
-    whole = filled(load_response_schema(32, version), [0])
-    return dataclasses.replace(
-        whole,
-        results=tuple(
-            dataclasses.replace(
-                whole.results[0],
-                resource_type=i8(kind),
-                resource_name=name,
-                error_code=ErrorCode(code),
-                configs=tuple(config(version, name) for name in names),
-            )
-            for kind, name, code, names in results
-        ),
-    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)

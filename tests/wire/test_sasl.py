@@ -3,17 +3,12 @@
 import base64
 import contextlib
 import gc
-import io
 import json
-from datetime import timedelta
 
 import pytest
 from aiokafka.conn import OAuthAuthenticator, SaslPlainAuthenticator, ScramAuthenticator
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
-from kio.static.primitive import i64Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.requests.sasl import (
@@ -23,36 +18,11 @@ from penstock.wire.requests.sasl import (
     read_handshake,
     session_lifetime_ms,
 )
-from penstock.wire.schemas import load_request_schema, load_response_schema
-from tests.raw import request_frame
+from tests.wire.sasl_frames import ALICE, authenticate_frame, handshake_frame, response_frame
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "", "plain"]
-ALICE = b"\x00alice\x00secret"
 SCRAM_ALICE = b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL"
 SCRAM_FINAL = b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
-
-
-def handshake_frame(mechanism="PLAIN", version=1, client_id: str | None = "raw"):
-    return request_frame(load_request_schema(17, version)(mechanism=mechanism), 7, client_id)
-
-
-def authenticate_frame(auth_bytes=ALICE, version=2, client_id: str | None = "raw"):
-    return request_frame(load_request_schema(36, version)(auth_bytes=auth_bytes), 7, client_id)
-
-
-def response_frame(code=0, *, version=2, message=None, auth_bytes=b"", lifetime_ms=0):
-    schema = load_response_schema(36, version)
-    lifetime = timedelta(milliseconds=lifetime_ms)
-    more = {"session_lifetime": i64Timedelta.parse(lifetime)} if version else {}
-    buffer = io.BytesIO()
-    header = schema.__header_schema__
-    entity_writer(header)(buffer, header(correlation_id=7))
-    entity_writer(schema)(
-        buffer,
-        schema(error_code=ErrorCode(code), error_message=message, auth_bytes=auth_bytes, **more),
-    )
-    body = buffer.getvalue()
-    return len(body).to_bytes(4, "big") + body
 
 
 def begun(mechanism: str, *messages: bytes) -> Authentication:

@@ -7,27 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.errors import WireError
-from penstock.wire.primitives import read_varint, skip_tags, varint
+from penstock.wire.primitives import skip_tags, varint
 from penstock.wire.requests import share_fetch
 from penstock.wire.requests.share_fetch import ShareFetchRewriter, _instead_of
-from penstock.wire.schemas import load_response_schema
 from penstock.wire.slices import finish
 from tests.raw import parse_response
-from tests.wire.test_addresses import filled, in_slices, written
+from tests.wire.entities import in_slices, written
+from tests.wire.share_fetches import response, small_partitions, without_filler
 
 VERSIONS = [1, 2]
-
-
-def response(version, **partition):
-    entity = filled(load_response_schema(78, version), [0])
-    topics = tuple(
-        dataclasses.replace(
-            topic,
-            partitions=tuple(dataclasses.replace(each, **partition) for each in topic.partitions),
-        )
-        for topic in entity.responses
-    )
-    return dataclasses.replace(entity, responses=topics)
 
 
 def passed(frame: bytes, *sizes: int) -> bytes:
@@ -42,17 +30,6 @@ def passed(frame: bytes, *sizes: int) -> bytes:
         result += sent
         position += size
     return result
-
-
-def without_filler(frame: bytes) -> bytes:
-    """Remove the tagged field at the end, as a client ignores it."""
-    for start in range(len(frame) - 3, 0, -1):
-        if frame[start : start + 2] == b"\x01\x01":
-            tag = read_varint(frame, start + 2)[0]
-            if skip_tags(frame, start + 1) == len(frame) and tag in {127, 16383}:
-                body = frame[4:start] + b"\x01\x00"
-                return len(body).to_bytes(4, "big") + body
-    raise AssertionError("no filler")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -98,13 +75,6 @@ def test_large_records_are_not_held():
         finish(rewriter.rewrite(frame[start : start + 2**16]))
         most = max(most, len(rewriter._carry))
     assert most < 100
-
-
-def small_partitions(count: int) -> bytes:
-    partition = bytes(6) + b"\x00" + bytes(2) + b"\x00" + bytes(8) + b"\x00\x00\x01\x00"
-    topic = bytes(16) + varint(count + 1) + partition * count + b"\x00"
-    body = bytes(4) + b"\x00" + bytes(6) + b"\x00" + bytes(4) + b"\x02" + topic + b"\x01\x00"
-    return len(body).to_bytes(4, "big") + body
 
 
 def test_many_partitions_are_read_in_slices():

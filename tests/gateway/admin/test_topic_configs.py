@@ -23,7 +23,7 @@ from penstock.topic_configs.index import (
     topic_key,
 )
 from tests.topic_configs.admin_requests import judged_by
-from tests.topic_configs.test_index import WITHOUT_A_NAME, with_a_name
+from tests.topic_configs.settings_records import WITHOUT_A_NAME, with_a_name
 
 OWN = judged_by("A")
 OTHERS = judged_by("B")

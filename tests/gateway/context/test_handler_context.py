@@ -8,7 +8,7 @@ from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.context.turns import Turns
 from penstock.wire.errors import TOPIC_AUTHORIZATION_FAILED
 from penstock.wire.requests import topics
-from tests.wire.test_topics import response, topic
+from tests.wire.topic_answers import response, topic
 
 
 class Broker:

@@ -15,7 +15,7 @@ from penstock.records.errors import UnreadableRecords
 from tests.records.encoding import CODECS, zstd_frame
 from tests.records.encoding import compress as compress_otherwise
 from tests.records.framings import lz4_block, lz4_frame, snappy_block, xerial
-from tests.records.test_lz4_frames import READ, REFUSED
+from tests.records.lz4_samples import READ, REFUSED
 
 native, _ = find_native()
 pytestmark = pytest.mark.skipif(

@@ -30,9 +30,9 @@ from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_j
 from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_response
 from tests.gateway.test_answers import Loop, numbered
 from tests.raw import produce_request, request_frame
-from tests.wire.test_addresses import coordinators
-from tests.wire.test_topics import response as metadata
-from tests.wire.test_topics import topic as metadata_topic
+from tests.wire.entities import coordinators
+from tests.wire.topic_answers import response as metadata
+from tests.wire.topic_answers import topic as metadata_topic
 
 native, _ = find_native()
 pytestmark = pytest.mark.skipif(

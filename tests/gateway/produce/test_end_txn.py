@@ -12,7 +12,7 @@ from penstock.wire.producer_ids import ProducerIdAndEpoch
 from penstock.wire.requests.transactions import TransactionState
 from tests.gateway.sessions.test_session import Talk
 from tests.raw import parse_response, request_frame
-from tests.wire.test_transactions import description
+from tests.wire.descriptions import description
 
 END, DESCRIBE, NEXT_EPOCH = 26, 65, 22
 PRODUCER, NEXT = (17, 3), (17, 4)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.wire.errors import WireError
 from tests.gateway.sessions.test_session import Talk, answer, other, produce, produce_response
-from tests.wire.test_sasl import authenticate_frame, handshake_frame, response_frame
+from tests.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
 
 HANDSHAKE_RESPONSE = answer(7, b"\x00\x00" + bytes(4))
 
