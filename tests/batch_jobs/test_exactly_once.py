@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from penstock.batch_jobs.task import TaskEnding
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import read_positions
-from tests.batch_jobs.test_task import fate
+from tests.batch_jobs.fates import fate
 from tests.batch_jobs.working import work
 from tests.client.settings import FILE
 from tests.integration.reading import read_topic, topic_id

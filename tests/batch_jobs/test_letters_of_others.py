@@ -8,7 +8,7 @@ from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.originals import Original
 from penstock.policy import BrokerRecordValidator, Header, Record
 from tests.batch_jobs.letters import LATER, OWN, WRITERS, connect, share_group, spring
-from tests.batch_jobs.test_redrive import letter, partition_of, redrive
+from tests.batch_jobs.redriving import letter, partition_of, redrive
 from tests.records.encoding import encode_stored
 
 pytestmark = pytest.mark.usefixtures("reading")

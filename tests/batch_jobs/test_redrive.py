@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from aiokafka.partitioner import DefaultPartitioner
 
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.batch_jobs.judge import BatchJudge
@@ -11,62 +10,17 @@ from penstock.batch_jobs.letter_topics import LetterTopics
 from penstock.batch_jobs.redrive import Redrive
 from penstock.batch_jobs.split import Split
 from penstock.batch_jobs.targets import Target
-from penstock.engine.chain import Chain
 from penstock.policy import BrokerRecordValidator, Header, Record
 from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch
 from tests.batch_jobs.memory import LIMIT, MemoryCluster, content, rows_of
 from tests.batch_jobs.policies import NoBad, Repair
+from tests.batch_jobs.redriving import LATER, NONE, NOW, letter, partition_of, redrive
 from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored, zigzag
 
 pytestmark = pytest.mark.usefixtures("reading")
-NOW = 1_700_000_000_000
-LATER = 1_800_000_000_000
 OWN = (Header("own", b"1"), Header("own", None))
-
-
-def NONE(topic, partition, offsets):  # noqa: N802 - there are no records
-    return {}
-
-
-def partition_of(key, partitions):
-    """Return where another client's producer writes a record."""
-    return DefaultPartitioner()(key, list(range(partitions)), list(range(partitions)))
-
-
-def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", more=()):
-    headers = (
-        Header("own", b"1"),
-        Header("__dlq.errors.topic", b"orders"),
-        Header("__dlq.errors.partition", b"%d" % partition),
-        Header("__dlq.errors.offset", b"%d" % offset),
-        Header("__penstock.timestamp", b"%d" % timestamp),
-        Header("__penstock.replays", b"%d" % replays),
-        *more,
-    )
-    return Record(LATER, key, value, headers)
-
-
-def redrive(
-    stored, *, counts=None, policies=None, most=5, size=LIMIT, topics=("orders",), originals=NONE
-):
-    """Return the records that are written, by topic, and how many batches they are."""
-    if not isinstance(policies, Chain):
-        policies = chain(interceptors=[Repair], validators=policies or [NoBad])
-    job = Redrive(
-        BatchJudge(policies, TOPIC_ID), "dead", 2,
-        target=Target("orders", 4, size), again=Target("dead", 3, size),
-        parked=Target("parked", 2, size), replays_max=most, topics=LetterTopics(topics),
-        originals=originals, clock=lambda: LATER / 1000 + 60,
-    )  # fmt: skip
-    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
-    written = {"orders": [], "dead": [], "parked": []}
-    for topic, partition, data, source in job.process(batch, counts or TaskCounts()):
-        assert (source.topic, source.partition) == ("dead", 2)
-        assert len(data) <= size
-        written[topic] += rows_of(data, topic, partition)
-    return written
 
 
 @pytest.mark.parametrize("codec", CODECS)

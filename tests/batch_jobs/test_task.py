@@ -22,6 +22,7 @@ from penstock.client.protocol.write_errors import (
 )
 from penstock.engine.verdict import Outcome, PostponedError
 from penstock.policy import Header, Record
+from tests.batch_jobs.fates import fate
 from tests.batch_jobs.memory import LIMIT, MemoryCluster, content
 from tests.batch_jobs.policies import Later, Mask, NoBad
 from tests.client.stored import damaged, empty, marker
@@ -84,13 +85,6 @@ def filled(chance, batches=40):
                 encode_stored(records, deltas, attributes=chance.choice(list(CODECS.values()))),
             )
     return cluster
-
-
-def fate(row):
-    """Return the expected topic of a record."""
-    starts = {b"drop": "dropped", b"fail": "failed", b"odd": "failed", b"bad": "refused"}
-    value = row.value or b""
-    return next((its for start, its in starts.items() if value.startswith(start)), "accepted")
 
 
 def check(cluster, result):

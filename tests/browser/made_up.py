@@ -22,7 +22,7 @@ from penstock.gateway.metrics.counts import CountedTotals, GatewayCounts
 from penstock.gateway.metrics.http_server import HttpServer
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
-from tests.gateway.metrics.test_gauges import schedule
+from tests.gateway.metrics.schedules import schedule
 
 FILE = """
 upstream.bootstrap.servers=kafka-1:9092,kafka-2:9092,kafka-3:9092

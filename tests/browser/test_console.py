@@ -4,27 +4,12 @@ import re
 import signal
 
 import pytest
-from confluent_kafka import Producer
 
+from tests.browser.page import is_live, produce, rows
 from tests.gateways import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 MARKUP = "<img src=x onerror=window.evil=1><script>window.evil=1</script>\u202e&amp;"
-
-
-def produce(running, topic, *values, client="app"):
-    producer = Producer({"bootstrap.servers": running.address, "client.id": client})
-    for value in values:
-        producer.produce(topic, value)
-        assert producer.flush(60) == 0
-
-
-def rows(page, table="#refusal-rows"):
-    return page.locator(f"{table} tbody tr")
-
-
-def is_live(page):
-    page.locator("#connection[data-is=live]").wait_for()
 
 
 def test_a_refusal_is_shown_at_once(watched, opened, topic):

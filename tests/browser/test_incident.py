@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from tests.browser.test_console import is_live, produce, rows
+from tests.browser.page import is_live, produce, rows
 from tests.gateways import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from penstock.local import free_ports
+from tests.cli.states import row, state
 from tests.cli.test_commands import PENSTOCK
-from tests.cli.test_top_screen import row, state
 from tests.gateways import wait_until, write_configuration
 
 pytestmark = pytest.mark.system

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.connections.broker_connection import BrokerConnection
 from penstock.client.errors import ConnectionLostError
-from tests.client.test_silent_brokers import Broker, connected, sent
+from tests.client.silent_broker import Broker, connected, sent
 
 pytestmark = pytest.mark.system
 

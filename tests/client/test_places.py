@@ -16,25 +16,13 @@ from penstock.client.places import (
     read_places,
 )
 from penstock.client.positions import Position, PositionTask, read_positions, redrive_job
-from penstock.client.protocol.produced_batches import record_count
 from penstock.client.writing.open_writer import open_writer
 from penstock.cluster.compacted_topic import LogRecord
-from penstock.records.batch import read_batch
+from tests.client.log_records import ID, OTHER_ID, RECORDS, TASKS, log_record
 from tests.client.scripted import ScriptedConnection
 from tests.integration.reading import topic_id
 
-ID, OTHER_ID = uuid.UUID(int=7), uuid.UUID(int=8)
-TASKS = [PositionTask("redrive-clean", "dead", ID, partition) for partition in range(3)]
 SIGN = "topic dead.parked exists"
-RECORDS = PlaceRecords("__penstock_places")
-
-
-def log_record(task, position):
-    """The record of a place, as it is read back."""
-    batch = RECORDS.batch(task, position)
-    assert record_count(batch, RECORDS.source) == 1
-    records = read_batch(batch, api_version=9, max_decompressed_bytes=1 << 20).records
-    return LogRecord(1, records.keys[0], records.values[0])
 
 
 def places(*records):

@@ -16,8 +16,8 @@ from penstock.policy import (
 )
 from penstock.records.batch import read_batch
 from tests.engine.chains import TOPIC_ID, chain
-from tests.engine.test_interceptor_chain import CHANGE, DROP, FAIL, LEAVE, REKEY, interceptor
-from tests.engine.test_objections import PASS, REFUSE, validator
+from tests.engine.interceptors import CHANGE, DROP, FAIL, LEAVE, REKEY, interceptor
+from tests.engine.validators import PASS, REFUSE, validator
 from tests.records.encoding import CODECS, encode_batch
 
 kinds = st.sampled_from(["record", "batch", "both"])

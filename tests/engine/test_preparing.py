@@ -29,7 +29,7 @@ from penstock.policy import (
 )
 from tests.engine.chains import CONFIGURATION, TOPIC_ID, chain, columns, each
 from tests.engine.simulated import World
-from tests.engine.test_supervisor import AMPLE_MS, Gate, Judging
+from tests.engine.supervised import AMPLE_MS, Gate, Judging
 
 calls: list = []
 

@@ -12,9 +12,6 @@ from penstock.engine.workers.processes.worker import AHEAD_S, Worker, WorkerStat
 from penstock.engine.workers.schedule import WorkerLimits
 from tests.engine.simulated import REFUSED, ClosedLoop, World, not_judged
 
-PLACES = [("t", number) for number in range(10)]
-
-
 # One worker, all well
 
 

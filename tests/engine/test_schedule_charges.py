@@ -5,8 +5,8 @@ import pytest
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.schedule import WorkerLimits
+from tests.engine.places import PLACES
 from tests.engine.simulated import MEMORY, World, not_judged
-from tests.engine.test_schedule import PLACES
 
 
 @pytest.mark.parametrize(("interceptors", "code"), [("", -1), ("I", 87)])

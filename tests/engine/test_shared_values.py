@@ -11,7 +11,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.policy.sharing import VALUE_MAX
-from tests.engine.test_supervisor import Judging
+from tests.engine.supervised import Judging
 
 LEARNS = """
 import os

@@ -18,7 +18,7 @@ from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.policy import RecordValidationPolicy, RetriableException
 from tests.engine.chains import CONFIGURATION, chain
 from tests.engine.simulated import World
-from tests.engine.test_supervisor import AMPLE_MS, Judging
+from tests.engine.supervised import AMPLE_MS, Judging
 from tests.gateways import wait_until
 
 calls: list = []

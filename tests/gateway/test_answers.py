@@ -2,12 +2,9 @@
 
 import asyncio
 import datetime
-from collections import deque
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from kio.static.primitive import i8
 
 from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
 from penstock.gateway.context.turns import Turns
@@ -17,7 +14,8 @@ from penstock.topic_configs.definitions import config_keys
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from penstock.wire.schemas import load_request_schema
-from tests.gateway.sessions.test_session import Talk, answer, other, produce
+from tests.gateway.loops import Loop, find_coordinators, numbered
+from tests.gateway.sessions.talk import answer, other, produce
 from tests.raw import parse_response, request_frame
 from tests.wire.config_answers import request as describe
 from tests.wire.config_answers import response as described
@@ -25,40 +23,6 @@ from tests.wire.entities import coordinators, written
 from tests.wire.share_fetches import response, small_partitions
 
 SOME_TIME = datetime.timedelta(0)
-
-
-class Places:
-    """The addresses of a gateway."""
-
-    def for_clients(self, node, host, port):
-        return "gateway", 100 + node
-
-    learn_for_clients = for_clients
-
-
-@dataclass
-class Loop(Talk):
-    """A session on an event loop whose turns the test runs."""
-
-    addresses = Places()
-    calls: deque = field(default_factory=deque)
-
-    def __post_init__(self):
-        self.turns = Turns(self.calls.append)
-        super().__post_init__()
-
-    def turn(self):
-        self.calls.popleft()()
-
-
-def find_coordinators(number):
-    return request_frame(
-        load_request_schema(10, 4)(key_type=i8(0), coordinator_keys=("k",)), number
-    )
-
-
-def numbered(frame, number):
-    return frame[:4] + number.to_bytes(4, "big") + frame[8:]
 
 
 def test_a_long_response_is_changed_in_slices_and_later_responses_wait():

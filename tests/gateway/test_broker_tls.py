@@ -25,8 +25,8 @@ from penstock.gateway.lane import availability
 from penstock.gateway.listening.tls_connection import TlsConnection, TlsPhase
 from penstock.native import find_native
 from tests.gateway.listening.receiving import Receiving
-from tests.gateway.listening.test_native_tls import Keys
-from tests.gateway.listening.test_tls import JAVA_SUITES, only
+from tests.gateway.listening.tls_files import JAVA_SUITES, only
+from tests.gateway.listening.tls_sessions import Keys
 
 native, _ = find_native()
 pytestmark = [

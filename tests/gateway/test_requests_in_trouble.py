@@ -10,7 +10,7 @@ from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
-from tests.gateway.produce.test_intercepted_batches import (
+from tests.gateway.produce.intercepted import (
     Intercepted,
     WithLastSequences,
     batch,
@@ -21,7 +21,7 @@ from tests.gateway.produce.test_intercepted_batches import (
     request,
     two_partitions,
 )
-from tests.gateway.sessions.test_session import produce_response
+from tests.gateway.sessions.talk import produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 

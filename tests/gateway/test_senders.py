@@ -6,11 +6,11 @@ import uuid
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.policy import ClientContext
-from tests.gateway.produce.test_forwarded_at_once import observing
-from tests.gateway.produce.test_intercepted_batches import DROPPED, Intercepted, batch
-from tests.gateway.produce.test_observed_batches import DATA, Observing
-from tests.gateway.sessions.test_authentication import Secured
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.produce.inline import observing
+from tests.gateway.produce.intercepted import DROPPED, Intercepted, batch
+from tests.gateway.produce.observing import DATA, Observing
+from tests.gateway.sessions.secured import Secured
+from tests.gateway.sessions.talk import Talk
 from tests.raw import produce_request, request_frame
 
 

@@ -22,7 +22,7 @@ from penstock.wire.client_requests import read_request
 from penstock.wire.requests.entities import write_entity
 from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, request_frame
 
 NOW = i32Timedelta.parse(datetime.timedelta(0))

@@ -36,7 +36,7 @@ class Misbehaves(BrokerRecordValidator):
 
 async def orphans(folder: Path) -> None:
     """Let a policy start detached processes; print their ids, and end."""
-    from tests.engine.test_supervisor import Judging
+    from tests.engine.supervised import Judging
 
     assert adopt_orphans()
     own = await asyncio.create_subprocess_exec("/bin/sleep", "600")

@@ -23,8 +23,8 @@ from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import VERSIONS, route
 from penstock.wire.schemas import load_request_schema, load_response_schema
 from tests.client.settings import FILE
-from tests.gateway.admin.test_topic_configs import MemoryLog, MemoryTopic
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.admin.memory_log import MemoryLog, MemoryTopic
+from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, request_frame
 
 if TYPE_CHECKING:

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration import ConfigurationError
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
-from tests.gateways import write_configuration
-
-
-def configuration(folder, **keys):
-    return load_configuration(write_configuration(folder, "127.0.0.1:1", 9192, keys))
+from tests.gateway.audit_trail.configured import configuration
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.gateway.audit_trail.opening import open_audit_trail
-from tests.gateway.audit_trail.test_audit_keys import configuration
+from tests.gateway.audit_trail.configured import configuration
 
 
 async def test_the_file_is_relative_to_the_configuration(tmp_path):

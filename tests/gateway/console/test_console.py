@@ -21,8 +21,8 @@ from penstock.gateway.metrics.http_server import EventStream, HttpResponse, Requ
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.policy import Record
-from tests.gateway.console.test_subscribers import events
-from tests.gateway.metrics.test_gauges import schedule
+from tests.gateway.console.event_stream import events
+from tests.gateway.metrics.schedules import schedule
 from tests.records.encoding import encode_batch
 
 PLAN = TopicPlan(topic="orders", validators=("a.V",))

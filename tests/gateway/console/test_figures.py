@@ -4,14 +4,7 @@ import pytest
 
 from penstock.gateway.console.figures import figures_between, quantile
 from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.metrics.counts import CountedTotals
-
-
-def buckets(**counts):
-    return tuple(counts.get(f"b{number}", 0) for number in range(len(BOUNDS) + 1))
-
-
-NOTHING = CountedTotals(0, {}, 0, 0, buckets(), buckets(), buckets(), buckets())
+from tests.gateway.console.totals import NOTHING, buckets
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 
 from penstock.gateway.console.history import POINT_S, POINTS_MAX, FigureHistory
-from tests.gateway.console.test_figures import NOTHING
+from tests.gateway.console.totals import NOTHING
 
 
 def sampled(history, seconds, a_second=1):

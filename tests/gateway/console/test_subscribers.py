@@ -1,7 +1,6 @@
 """Subscribers of events, also those that read too slowly."""
 
 import asyncio
-import json
 
 from penstock.gateway.console import subscribers as module
 from penstock.gateway.console.subscribers import (
@@ -11,22 +10,11 @@ from penstock.gateway.console.subscribers import (
     Subscriber,
     Subscribers,
 )
+from tests.gateway.console.event_stream import events
 
 
 async def snapshot():
     return '{"so":true}'
-
-
-def events(data):
-    """Return the events that a browser reads from a stream."""
-    found = []
-    for block in data.decode().split("\n\n"):
-        fields = dict(
-            line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")
-        )
-        if "event" in fields:
-            found.append((fields["event"], json.loads(fields["data"])))
-    return found
 
 
 async def test_the_first_event_is_the_current_state():

@@ -22,7 +22,7 @@ from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.native import find_native
-from tests.gateway.lane.test_tls_histories import (
+from tests.gateway.lane.tls_ends import (
     MIB,
     Client,
     Gateway,

@@ -27,8 +27,8 @@ from penstock.native import find_native
 from penstock.wire.errors import WireError
 from penstock.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
-from tests.gateway.sessions.test_session import NO, answer, other, produce, produce_response
-from tests.gateway.test_answers import Loop, numbered
+from tests.gateway.loops import Loop, numbered
+from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
 from tests.raw import produce_request, request_frame
 from tests.wire.entities import coordinators
 from tests.wire.topic_answers import response as metadata

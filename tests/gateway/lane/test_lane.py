@@ -22,7 +22,7 @@ from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.native import find_native
 from penstock.wire.schemas import load_request_schema
-from tests.gateway.sessions.test_session import other
+from tests.gateway.sessions.talk import other
 from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.sessions.routes import ROUTES, VERSIONS
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.sessions.talk import Talk
 
 NONE = frozenset()
 

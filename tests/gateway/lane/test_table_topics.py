@@ -30,7 +30,7 @@ from penstock.policy import Header, Record
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import WireError
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.sessions.talk import Talk
 from tests.gateways import write_configuration
 from tests.raw import produce_request, request_frame
 from tests.records.encoding import encode_batch

@@ -10,9 +10,7 @@ from types import SimpleNamespace
 import pytest
 import structlog
 import trustme
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from cryptography.hazmat.primitives import serialization
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.gateway.lane import availability
@@ -23,10 +21,15 @@ from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import renew, server_context
 from penstock.gateway.listening.tls_connection import TlsPhase
-from penstock.native import find_native
-from tests.gateway.listening.test_tls import JAVA_SUITES, Files, only
+from tests.gateway.listening.tls_files import JAVA_SUITES, Files, only
+from tests.gateway.listening.tls_sessions import (
+    Ends,
+    Keys,
+    client_context,
+    native,
+    native_tls,
+)
 
-native, _ = find_native()
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="penstock_native is not installed"),
@@ -37,52 +40,6 @@ HOST = "gw.example.com"
 @pytest.fixture
 def files(tmp_path):
     return Files(tmp_path)
-
-
-def native_tls(files, names=None, **properties):
-    named = {f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()}
-    named = {"ssl.keystore.location": str(files.key), **named}
-    return NativeTls(native, server_context(named, files.file), named, files.file, names)
-
-
-def client_context(files, change=lambda _: None):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    files.authority.configure_trust(context)
-    context.check_hostname = False
-    change(context)
-    return context
-
-
-class Ends:
-    """Both ends of a connection in memory: OpenSSL's client, and rustls's server."""
-
-    def __init__(self, accept, context, name=None):
-        self.inwards, self.outwards = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.client = context.wrap_bio(self.inwards, self.outwards, server_hostname=name)
-        with pytest.raises(ssl.SSLWantReadError):
-            self.client.do_handshake()
-        self.server = accept(self.outwards.read())
-
-    def shake_hands(self):
-        self.inwards.write(self.server.take_unsent())
-        while self.server.phase == TlsPhase.HANDSHAKE:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                self.client.do_handshake()
-            self.to_server()
-        self.client.do_handshake()
-        return self
-
-    def to_server(self):
-        plain, unsent, _ = self.server.receive(self.outwards.read())
-        self.inwards.write(unsent)
-        return plain
-
-    def to_client(self, data):
-        self.inwards.write(self.server.send(data))
-        found = b""
-        while len(found) < len(data):
-            found += self.client.read(2**20)
-        return found
 
 
 def connect(served, context, name=None):
@@ -419,34 +376,6 @@ def test_chacha20_does_not_wear_its_keys_out(files):
     ends.server.count_records(2**40)
     assert ends.to_client(b"x") == b"x"
     assert not ends.server.is_worn
-
-
-class Keys:
-    """The keys with which a peer sends after the handshake: for records that OpenSSL never sends."""
-
-    def __init__(self, suite, secret):
-        self.hash = hashes.SHA384() if suite.endswith("SHA384") else hashes.SHA256()
-        self._use(secret, 32 if "256_GCM" in suite else 16)
-
-    def _use(self, secret, size):
-        self.secret, self.size, self.sequence = secret, size, 0
-        self.key = AESGCM(self._derived(b"key", size))
-        self.iv = int.from_bytes(self._derived(b"iv", 12), "big")
-
-    def _derived(self, label, size):
-        info = size.to_bytes(2, "big") + bytes([len(label) + 6]) + b"tls13 " + label + b"\0"
-        return HKDFExpand(self.hash, size, info).derive(self.secret)
-
-    def record(self, kind, content):
-        head = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
-        nonce = (self.iv ^ self.sequence).to_bytes(12, "big")
-        self.sequence += 1
-        return head + self.key.encrypt(nonce, content + bytes([kind]), head)
-
-    def renew(self):
-        record = self.record(22, b"\x18\0\0\1\0")  # KeyUpdate, no answer wanted
-        self._use(self._derived(b"traffic upd", self.hash.digest_size), self.size)
-        return record
 
 
 def with_keys(files, tmp_path):

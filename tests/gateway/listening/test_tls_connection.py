@@ -9,8 +9,8 @@ import pytest
 from penstock.gateway.listening.tls_connection import HandshakeError, TlsConnection
 from penstock.native import find_native
 from tests.gateway.listening.receiving import Receiving
-from tests.gateway.listening.test_native_tls import Ends, client_context, native_tls
-from tests.gateway.listening.test_tls import Files
+from tests.gateway.listening.tls_files import Files
+from tests.gateway.listening.tls_sessions import Ends, client_context, native_tls
 
 native, _ = find_native()
 pytestmark = [

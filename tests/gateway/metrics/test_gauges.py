@@ -10,24 +10,17 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import Address
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.processes.worker import Worker, WorkerState
+from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.metrics.process_usage import Usage
 from penstock.gateway.sessions.connection import ConnectionState
+from tests.gateway.metrics.schedules import schedule
 from tests.metrics import Metrics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "monitoring.md"
-
-
-def schedule(*states, limit=3, waiting=0, outstanding=0):
-    workers = [Worker(number) for number in range(len(states))]
-    for worker, state in zip(workers, states, strict=True):
-        worker.state = state
-    pool = SimpleNamespace(alive=workers, limit=limit)
-    return SimpleNamespace(pool=pool, waiting=waiting, outstanding=outstanding)
 
 
 def gateway(**attributes):

@@ -10,7 +10,7 @@ from kio.static.primitive import i16, i64
 from penstock.gateway.produce.end_txn import is_empty
 from penstock.wire.producer_ids import ProducerIdAndEpoch
 from penstock.wire.requests.transactions import TransactionState
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, request_frame
 from tests.wire.descriptions import description
 

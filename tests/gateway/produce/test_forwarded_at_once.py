@@ -6,63 +6,18 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.records.header import BatchProducer
-from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID
 from penstock.wire.schemas import load_request_schema
-from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_response
+from tests.gateway.produce.inline import ID, Inline, Stored, observing, talk_with
+from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
-
-ID = uuid.UUID(int=5)
-
-
-class Inline:
-    """Accepts every batch except the given batches."""
-
-    def __init__(self, *refused):
-        self.refused, self.seen = refused, []
-
-    def judges(self, plan):
-        return plan.topic != "of a user"
-
-    def accepts(self, plan, version, data):
-        self.seen.append((plan.topic, version, bytes(data)))
-        return bytes(data) not in self.refused
-
-
-class Stored(TopicConfigs):
-    """Topic configs of a cluster in which some topics have their own configs."""
-
-    are_stored = True
-    topic = "settings"
-    seen: tuple = (ID,)
-    unreadable = False
-
-    def of(self, topic, topic_id):
-        if self.unreadable:
-            raise UnreadableTopicConfigsError("unreadable")
-        return {}
-
-    def unknown(self, topics):
-        return [topic for topic in topics if topic not in self.seen]
-
-    def see(self, topics):
-        self.seen = (*self.seen, *topics)
-
-
-def talk_with(inline, **attributes):
-    talk = Talk(judged=frozenset({"judged", "other"}))
-    talk.policies = talk.policies._replace(inline=inline)
-    for name, value in attributes.items():
-        setattr(talk, name, value)
-    return talk
 
 
 def records(number):
@@ -383,31 +338,6 @@ def test_topic_ids_are_not_needed_without_stored_configs():
     assert talk.topic_configs.of("judged", NO_ID) == {}
     talk.session.client_data(produce(1, "judged"))
     assert talk.broker.take() == produce(1, "judged")
-
-
-class Observed:
-    """Receives the batches that are judged in the background."""
-
-    def __init__(self):
-        self.taken = []
-
-    def submit(self, batch, data):
-        self.taken.append((batch.plan.topic, batch.partition, bytes(data)))
-
-
-def observing(inline, *topics, **attributes):
-    """A gateway whose policies only observe some topics."""
-    talk = talk_with(inline, **attributes)
-    observed, for_topic = Observed(), talk.for_topic
-
-    def with_mode(topic, own=None):
-        if topic in topics:
-            return TopicPlan(topic=topic, validators=("v",), mode="observe")
-        return for_topic(topic, own)
-
-    talk.for_topic = with_mode
-    talk.policies = talk.policies._replace(observed=observed)
-    return talk, observed
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])

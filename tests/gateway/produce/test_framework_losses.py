@@ -11,8 +11,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import RecordError, refused, refused_records, replaced
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.framework_losses import FrameworkLosses, loses_records
-from tests.gateway.produce.test_quarantine import DESCRIBE, Quarantine, batch, diverted, with_rights
-from tests.gateway.sessions.test_session import produce_response
+from tests.gateway.produce.quarantining import DESCRIBE, Quarantine, batch, diverted, with_rights
+from tests.gateway.sessions.talk import produce_response
 
 KEY = "penstock.quarantine.internal.topics"
 NAMED = "Topic judged is named as frameworks name their own topics"

@@ -7,8 +7,8 @@ from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests.produce import ProduceRequest
-from tests.gateway.produce.test_intercepted_batches import Intercepted, batch
-from tests.gateway.sessions.test_session import produce_response
+from tests.gateway.produce.intercepted import Intercepted, batch
+from tests.gateway.sessions.talk import produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 

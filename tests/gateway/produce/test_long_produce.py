@@ -19,9 +19,9 @@ from penstock.wire.primitives import varint
 from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest
 from penstock.wire.requests.produce_response import ProduceResponse
 from penstock.wire.requests.topics import NamedTopic
-from tests.gateway.produce.test_forwarded_at_once import ID, Stored
-from tests.gateway.produce.test_intercepted_batches import Intercepted
-from tests.gateway.sessions.test_session import Answering, answer, produce_response, turns_until
+from tests.gateway.produce.inline import ID, Stored
+from tests.gateway.produce.intercepted import Intercepted
+from tests.gateway.sessions.talk import Answering, answer, produce_response, turns_until
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 

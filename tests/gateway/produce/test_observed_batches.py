@@ -22,66 +22,14 @@ from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.produce import observed_batches
-from penstock.gateway.produce.observed_batches import ObservedBatch, ObservedBatches, TimesBeside
-from penstock.policy import ClientContext, Record
+from penstock.gateway.produce.observed_batches import ObservedBatch, TimesBeside
+from penstock.policy import ClientContext
+from tests.gateway.produce.observing import DATA, Observing
 from tests.metrics import Metrics
-from tests.records.encoding import encode_batch
 
 PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), mode="observe")
 SENDER = ClientContext("User:alice", "client", "10.0.0.7")
 BATCH = ObservedBatch(PLAN, 3, uuid.UUID(int=1), 9, "client", 7, SENDER)
-DATA = encode_batch([Record(0, None, b"x")] * 4)
-
-
-class Pool:
-    """A supervisor that starts when the test says so."""
-
-    def __init__(self):
-        self.opened, self.error = asyncio.Event(), None
-        self.jobs, self.closed = [], []
-
-    async def start(self):
-        await self.opened.wait()
-        if self.error is not None:
-            raise self.error
-
-    def submit(self, batch, done):
-        self.jobs.append((batch.data, done))
-
-    async def close(self, *, drain_s=0.0, close_s=30.0):
-        assert close_s <= 5.0
-        self.closed.append(drain_s)
-
-
-class Observing:
-    """Observed batches with pools, a clock and the reported outcomes."""
-
-    def __init__(self, max_bytes=10_000):
-        self.pools, self.refusals, self.tasks, self.now = [], [], [], 1000.0
-        self.counts = GatewayCounts(records_max=1000)
-        self.batches = ObservedBatches(
-            self._pool,
-            max_bytes=max_bytes,
-            run=lambda work: self.tasks.append(asyncio.ensure_future(work)),
-            refused=self.refusals.append,
-            counts=self.counts,
-            clock=lambda: self.now,
-        )
-
-    def _pool(self):
-        self.pools.append(Pool())
-        return self.pools[-1]
-
-    async def opened(self, error=None):
-        self.pools[-1].error = error
-        self.pools[-1].opened.set()
-        await asyncio.gather(*self.tasks)
-
-    async def counted(self):
-        found = Metrics((await render(self.counts.families())).decode())
-        return {
-            key[1:]: value for key, value in found.of("penstock_records_total").items() if value
-        }
 
 
 @pytest.fixture

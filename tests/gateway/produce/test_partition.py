@@ -12,8 +12,8 @@ from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.gateway.produce.single_batch import SingleBatch
 from penstock.wire.requests.produce import ProduceRequest
 from tests import raw
-from tests.gateway.produce.test_intercepted_batches import DROPPED, Intercepted, batch, request
-from tests.gateway.sessions.test_session import Talk, produce_response
+from tests.gateway.produce.intercepted import DROPPED, Intercepted, batch, request
+from tests.gateway.sessions.talk import Talk, produce_response
 from tests.records.encoding import encode_batch, values
 
 NO = refused(44, "no", "v")

@@ -17,9 +17,9 @@ from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT
 from penstock.wire.requests.producers import LastSequence
-from tests.gateway.produce.test_forwarded_at_once import Inline, talk_with
-from tests.gateway.produce.test_intercepted_batches import array, framed, frames_of, word
-from tests.gateway.sessions.test_session import Talk, answer, produce_response
+from tests.gateway.produce.inline import Inline, talk_with
+from tests.gateway.produce.intercepted import array, framed, frames_of, word
+from tests.gateway.sessions.talk import Talk, answer, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 

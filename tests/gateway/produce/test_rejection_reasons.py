@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import RecordError, refused, refused_records
-from tests.gateway.sessions.test_session import Talk
+from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 

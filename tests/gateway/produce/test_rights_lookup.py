@@ -16,17 +16,15 @@ from penstock.engine.verdict import (
     refused_records,
     replaced,
 )
-from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.produce.request import SLICE
-from penstock.gateway.produce.write_rights import WriteRights
 from penstock.policy import RetriableException
 from tests.gateway.admin.talk import broker_frame
-from tests.gateway.produce.test_intercepted_batches import Intercepted, batch, request
-from tests.gateway.produce.test_quarantine import DESCRIBE, WRITE, Quarantine
-from tests.gateway.produce.test_quarantine import batch as plain
-from tests.gateway.produce.test_single_batch import with_plan
-from tests.gateway.sessions.test_session import Answering, Talk, large, produce, produce_response
-from tests.raw import parse_response, produced
+from tests.gateway.produce.intercepted import Intercepted, batch, request
+from tests.gateway.produce.planned import with_plan
+from tests.gateway.produce.quarantining import DESCRIBE, WRITE, Quarantine
+from tests.gateway.produce.quarantining import batch as plain
+from tests.gateway.produce.rights import answer_of, checked, looked_up
+from tests.gateway.sessions.talk import Answering, Talk, large, produce, produce_response
 
 REFUSALS = {
     "of records": refused_records([RecordError(0, "not positive", "v")]),
@@ -40,33 +38,9 @@ REFUSALS = {
 }
 
 
-def looked_up(talk, operations, code=0, *names):
-    """Respond to the gateway's own Metadata request."""
-    frame = talk.broker.take()
-    assert int.from_bytes(frame[4:8], "big") == 3 << 16 | 12, "Metadata, version 12"
-    found = [
-        {"name": name, "error_code": code, "topic_authorized_operations": operations}
-        for name in names or ("judged",)
-    ]
-    number = int.from_bytes(frame[8:12], "big")
-    talk.session.upstream_data(broker_frame(3, 12, number, topics=found))
-
-
-def answer_of(talk, name="judged"):
-    found = produced(parse_response(talk.client.take(), 0, 9))[name, 0]
-    errors = [error.batch_index_error_message for error in found.record_errors]
-    return found.error_code, found.error_message, errors
-
-
 async def turn():
     """Let the event loop take a turn."""
     await asyncio.sleep(0)
-
-
-def checked(talk):
-    """A session whose client's rights are not known."""
-    talk.write_rights, talk.counts = WriteRights(), GatewayCounts(records_max=10_000)
-    return talk
 
 
 @pytest.mark.parametrize("verdict", REFUSALS.values(), ids=REFUSALS)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -13,9 +12,10 @@ from penstock.gateway.produce.single_batch import SingleBatch
 from penstock.gateway.sessions import routes
 from penstock.policy import RetriableException
 from penstock.wire.errors import REQUEST_TIMED_OUT
-from tests.gateway.produce.test_forwarded_at_once import ID, Inline, Stored, talk_with
-from tests.gateway.produce.test_intercepted_batches import Intercepted, batch, codes, request
-from tests.gateway.sessions.test_session import NO, Talk, answer, other, produce, produce_response
+from tests.gateway.produce.inline import ID, Inline, Stored, talk_with
+from tests.gateway.produce.intercepted import Intercepted, batch, codes, request
+from tests.gateway.produce.planned import with_plan
+from tests.gateway.sessions.talk import NO, Talk, answer, other, produce, produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 LATER = postponed("v", RetriableException("not now"))
@@ -66,17 +66,6 @@ def test_the_topic_id_is_given_to_the_policies():
     )
     assert [type(exchange) for exchange in waiting(talk)] == [SingleBatch, SingleBatch]
     assert [(of.plan.topic, of.topic_id, of.partition) for of in given] == [("judged", ID, 0)] * 2
-
-
-def with_plan(talk, **fields):
-    for_topic = talk.for_topic
-
-    def changed(topic, own=None):
-        plan = for_topic(topic)
-        return replace(plan, **fields) if plan is not None else None
-
-    talk.for_topic = changed
-    return talk
 
 
 def whole_request(talk):

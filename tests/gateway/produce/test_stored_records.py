@@ -4,10 +4,10 @@ import pytest
 
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.bad_shares import BAD_MIN
-from tests.gateway.produce.test_quarantine import DESCRIBE, WRITE, Quarantine, diverted
-from tests.gateway.produce.test_quarantine import batch as plain
-from tests.gateway.produce.test_rights_lookup import answer_of, checked, looked_up
-from tests.gateway.sessions.test_session import produce_response
+from tests.gateway.produce.quarantining import DESCRIBE, WRITE, Quarantine, diverted
+from tests.gateway.produce.quarantining import batch as plain
+from tests.gateway.produce.rights import answer_of, checked, looked_up
+from tests.gateway.sessions.talk import produce_response
 
 
 class TestShares:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.verdict import ACCEPTED
-from tests.gateway.sessions.test_session import NO, Talk, produce
+from tests.gateway.sessions.talk import NO, Talk, produce
 
 
 class Counts:

@@ -3,31 +3,9 @@
 import pytest
 
 from penstock.wire.errors import WireError
-from tests.gateway.sessions.test_session import Talk, answer, other, produce, produce_response
+from tests.gateway.sessions.secured import HANDSHAKE_RESPONSE, Secured
+from tests.gateway.sessions.talk import Talk, answer, other, produce, produce_response
 from tests.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
-
-HANDSHAKE_RESPONSE = answer(7, b"\x00\x00" + bytes(4))
-
-
-class Secured(Talk):
-    """A session in front of a cluster whose listeners require SASL."""
-
-    requires_sasl = True
-    now = 0.0
-
-    def clock(self):
-        return self.now
-
-    def greet(self):
-        self.session.client_data(handshake_frame())
-        self.session.upstream_data(HANDSHAKE_RESPONSE)
-        self.broker.take(), self.client.take()
-
-    def log_in(self, *, lifetime_ms=0):
-        self.greet()
-        self.session.client_data(authenticate_frame())
-        self.session.upstream_data(response_frame(lifetime_ms=lifetime_ms))
-        self.broker.take(), self.client.take()
 
 
 @pytest.mark.parametrize("request_of", [lambda: produce(1, "judged"), lambda: other(1)])

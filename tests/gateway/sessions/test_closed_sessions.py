@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from tests.gateway.sessions.test_session import (
+from tests.gateway.sessions.talk import (
     LONG,
     Talk,
     answer,

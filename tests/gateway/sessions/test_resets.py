@@ -11,8 +11,8 @@ import pytest
 import uvloop
 
 from penstock.gateway.sessions.resets import reset_on_close
-from tests.gateway.test_answers import find_coordinators
-from tests.gateway.test_lying_brokers import Server
+from tests.gateway.loops import find_coordinators
+from tests.gateway.lying_server import Server
 from tests.raw import RawClient
 
 ANSWER = struct.pack(">ii", 4, 7)

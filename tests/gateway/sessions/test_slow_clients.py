@@ -9,7 +9,7 @@ import uvloop
 
 from penstock.gateway.sessions.memory import FEW_BYTES
 from penstock.gateway.sessions.request_rate import WINDOW_S
-from tests.gateway.test_lying_brokers import BUDGET, MIB, Server, settled
+from tests.gateway.lying_server import BUDGET, MIB, Server, settled
 from tests.hostile.greedy import unfinished
 
 REQUEST = struct.pack(">ihhih", 10, 12, 0, 7, -1)

@@ -7,7 +7,7 @@ import pytest
 from penstock.client.places import Places
 from penstock.client.positions import Position
 from penstock.spark.streams.stream_source import StreamSource
-from tests.client.test_places import TASKS, log_record
+from tests.client.log_records import TASKS, log_record
 
 pytestmark = pytest.mark.unit
 

@@ -12,7 +12,7 @@ from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Head
 from penstock.records.sequences import SEQUENCES, add
-from tests.gateway.produce.producer_state.test_producer_state import KEY, TOO_LARGE, Gateway
+from tests.gateway.produce.producer_state.numbering import KEY, TOO_LARGE, Gateway
 
 
 def producer(*batches):

@@ -14,7 +14,7 @@ from penstock.gateway.produce.producer_state.producers import Decided
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.wire.requests.leaders import Leader
-from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, TIMED_OUT, Topic
+from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, TIMED_OUT, Topic
 
 
 def head(writer, seen, *, fences=False, fence=None):

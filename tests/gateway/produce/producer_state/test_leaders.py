@@ -10,7 +10,7 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.wire.requests.leaders import Leader
 from tests.gateway.model.broker_model import BrokerModel
-from tests.gateway.produce.producer_state.test_kept import ARRIVAL, KEY, Topic
+from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, Topic
 
 NEW, SETTLED = Leader(5, has_committed=False), Leader(5, has_committed=True)
 

@@ -14,88 +14,28 @@ from penstock.gateway.produce.producer_state.producer.batch import (
     Batch,
     Event,
     State,
-    Stored,
 )
 from penstock.gateway.produce.producer_state.producer.earlier_batches import RETRIED_WITHIN_S
 from penstock.gateway.produce.producer_state.producer.history import History
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Decided, Producers
 from penstock.gateway.produce.producer_state.records.encoding import (
     ProducerKey,
     decode,
 )
 from penstock.records.sequences import SEQUENCES, add, distance
+from tests.gateway.produce.producer_state.numbering import (
+    ARRIVAL,
+    KEY,
+    NOT_LEADER,
+    OUT_OF_ORDER,
+    TIMED_OUT,
+    TOO_LARGE,
+    UNKNOWN_PRODUCER,
+    Gateway,
+)
 
-KEY = ProducerKey("t", 0, 7)
-ARRIVAL = Arrival("t", 0, 7)
 OTHER_KEY = ProducerKey("t", 1, 7)
 OTHER_ARRIVAL = Arrival("t", 1, 7)
-TIMED_OUT, TOO_LARGE, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 10, 6, 45, 59
-
-
-class Gateway:
-    """`Producers` of which only a single partition and a single producer are used."""
-
-    def __init__(self, *, is_shared=False, **options):
-        self.now = 0.0
-        self.records = []
-        self.is_kept = True
-        self.is_shared = is_shared
-        self.producers = Producers(
-            now=lambda: self.now, keep=self._keep, is_shared=is_shared, **options
-        )
-
-    def _keep(self, key, record, done):
-        self.records.append((key, record))
-        if self.is_shared and self.is_kept:
-            self.producers.restore(key, record, self.now)
-        done(None if self.is_kept else "full")
-
-    def decide(self, first, count, dropped=(), *, epoch=0, connection=1, data=b"data"):
-        """Return the batch, or the code."""
-        failures = []
-        decided = self.producers.decide(
-            KEY, ARRIVAL, epoch, Range(first, count), dropped, data,
-            connection=connection, done=failures.append,
-        )  # fmt: skip
-        if not isinstance(decided, Decided):
-            return decided
-        for failure in failures:
-            if failure is not None:
-                self.producers.not_kept(KEY, epoch, decided.batch)
-        return decided.batch
-
-    def send(self, batch, *, epoch=0):
-        return self.producers.send(KEY, epoch, batch)
-
-    def answered(self, batch, code, *, epoch=0):
-        return self.producers.on_response(KEY, epoch, batch, code, Stored())
-
-    def acknowledge(self, batch, *, epoch=0):
-        return self.producers.acknowledge(KEY, epoch, batch)
-
-    def store(self, first, count, dropped=(), *, epoch=0):
-        """Let a batch go all the way."""
-        batch = self.decide(first, count, dropped, epoch=epoch)
-        assert self.send(batch, epoch=epoch) == 0
-        assert self.answered(batch, 0, epoch=epoch) == 0
-        return batch
-
-    def needs_last_sequence(self, first, count, dropped=(), *, epoch=0, connection=1):
-        return self.producers.queries.is_needed(
-            KEY, epoch, Range(first, count), dropped, connection=connection
-        )
-
-    def learn_last_sequence(self, first, count, last, dropped=(), *, epoch=0, connection=1):
-        """Let the broker return the producer's last sequence."""
-        self.producers.queries.on_last_sequence(
-            KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
-        )
-
-    def reads(self, other):
-        """Read all records that another gateway has stored."""
-        for key, record in other.records:
-            self.producers.restore(key, record, self.now)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from penstock.gateway.produce.producer_state.producer.batch import Batch, Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.gateway.model.broker_model import BrokerModel
-from tests.gateway.produce.producer_state.test_producer_state import KEY, Gateway
+from tests.gateway.produce.producer_state.numbering import KEY, Gateway
 
 PRODUCER = KEY.producer_id
 UNKNOWN_PRODUCER = 59

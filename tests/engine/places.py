@@ -1,0 +1,3 @@
+"""Places of workers in a schedule."""
+
+PLACES = [("t", number) for number in range(10)]
