@@ -81,7 +81,7 @@ def test_the_shown_refusal_is_that_of_the_program(tmp_path):
     from kio.schema.errors import ErrorCode
 
     from penstock.local.produce import lines_of
-    from tests.local.test_produce import answer
+    from tests.local.produce_answers import answer
 
     [shown] = [block for block in blocks("console") if "refused: " in block]
     [elsewhere] = [block for block in blocks("console") if "without an offset" in block]

@@ -17,7 +17,7 @@ from penstock.cli.checks import connected_check
 from penstock.configuration import load_configuration
 from tests.gateways import PENSTOCK, without_waiting, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
-from tests.policies.schema_policy.test_policy import CONTRACT, JSON_ORDER, ORDER, ORDER_2
+from tests.policies.schema_policy.orders import CONTRACT, JSON_ORDER, ORDER, ORDER_2
 
 pytestmark = pytest.mark.system
 VALIDATION = "confluent.value.schema.validation"

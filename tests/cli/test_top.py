@@ -19,8 +19,7 @@ import pytest
 
 from penstock.local import free_ports
 from tests.cli.states import row, state
-from tests.cli.test_commands import PENSTOCK
-from tests.gateways import wait_until, write_configuration
+from tests.gateways import PENSTOCK, wait_until, write_configuration
 
 pytestmark = pytest.mark.system
 TOKEN = "a-token"

@@ -17,8 +17,8 @@ from kio.static.primitive import i8
 
 from penstock.wire.primitives import varint
 from penstock.wire.schemas import load_request_schema
+from tests.hostile.bombs import bomb
 from tests.hostile.greedy import Connections, place, produce_frame, unfinished
-from tests.hostile.test_bombs import bomb
 from tests.raw import RawClient, produce_request, request_frame
 from tests.records.encoding import encode_batch, values
 

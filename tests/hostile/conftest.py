@@ -10,7 +10,7 @@ from tests.hostile.innocent import INNOCENT
 from tests.hostile.inputs import Base, base
 from tests.hostile.recorded import HOST, recorded
 from tests.integration.reading import topic_id
-from tests.integration.test_transparency import TOPIC, WITHOUT_RESPONSE, has_schema, offered
+from tests.integration.samples import TOPIC, WITHOUT_RESPONSE, has_schema, offered
 
 POLICIES = """
 from penstock.policy import *

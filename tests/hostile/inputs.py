@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.gateway.sessions.routes import FETCH, ROUTES
 from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
 from penstock.wire.structures import Structure, WireField, skip_field, structure_of
-from tests.integration.test_transparency import request_schema, sample
+from tests.integration.samples import request_schema, sample
 from tests.raw import request_frame
 
 DECODED = frozenset(row.api_key for row in ROUTES) - {FETCH}

@@ -16,42 +16,12 @@ from tests.hostile.attack import unexpected
 from tests.hostile.attacks import ATTACKS, Target
 from tests.hostile.elsewhere import APART, Producing, attackers
 from tests.hostile.innocent import INNOCENT, PROMPTLY_S
+from tests.hostile.limited import BUDGET, MIB, POLICIES, properties
 from tests.hostile.watchdog import Watchdog
 from tests.integration.reading import topic_id
-from tests.integration.test_transparency import TOPIC
+from tests.integration.samples import TOPIC
 
-MIB = 2**20
-BUDGET = 128 * MIB
 ROOM = 250 * MIB
-POLICIES = """
-import time
-from penstock.policy import *
-
-class Judges(BrokerRecordValidator):
-    def validate_record(self, topic_partition, key, value, headers):
-        if value == b"slow":
-            time.sleep(0.02)
-        if value == b"bad":
-            print("spam " * 1000)
-            return InvalidRecordException("bad " * 100)
-
-class Creates(CreateTopicPolicy):
-    def validate(self, request): pass
-
-class Alters(AlterConfigPolicy):
-    def validate(self, request): pass
-"""
-
-
-def properties() -> dict[str, object]:
-    return {
-        "record.validator.classes": "policies.Judges",
-        "create.topic.policy.class.name": "policies.Creates",
-        "alter.config.policy.class.name": "policies.Alters",
-        "topic.settings.topic": "__penstock_topic_settings",
-        "queued.max.request.bytes": BUDGET,
-        "policy.workers": 2,
-    }
 
 
 def allowed_s(direct: Producing) -> float:

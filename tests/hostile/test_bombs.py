@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.gateways import wait_until
+from tests.hostile.bombs import bomb
 from tests.hostile.greedy import Connections, produce_frame
 from tests.hostile.innocent import Innocent
 from tests.hostile.watchdog import Watchdog
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, zigzag
 
 MIB = 2**20
 POLICIES = """
@@ -19,13 +19,6 @@ from penstock.policy import *
 class Judges(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers): pass
 """
-
-
-def bomb(count: int, *, rising: bool) -> bytes:
-    """Write a batch of many records in few bytes; their offset deltas rise, or are all 0."""
-    records = (b"\0\0" + zigzag(n if rising else 0) + b"\x01\x01\0" for n in range(count))
-    body = b"".join(zigzag(len(record)) + record for record in records)
-    return encode_batch([], codec="zstd", body=body, count=count, last_offset_delta=count - 1)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["rising", "the same"])

@@ -8,9 +8,9 @@ from tests.gateways import wait_until
 from tests.hostile.attacks import find_coordinators, repeated_describe_configs
 from tests.hostile.greedy import place
 from tests.hostile.innocent import INNOCENT, PROMPTLY_S, Innocent
-from tests.hostile.test_all_at_once import POLICIES, properties
+from tests.hostile.limited import POLICIES, properties
 from tests.hostile.watchdog import Watchdog
-from tests.integration.test_transparency import TOPIC
+from tests.integration.samples import TOPIC
 
 pytestmark = pytest.mark.slow
 

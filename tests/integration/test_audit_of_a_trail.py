@@ -9,7 +9,7 @@ import pytest
 from tests.audit_records import lines_of
 from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
-from tests.integration.test_audit_trail import CHECK, POLICIES, produce
+from tests.integration.trail import CHECK, POLICIES, produce
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

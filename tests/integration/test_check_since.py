@@ -20,7 +20,7 @@ from penstock.policy import Record
 from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
-from tests.integration.test_audit_trail import secured, secured_admin, upstream_as
+from tests.integration.trail import secured, secured_admin, upstream_as
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch
 from tests.secured import acl

@@ -21,8 +21,8 @@ from penstock.topic_configs.index import TopicConfigRecord, topic_key
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
-from tests.integration.test_security import files, secured, secured_admin
-from tests.secured import acl, as_admin, as_alice, upstream_as_admin
+from tests.integration.secure_brokers import secured, secured_admin
+from tests.secured import acl, as_admin, as_alice, files, upstream_as_admin
 
 __all__ = ["files", "secured", "secured_admin"]
 

@@ -12,9 +12,9 @@ from tests.audit_records import lines_of
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_security import files, secured, secured_admin
+from tests.integration.secure_brokers import secured, secured_admin
 from tests.proxies import LoadBalancer, header
-from tests.secured import as_admin, as_alice, upstream_as_admin
+from tests.secured import as_admin, as_alice, files, upstream_as_admin
 
 __all__ = ["files", "secured", "secured_admin"]
 

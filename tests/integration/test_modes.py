@@ -19,6 +19,7 @@ from penstock.local import free_ports
 from penstock.policy import Header, Record
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until
+from tests.integration.modes import dead_letters, produce, set_config
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
@@ -66,12 +67,6 @@ def measured(gateway):
 def outcomes(port, topic):
     found = scrape(port).of("penstock_records_total")
     return {outcome: n for (name, _, outcome), n in found.items() if name == topic and n}
-
-
-def produce(client, topic, batch, **options):
-    response = client.call(produce_request([(topic, [(0, batch)])], **options))
-    (partition_response,) = response.responses[0].partition_responses
-    return int(partition_response.error_code), partition_response.base_offset
 
 
 def test_bad_records_are_stored_with_marks(measured, topic, kafka):
@@ -125,20 +120,6 @@ def test_a_retried_batch_is_the_same_batch(measured, topic, kafka):
     with RawClient(running.broker_address()) as client:
         assert [produce(client, name, batch) for _ in range(3)] == [(0, 0)] * 3
     assert len(read_topic(kafka.bootstrap_servers, name)) == 2
-
-
-def set_config(admin, topic, key, value):
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(30)
-
-
-def dead_letters(kafka, topic):
-    """Return value, partition and headers of each dead letter."""
-    return [
-        (value, partition, dict(headers))
-        for partition, _, value, headers in read_topic(kafka.bootstrap_servers, topic)
-    ]
 
 
 QUARANTINE = {

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.local import free_ports
 from tests.gateways import wait_until
+from tests.integration.modes import dead_letters, produce
 from tests.integration.reading import read_topic
-from tests.integration.test_modes import dead_letters, produce
 from tests.metrics import get, scrape
 from tests.raw import RawClient
 from tests.records.encoding import encode_batch, values

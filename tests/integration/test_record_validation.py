@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.policy import Header, Record
 from tests.gateways import wait_until
+from tests.integration.modes import set_config
 from tests.integration.reading import topic_id, values_of
-from tests.integration.test_modes import set_config
 from tests.raw import RawClient, errors, parse_response, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
 

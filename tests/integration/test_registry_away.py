@@ -13,9 +13,8 @@ import time
 import pytest
 
 from tests.gateways import wait_until
-from tests.integration.test_schema_policy import (
+from tests.integration.registered import (
     JSON_ORDER,
-    ORDER,
     call,
     order,
     produce_and_error,
@@ -23,7 +22,7 @@ from tests.integration.test_schema_policy import (
     text_of,
 )
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
-from tests.policies.schema_policy.test_policy import framed
+from tests.policies.schema_policy.orders import ORDER, framed
 from tests.records.encoding import encode_batch, values
 
 PARTITIONS = 8

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from penstock.cluster.connection_faults import fault_of
 from penstock.cluster.errors import NotDescribedError
@@ -17,23 +17,22 @@ from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
+from tests.integration.secure_brokers import secured, secured_admin
 from tests.raw import RawClient
 from tests.secured import (
     ALICE_LOGIN,
     PLAIN,
     acl,
-    add_alice,
     as_admin,
     as_alice,
     as_client,
     files,
     produce,
-    secure_kafka,
     upstream_as_admin,
     upstream_as_alice,
 )
 
-__all__ = ["files"]
+__all__ = ["files", "secured", "secured_admin"]
 
 POLICY = """
 from penstock.policy import *
@@ -43,22 +42,6 @@ class NoBad(BrokerRecordValidator):
             return InvalidRecordException("bad is not good")
 """
 NO_BAD = {"record.validator.classes": "policies.NoBad"}
-
-
-@pytest.fixture(scope="module")
-def secured(files):
-    with secure_kafka(files) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def secured_admin(secured, files):
-    admin = AdminClient(as_admin(secured.bootstrap_servers, files))
-    add_alice(admin)
-    create_topic(admin, "open")
-    create_topic(admin, "closed")
-    create_acls(admin, acl("open"))
-    return admin
 
 
 @pytest.fixture(scope="module")

@@ -17,20 +17,12 @@ from penstock.local import LocalKafka
 from tests.conftest import create_topic, started_gateways
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic, values_of
+from tests.integration.transactional import POLICIES
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.since("4.0")  # EndTxn 5
 
-POLICIES = """
-from penstock.policy import *
-
-class DropsDrop(ProduceRequestInterceptor):
-    def interceptor_topic_pattern(self): return "."
-    def process_record(self, key, value, topic, partition, headers):
-        if value.startswith(b"drop"): raise ProduceRequestInterceptorSkipRecordException
-        return ProduceRequestInterceptorResult(key, value)
-"""
 DROPS = {"produce.request.interceptors": "policies.DropsDrop"}
 INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, FENCED = 48, 51, 90
 NOT_YET = {14, 15, 16, CONCURRENT_TRANSACTIONS}

@@ -9,8 +9,8 @@ import uuid
 import pytest
 
 from tests.gateways import START, wait_until
+from tests.integration.numbered_batches import INTERCEPTED, POLICIES, Batches
 from tests.integration.reading import values_of
-from tests.integration.test_producer_state import INTERCEPTED, POLICIES, Batches
 
 DOUBTS = """
 from pathlib import Path

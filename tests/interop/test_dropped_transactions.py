@@ -17,7 +17,7 @@ from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.integration.test_transactions import POLICIES
+from tests.integration.transactional import POLICIES
 from tests.interop.conftest import JAVA, JavaClient
 from tests.interop.programs import Programs
 from tests.java import program

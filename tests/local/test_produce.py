@@ -7,11 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.schema.produce.v9.response import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-)
-from kio.static.primitive import i32, i64
 
 from penstock.client.connections.metadata import PartitionLeader
 from penstock.client.connections.retries import Retries
@@ -20,6 +15,7 @@ from penstock.client.errors import ResponseError, response_error
 from penstock.local import produce
 from penstock.local.ports import free_ports
 from penstock.local.produce import leader_of, lines_of, main
+from tests.local.produce_answers import answer
 
 POLICY = """
 from penstock.policy import *
@@ -32,17 +28,6 @@ PROPERTIES = {
     "record.validation.policy.class.name": "policies.Positive",
     "topics.*.record.validation.policy": "any",
 }
-
-
-def answer(code, *texts, message=None, offset=7):
-    errors = tuple(
-        BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=text)
-        for text in texts
-    )
-    return PartitionProduceResponse(
-        index=i32(0), error_code=code, base_offset=i64(offset), log_start_offset=i64(0),
-        record_errors=errors, error_message=message,
-    )  # fmt: skip
 
 
 def test_a_stored_record_has_an_offset():

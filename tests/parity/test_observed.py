@@ -15,8 +15,7 @@ from penstock.spark import apply, load_plan
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
 from tests.metrics import scrape
-from tests.parity.test_json_schema import LINE, SCHEMA
-from tests.parity.test_many_records import (
+from tests.parity.doors import (
     ALL_BUT_BATCH,
     BATCH,
     INTERCEPTOR,
@@ -26,7 +25,8 @@ from tests.parity.test_many_records import (
     rows_of,
     send,
 )
-from tests.parity.test_parity import POLICIES
+from tests.parity.json_texts import LINE, SCHEMA
+from tests.parity.same import POLICIES
 from tests.records.encoding import encode_batch
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from penstock.policies.explanations import MOST
+from tests.parity.doors import PARTITIONS, same_at_all_doors
 from tests.parity.schemas import TOPIC_CONFIGS, TYPES, Generator
-from tests.parity.test_many_records import PARTITIONS, same_at_all_doors
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 
 pytestmark = pytest.mark.slow

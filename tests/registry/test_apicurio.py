@@ -14,7 +14,6 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from penstock.policies.schema_policy.registry.cache import Registry
 from penstock.policies.schema_policy.registry.client import RegistryClient
@@ -35,6 +34,7 @@ from penstock.policies.schema_policy.wire_format import (
 from penstock.policy import Header, RetriableException
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.registry.apicurio import Apicurio
+from tests.registry.proto_classes import proto_class
 
 pytestmark = pytest.mark.registry
 ORDER = {
@@ -160,19 +160,6 @@ def test_a_stopped_registry_is_unavailable(tmp_path):
             client.latest("x")
     with pytest.raises(RegistryAwayException, match="cannot be reached: Connection refused"):
         client.latest("x")
-
-
-def proto_class(name, *path):
-    """Return the class of a message: `shop.First`, `shop.Order`, or `shop.Order.Line` in it."""
-    file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="shop", syntax="proto3")
-    for message in ("First", "Order"):
-        added = file.message_type.add(name=message)
-        added.field.add(name="id", number=1, type=3, label=1)
-        for nested in ("Other", "Line"):
-            added.nested_type.add(name=nested).field.add(name="id", number=1, type=3, label=1)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(".".join(("shop", *path))))
 
 
 def serialized(serializer, value, topic, *, is_key=False):

@@ -7,8 +7,8 @@ import pytest
 from penstock.report import summary
 from penstock.report.baseline import compare, in_words, topics_of
 from penstock.report.document import Report
+from tests.report.old_documents import OLD
 from tests.report.samples import records, report_of
-from tests.report.test_document import OLD
 
 FILE = Path("last/report.json")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from penstock.engine.path_counts import PathCount
 from penstock.report.counts import AuditCounts, Reason, Sample
 from penstock.report.encoding import decode, encode
+from tests.report.numbers import ACCEPTED, SOME
 from tests.report.samples import counted, records
-from tests.report.test_counts import ACCEPTED, SOME
 
 
 @pytest.mark.thorough

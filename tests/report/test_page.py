@@ -12,8 +12,8 @@ from penstock.report.counts import Sample
 from penstock.report.document import About
 from penstock.report.page import as_html, breakable
 from penstock.report.summary import summarize
+from tests.report.audit_runs import runs
 from tests.report.samples import HOUR, contract_of, counted, records, report_of
-from tests.report.test_trend_chart import runs
 
 MB = 1_000_000
 VOID = {"meta", "wbr", "br", "rect", "path"}

@@ -2,20 +2,9 @@
 
 import datetime as dt
 
-from penstock.report.history import AuditRun
 from penstock.report.time_chart import HEIGHT, WIDTH
 from penstock.report.trend_chart import POINTS_MAX, trend_chart
-
-
-def runs(*shares):
-    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    return [
-        AuditRun(
-            written=start + dt.timedelta(days=n), judged=100, share=share, source="t",
-            fingerprint="f", penstock="0", accepted=100,
-        )
-        for n, share in enumerate(shares)
-    ]  # fmt: skip
+from tests.report.audit_runs import runs
 
 
 def test_runs_are_points_of_a_line():

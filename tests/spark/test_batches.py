@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, evaluation, judge
 from penstock.stored.evaluation import Evaluator
-from tests.spark.test_verdicts import verdicts
+from tests.spark.verdicts import verdicts
 
 # Each class returns its input in its message, so a different input results in another message.
 POLICIES = """

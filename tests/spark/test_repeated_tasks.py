@@ -11,7 +11,7 @@ import pytest
 from tests.integration.reading import read_topic, values_of
 from tests.limits import HANGS_S
 from tests.policies.schema_policy.fake_registry import FakeRegistry
-from tests.spark.test_schemas import contents, register, settings
+from tests.spark.registered import contents, register, settings
 
 # The first attempt of each task uses a registry that always answers 503.
 POLICIES = """

@@ -9,25 +9,10 @@ import pytest
 from penstock.spark.session import SETTINGS, _own_settings
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
+from tests.spark.session_script import SCRIPT
 
 SPARKS_OWN = "avro,csv,json,kafka,orc,parquet,text"
 """Spark's default of `spark.sql.sources.useV1SourceList`."""
-SCRIPT = """
-from pathlib import Path
-from pyspark import SparkContext
-from penstock.spark.session import end_jvm, start_session, stop_session
-
-for _ in range(2):  # one can be started again
-    session = start_session("test", "local[1]", {"spark.jars": ""})
-    assert session.range(3).count() == 3
-    jvm = SparkContext._gateway.proc
-    assert Path(f"/proc/{jvm.pid}").exists()
-    stop_session(session)
-    assert jvm.returncode is not None
-    assert not Path(f"/proc/{jvm.pid}").exists()
-end_jvm()  # there is no JVM
-print("ended")
-"""
 
 
 ENDING = """

@@ -14,7 +14,7 @@ from penstock.stored.topics.access import ClusterAccess
 from penstock.stored.topics.sizes import measured
 from tests.conftest import create_topic
 from tests.spark.conftest import BOTH, NO_BAD
-from tests.stored.test_writing import values
+from tests.stored.slow_records import values
 
 
 @pytest.fixture

@@ -9,13 +9,9 @@ from pyspark.testing import assertDataFrameEqual
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, close_policies, judge, load_plan
 from tests.spark.conftest import NO_BAD
+from tests.spark.verdicts import verdicts
 
 ACCEPTED = ("accepted", None, 0, None)
-
-
-def verdicts(df, name="NoBad"):
-    rows = df.orderBy("offset").select("verdict.*").collect()
-    return [(o, p and p.rpartition(".")[2], c, m) for o, p, c, m in rows]
 
 
 def test_each_record_gets_the_verdict_it_would_get_alone(rows, plan):

@@ -9,7 +9,7 @@ from tests.policies.json_schema.mutations import HARD, mutated
 from tests.policies.json_schema.pairs import DRAFTS, Pairs
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, TREE
 from tests.policies.schema_policy.payloads.protobuf.files import EDITION, OLD, SHOP, inside
-from tests.policies.schema_policy.payloads.protobuf.test_check import check, damaged, filled
+from tests.policies.schema_policy.payloads.protobuf.messages import check, damaged, filled
 from tests.suites.avro_payloads import Payloads
 from tests.suites.avro_schemas import schemas
 

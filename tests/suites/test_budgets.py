@@ -13,8 +13,8 @@ import pytest
 
 from penstock.policies.explanations import Explanations
 from tests.conftest import NATIVE
+from tests.policies.schema_policy.payloads.avro.chains import COSTLY as COSTLY_AVRO
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, TREE, compiled
-from tests.policies.schema_policy.payloads.avro.test_table import COSTLY as COSTLY_AVRO
 from tests.policies.schema_policy.payloads.protobuf.files import (
     DELIMITED,
     EDITION,
@@ -22,12 +22,7 @@ from tests.policies.schema_policy.payloads.protobuf.files import (
     SHOP,
     inside,
 )
-from tests.policies.schema_policy.payloads.protobuf.test_check import (
-    REQUIRED,
-    check,
-    damaged,
-    filled,
-)
+from tests.policies.schema_policy.payloads.protobuf.messages import REQUIRED, check, damaged, filled
 from tests.suites.avro_payloads import Payloads
 from tests.suites.avro_schemas import schemas
 

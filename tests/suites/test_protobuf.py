@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tests.policies.schema_policy.payloads.protobuf import slow
-from tests.policies.schema_policy.payloads.protobuf.test_check import damaged, filled
+from tests.policies.schema_policy.payloads.protobuf.messages import damaged, filled
 from tests.suites.expected import reasons, table
 from tests.suites.protobuf_schemas import types
 

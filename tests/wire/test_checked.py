@@ -18,7 +18,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from penstock.wire.schemas import ADDED, load_request_schema
 from penstock.wire.slices import finish
-from tests.integration.test_transparency import smallest
+from tests.integration.samples import smallest
 from tests.raw import request_frame
 
 REQUESTS = [

@@ -8,7 +8,7 @@ from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.schemas import load_request_schema
 from penstock.wire.slices import finish
-from tests.integration.test_transparency import smallest
+from tests.integration.samples import smallest
 from tests.raw import request_frame
 
 

@@ -13,7 +13,7 @@ from penstock.wire.requests.entities import SLICE_ENTRIES, read_in_slices, write
 from penstock.wire.schemas import load_request_schema, load_response_schema
 from penstock.wire.slices import finish
 from penstock.wire.structures import structure_of
-from tests.integration.test_transparency import smallest
+from tests.integration.samples import smallest
 
 STREAMS_GROUP_HEARTBEAT = 88
 REQUESTS = [(19, 7), (19, 2), (20, 5), (20, 6), (21, 2), (32, 4), (33, 0), (33, 2), (37, 3), (44, 0),

@@ -2,18 +2,28 @@
 
 import contextlib
 import json
-import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
-from kio.static.primitive import i8
 
-from penstock.wire.schemas import load_request_schema
 from tests.gateways import wait_until
-from tests.integration.topics.test_create_topic_policy import (
+from tests.integration.topics.config_changes import (
+    ALTER_CONFIGS,
+    APPEND,
+    BROKER,
+    CLIENT_METRICS,
+    DELETE,
+    SUBTRACT,
+    TOPIC,
+    Change,
+    Resource,
+    _alter,
+    incremental,
+    resource_results,
+)
+from tests.integration.topics.creation import (
     Topic,
     create_on_broker,
     create_topics,
@@ -23,10 +33,6 @@ from tests.integration.topics.test_create_topic_policy import (
     unique,
 )
 from tests.raw import RawClient
-
-ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
-TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
-SET, DELETE, APPEND, SUBTRACT = range(4)
 
 POLICIES = '''
 import json
@@ -51,54 +57,9 @@ class Topics(CreateTopicPolicy):
 '''
 
 
-class Change(NamedTuple):
-    """A change of a key of a resource, as a client sends it."""
-
-    key: str
-    value: str | None
-    operation: int = SET
-
-
-Resource = tuple[int, str, Sequence[Change]]
-
-
-def incremental(*resources: Resource, version: int = 1, validate_only: bool = False) -> Any:
-    """An IncrementalAlterConfigs request."""
-    return _alter(INCREMENTAL_ALTER_CONFIGS, resources, version, validate_only)
-
-
 def legacy(*resources: Resource, version: int = 2, validate_only: bool = False) -> Any:
     """Return an AlterConfigs request: keys that it does not name are reset."""
     return _alter(ALTER_CONFIGS, resources, version, validate_only)
-
-
-def _alter(api_key: int, resources: Sequence[Resource], version: int, validate_only: bool) -> Any:
-    schema = load_request_schema(api_key, version)
-    types = sys.modules[schema.__module__]
-
-    def config(change: Change) -> Any:
-        fields = {"name": change.key, "value": change.value}
-        if api_key == INCREMENTAL_ALTER_CONFIGS:
-            fields["config_operation"] = i8(change.operation)
-        return types.AlterableConfig(**fields)
-
-    return schema(
-        resources=tuple(
-            types.AlterConfigsResource(
-                resource_type=i8(kind), resource_name=name, configs=tuple(map(config, changes))
-            )
-            for kind, name, changes in resources
-        ),
-        validate_only=validate_only,
-    )
-
-
-def resource_results(response: Any) -> list[tuple[str, int, str | None]]:
-    """Return name, code and message of each resource, in order."""
-    return [
-        (resource.resource_name, int(resource.error_code), resource.error_message)
-        for resource in response.responses
-    ]
 
 
 def policy_arguments(client: RawClient, request: Any) -> list:

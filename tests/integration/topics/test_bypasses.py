@@ -4,7 +4,7 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from penstock.local import LocalKafka
 from penstock.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until
-from tests.integration.topics.test_create_topic_policy import (
+from tests.integration.topics.creation import (
     TIMEOUT,
     Topic,
     create_on_broker,
@@ -26,9 +26,14 @@ from tests.integration.topics.test_create_topic_policy import (
     start_gateway,
     unique,
 )
+from tests.integration.topics.more_partitions import (
+    FIND_COORDINATOR,
+    STREAMS_GROUP_HEARTBEAT,
+    create_partitions,
+    results,
+)
 from tests.raw import RawClient
 
-FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 10, 37, 88
 GROUPS, TRANSACTIONS, SHARES = range(3)
 NO_COORDINATOR_YET = {14, 15, 16}
 DEFAULT_PARTITIONS = 3
@@ -293,29 +298,6 @@ def test_groups_work_if_the_policy_allows_their_topic(judging):
 
 
 # CreatePartitions
-
-
-def create_partitions(
-    counts: Iterable[tuple[str, int]], *, version: int = 3, validate_only: bool = False
-) -> Any:
-    """A CreatePartitions request."""
-    schema = load_request_schema(CREATE_PARTITIONS, version)
-    types = sys.modules[schema.__module__]
-    return schema(
-        topics=tuple(
-            types.CreatePartitionsTopic(name=topic, count=i32(count), assignments=None)
-            for topic, count in counts
-        ),
-        timeout=TIMEOUT,
-        validate_only=validate_only,
-    )
-
-
-def results(response: Any) -> dict[str, tuple[int, str | None]]:
-    """Code and message by topic."""
-    return {
-        result.name: (int(result.error_code), result.error_message) for result in response.results
-    }
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -23,14 +23,8 @@ from penstock.local import free_ports
 from penstock.wire.schemas import load_request_schema
 from tests.conftest import create_acls, create_topic
 from tests.gateways import wait_until
-from tests.integration.topics.test_alter_config_policy import (
-    TOPIC,
-    Change,
-    incremental,
-    resource_results,
-)
-from tests.integration.topics.test_bypasses import create_partitions, results
-from tests.integration.topics.test_create_topic_policy import (
+from tests.integration.topics.config_changes import TOPIC, Change, incremental, resource_results
+from tests.integration.topics.creation import (
     TIMEOUT,
     Topic,
     assigned,
@@ -40,6 +34,7 @@ from tests.integration.topics.test_create_topic_policy import (
     start_gateway,
     unique,
 )
+from tests.integration.topics.more_partitions import create_partitions, results
 from tests.raw import RawClient
 from tests.secured import (
     acl,

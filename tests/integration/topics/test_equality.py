@@ -23,7 +23,7 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from penstock.local import LocalKafka, free_ports
 from penstock.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until, write_configuration
-from tests.integration.test_transparency import offered
+from tests.integration.samples import offered
 from tests.integration.topics.equality.config_cases import (
     alter_configs,
     describe_configs,

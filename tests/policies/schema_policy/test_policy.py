@@ -1,11 +1,8 @@
 """`SchemaPolicy`: the required content of records, by the schemas of a registry or of files."""
 
-import io
 import json
-import struct
 from uuid import UUID
 
-import fastavro
 import pytest
 
 from penstock.configuration import ConfigurationError
@@ -30,40 +27,15 @@ from penstock.policy.counting import take_events
 from penstock.policy.testing import judge
 from tests.policies.schema_policy.clock import Clock
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
+from tests.policies.schema_policy.orders import CONTRACT, JSON_ORDER, ORDER, ORDER_2, avro, framed
 
 pytestmark = pytest.mark.system
 
-ORDER = {
-    "type": "record",
-    "name": "Order",
-    "namespace": "shop",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "note", "type": ["null", "string"], "default": None},
-    ],
-}
-ORDER_2 = ORDER | {"fields": [*ORDER["fields"], {"name": "to", "type": "string", "default": ""}]}
-JSON_ORDER = {
-    "title": "order",
-    "type": "object",
-    "properties": {"id": {"type": "integer"}},
-    "required": ["id"],
-}
 PROTO_ORDER = 'syntax = "proto3"; package shop; message Other { } message Order { int64 id = 1; }'
 VALUES = {"confluent.value.schema.validation": "true"}
 KEYS = {"confluent.key.schema.validation": "true"}
 RULES = VALUES | {"schema.validation.level": "rules"}
 SECRET = "4111-1111"
-
-
-def avro(value, schema=ORDER):
-    encoded = io.BytesIO()
-    fastavro.schemaless_writer(encoded, fastavro.parse_schema(schema), value)
-    return encoded.getvalue()
-
-
-def framed(schema_id, payload):
-    return b"\x00" + struct.pack(">i", schema_id) + payload
 
 
 def order(schema_id, number=1, note=SECRET):
@@ -410,20 +382,6 @@ def test_a_registry_in_trouble_is_neither_an_objection_nor_an_agreement(registry
     found = verdicts(registry, [order(schema_id), b"no id"], schema_registry_timeout_ms="500")
     assert [outcome for outcome, _ in found] == ["postponed", "postponed"]
     assert registry.url.rpartition(":")[2] not in found[0][1] or "registry" in found[0][1]
-
-
-CONTRACT = {
-    "domainRules": [
-        {
-            "name": "positive",
-            "kind": "CONDITION",
-            "mode": "WRITE",
-            "type": "CEL",
-            "expr": "message.id > 0",
-            "doc": "ids count from one",
-        }
-    ]
-}
 
 
 def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):

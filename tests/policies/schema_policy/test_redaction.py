@@ -12,8 +12,8 @@ from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.redaction import MessageRedaction, Redaction
 from penstock.policies.schema_policy.tags import read_patterns
+from tests.policies.json_paths import PATHS, Writer
 from tests.policies.schema_policy.messages import meta, order_class
-from tests.policies.test_json_places import PATHS, Writer
 
 TAGS = frozenset({"PII"})
 NOTHING = read_patterns({})

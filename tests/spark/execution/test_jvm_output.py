@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.spark.execution.jvm_output import forward, is_noise, without_noise
-from tests.spark.test_session import SCRIPT
+from tests.spark.session_script import SCRIPT
 
 pytestmark = pytest.mark.slow
 

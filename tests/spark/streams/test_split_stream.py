@@ -24,7 +24,7 @@ from tests.conftest import create_topic
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
-from tests.stored.test_writing import SLOW, records, values
+from tests.stored.slow_records import SLOW, records, values
 
 RECORDS = "penstock_records_total"
 

@@ -21,12 +21,12 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.gateways import wait_until
-from tests.integration.test_schema_policy import order, produce_and_error, settings, text_of
+from tests.integration.registered import order, produce_and_error, settings, text_of
 from tests.policies.schema_policy.fake_issuer import FakeIssuer
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
-from tests.policies.schema_policy.test_policy import ORDER, ORDER_2
+from tests.policies.schema_policy.orders import ORDER, ORDER_2
 from tests.registry.apicurio import Apicurio
-from tests.registry.test_apicurio import proto_class
+from tests.registry.proto_classes import proto_class
 
 pytestmark = pytest.mark.suites
 STRATEGY = "confluent.value.subject.name.strategy"

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.policies.schema_policy.rules.options import RuleOptions
-from tests.policies.schema_policy.rules.test_rules import field_rule, judge, rule, rules_of
+from tests.policies.schema_policy.rules.judged import field_rule, judge, rule, rules_of
 
 INSTANT = {"type": "long", "logicalType": "timestamp-millis"}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}

@@ -8,55 +8,10 @@ import orjson
 import pytest
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
-from penstock.policies.schema_policy.payloads.compiled import SchemaSource
-from penstock.policies.schema_policy.registered import RegisteredSchema
-from penstock.policies.schema_policy.rules.options import RuleOptions
-from penstock.policies.schema_policy.rules.rules import compile_rules
 from tests.policies.schema_policy.messages import Messages, meta, order_class
+from tests.policies.schema_policy.rules.judged import field_rule, judge, rule, rules_of
 
 SECRET = "123-45-6789"
-
-
-class NotAsked:
-    """Rules of Avro and JSON need nothing of the compiled schema."""
-
-
-def rule(expr, name="r", **more):
-    return {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": expr, **more}
-
-
-def field_rule(expr, *tags, **more):
-    return rule(expr, type="CEL_FIELD", tags=list(tags), **more)
-
-
-def rules_of(
-    schema,
-    *rules,
-    kind="AVRO",
-    tags=None,
-    references=None,
-    compiled=None,
-    options=None,
-    **rule_set,
-):
-    text = schema if isinstance(schema, str) else json.dumps(schema)
-    registered = RegisteredSchema(
-        kind,
-        text,
-        metadata={"tags": tags or {}},
-        rule_set={"domainRules": list(rules), **rule_set},
-    )
-    texts = {name: json.dumps(reference) for name, reference in (references or {}).items()}
-    return compile_rules(
-        registered,
-        compiled or NotAsked(),
-        SchemaSource(kind, text, texts),
-        options or RuleOptions(),
-    )
-
-
-def judge(rules, value):
-    return rules.objection(value)
 
 
 USER = {

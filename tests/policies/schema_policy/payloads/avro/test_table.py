@@ -18,23 +18,12 @@ from penstock.policies.schema_policy.payloads.avro.table import (
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_LEVELS
 from penstock.policies.schema_policy.payloads.avro.walk import Walker, _PayloadWalk
+from tests.policies.schema_policy.payloads.avro.chains import COSTLY, chain, record
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, compiled, objection
-
-
-def record(name, **fields):
-    listed = [{"name": field, "type": schema} for field, schema in fields.items()]
-    return {"type": "record", "name": name, "fields": listed}
 
 
 def nodes(schema):
     return flatten(parse(json.dumps(schema), {}))
-
-
-def chain(levels, end):
-    """Records each of which has only the next record, and some nulls."""
-    for level in reversed(range(levels)):
-        end = record(f"R{level}", before="null", **{f"f{level}": end, "after": "null"})
-    return end
 
 
 def test_a_type_of_fixed_size_is_one_step():
@@ -86,19 +75,6 @@ def test_names_are_shown_without_control_characters():
 
 def test_a_union_of_named_types_names_their_nodes():
     assert nodes(LIST)[:2] == [TypeNode(RECORD, 0, (1,), ("n",)), TypeNode(UNION, 0, (2, 0), ())]
-
-
-DOUBLING = {f"r{at}": record(f"D{at}", x=f"D{at + 1}", y=f"D{at + 1}") for at in range(12)}
-COSTLY = {
-    "a chain of records": (chain(120, "int"), {}, b"\0"),
-    "a chain of records around two numbers": (
-        chain(120, record("E", x="int", y="int")),
-        {},
-        b"\0\0",
-    ),
-    "records that double": ("D0", {**DOUBLING, "end": record("D12", n="int")}, b"\0" * 2**12),
-    "a chain in each branch": (["null", chain(120, "int")], {}, b"\2\0"),
-}
 
 
 @pytest.mark.parametrize(("item", "references", "data"), COSTLY.values(), ids=COSTLY.keys())

@@ -1,0 +1,23 @@
+"""Brokers with users and ACLs."""
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.conftest import create_acls, create_topic
+from tests.secured import acl, add_alice, as_admin, secure_kafka
+
+
+@pytest.fixture(scope="module")
+def secured(files):
+    with secure_kafka(files) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured_admin(secured, files):
+    admin = AdminClient(as_admin(secured.bootstrap_servers, files))
+    add_alice(admin)
+    create_topic(admin, "open")
+    create_topic(admin, "closed")
+    create_acls(admin, acl("open"))
+    return admin
