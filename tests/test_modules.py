@@ -1,9 +1,15 @@
-"""Each module of src/penstock has a test file with its name, or is listed in `modules.toml`."""
+"""Each module of src/penstock has a test file with its name, or is listed in `modules.toml`.
 
+Test files are leaves: what several of them use is in a module beside them.
+"""
+
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 TESTS: Final = Path(__file__).parent
 SOURCES: Final = TESTS.parent / "src" / "penstock"
@@ -13,6 +19,12 @@ MODULES: Final = sorted(
 ELSEWHERE: Final[list[dict[str, Any]]] = tomllib.loads((TESTS / "modules.toml").read_text())[
     "elsewhere"
 ]
+
+FROM_TEST_FILE: Final = re.compile(
+    r"^ *(?:from tests(?:\.\w+)*\.test_\w+ import|import tests(?:\.\w+)*\.test_\w+)"
+    r"|^ *from tests(?:\.\w+)* import (?:\(\s*)?(?:\w+,\s*)*test_\w+",
+    re.MULTILINE,
+)
 
 
 def has_its_own(module: Path) -> bool:
@@ -40,3 +52,32 @@ def test_all_entries_of_the_list_exist():
         assert set(group["modules"]) <= modules, group["reason"]
         assert [test for test in group["tests"] if not (TESTS / test).is_file()] == []
         assert group["tests"], group["reason"]
+
+
+def test_no_module_imports_from_a_test_file():
+    root = TESTS.parent
+    importing = {
+        str(path.relative_to(root)): imported
+        for folder in ("tests", "benchmarks", "examples", "src")
+        for path in (root / folder).rglob("*.py")
+        if (imported := FROM_TEST_FILE.findall(path.read_text()))
+    }
+    assert importing == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests.engine.test_plan import plan",
+        "    from tests.test_errors import (\n    raised,\n)",
+        "import tests.engine.test_plan as plans",
+        "from tests.engine import plans, test_plan",
+        "from tests import (\n    plans,\n    test_errors,\n)",
+    ],
+)
+def test_an_import_from_a_test_file_is_found(line):
+    assert FROM_TEST_FILE.search(f"import re\n{line}\n")
+
+
+def test_an_import_of_a_test_module_of_others_is_not():
+    assert not FROM_TEST_FILE.search("from tests.engine.plans import plan\nimport test_plan\n")
