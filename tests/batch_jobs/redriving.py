@@ -1,5 +1,8 @@
 """A redrive of dead letters that are made here."""
 
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
 from aiokafka.partitioner import DefaultPartitioner
 
 from penstock.batch_jobs.counts import TaskCounts
@@ -18,16 +21,25 @@ NOW = 1_700_000_000_000
 LATER = 1_800_000_000_000
 
 
-def NONE(topic, partition, offsets):  # noqa: N802 - there are no records
+def NONE(topic: str, partition: int, offsets: Collection[int]) -> dict[int, Record]:  # noqa: N802 - there are no records
     return {}
 
 
-def partition_of(key, partitions):
+def partition_of(key: bytes | None, partitions: int) -> int:
     """Return where another client's producer writes a record."""
     return DefaultPartitioner()(key, list(range(partitions)), list(range(partitions)))
 
 
-def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", more=()):
+def letter(
+    value: bytes | None,
+    *,
+    partition: int = 1,
+    offset: int = 9,
+    timestamp: int = NOW,
+    replays: int = 0,
+    key: bytes | None = b"k",
+    more: Sequence[Header] = (),
+) -> Record:
     headers = (
         Header("own", b"1"),
         Header("__dlq.errors.topic", b"orders"),
@@ -41,8 +53,15 @@ def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", 
 
 
 def redrive(
-    stored, *, counts=None, policies=None, most=5, size=LIMIT, topics=("orders",), originals=NONE
-):
+    stored: bytes,
+    *,
+    counts: TaskCounts | None = None,
+    policies: Chain | list[type] | None = None,
+    most: int = 5,
+    size: int = LIMIT,
+    topics: Sequence[str] = ("orders",),
+    originals: Callable[..., dict[int, Record]] = NONE,
+) -> dict[str, list[Any]]:
     """Return the records that are written, by topic, and how many batches they are."""
     if not isinstance(policies, Chain):
         policies = chain(interceptors=[Repair], validators=policies or [NoBad])

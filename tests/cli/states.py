@@ -1,11 +1,13 @@
 """States of a gateway, as `penstock top` reads them."""
 
+from typing import Any
 
-def point(accepted=0.0, refused=0.0):
+
+def point(accepted: float = 0.0, refused: float = 0.0) -> dict[str, Any]:
     return {"records": {"accepted": accepted, "refused": refused}}
 
 
-def row(message="no", **more):
+def row(message: str = "no", **more: object) -> dict[str, Any]:
     return {
         "id": 1, "observed": False, "outcome": "refused", "topic": "orders", "partition": 0,
         "policy": "policy.Orders", "code": 87, "message": message, "client": "app",
@@ -14,7 +16,7 @@ def row(message="no", **more):
     }  # fmt: skip
 
 
-def state(**more):
+def state(**more: object) -> dict[str, Any]:
     latency = {"p50": 0.00123, "p99": 1.5}
     return {
         "at": 10_000.0,

@@ -13,7 +13,7 @@ TASKS = [PositionTask("redrive-clean", "dead", ID, partition) for partition in r
 RECORDS = PlaceRecords("__penstock_places")
 
 
-def log_record(task, position):
+def log_record(task: PositionTask, position: int) -> LogRecord:
     """The record of a place, as it is read back."""
     batch = RECORDS.batch(task, position)
     assert record_count(batch, RECORDS.source) == 1

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import struct
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from penstock.client.connections.connection import Connection
 from penstock.client.protocol.produce import write_request
@@ -18,7 +20,7 @@ LARGE_BYTES = 64 * 2**20
 class Broker:
     """Responds to the first requests of a connection, and to others when a test allows it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requests = asyncio.Queue()
         """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
@@ -28,26 +30,26 @@ class Broker:
         self.ended = asyncio.Queue()
         """The bytes that arrived after the first bytes of the first large request."""
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> "Broker":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.address = Address(*self._server.sockets[0].getsockname())
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
 
-    async def next_request(self):
+    async def next_request(self) -> tuple[int, Callable[..., None]]:
         return await asyncio.wait_for(self.requests.get(), 30)
 
-    async def end_of_connection(self):
+    async def end_of_connection(self) -> int:
         return await asyncio.wait_for(self.ended.get(), 30)
 
-    def disconnect(self):
+    def disconnect(self) -> None:
         """Close all connections."""
         for writer in self._writers:
             writer.close()
 
-    async def _serve(self, reader, writer):
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.append(writer)
         number = self.connections
@@ -56,7 +58,7 @@ class Broker:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 key, _, correlation = struct.unpack(">hhi", await reader.readexactly(8))
 
-                def respond(body=b"", correlation=correlation):
+                def respond(body: bytes = b"", correlation: int = correlation) -> None:
                     response = struct.pack(">i", correlation) + body
                     writer.write(struct.pack(">i", len(response)) + response)
 
@@ -85,7 +87,7 @@ class Broker:
 
 
 @contextlib.asynccontextmanager
-async def connected(broker, **properties):
+async def connected(broker: Broker, **properties: object) -> AsyncIterator[Connection]:
     """A client that knows the broker's address as that of a node."""
     found = Connection({"bootstrap.servers": str(broker.address), **properties}, FILE)
     found._brokers.learn({NODE: broker.address})
@@ -96,5 +98,5 @@ async def connected(broker, **properties):
         await asyncio.to_thread(found.close)
 
 
-def sent(connection, request=SMALL):
+def sent(connection: Connection, request: Any = SMALL) -> asyncio.Future[Any]:
     return asyncio.ensure_future(connection.exchange(NODE, request))

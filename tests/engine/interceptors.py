@@ -1,4 +1,7 @@
-"""Interceptors that each do a thing."""
+"""Interceptors whose action on a record is a byte of its value."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from penstock.policy import (
     Header,
@@ -15,11 +18,11 @@ CHANGED = b"+"
 class Own:
     """A result of a class of the policy's own."""
 
-    def __init__(self, key, value):
+    def __init__(self, key: bytes | None, value: bytes) -> None:
         self.key, self.value = key, value
 
 
-def process(key, value, action, name):
+def process(key: bytes | None, value: bytes, action: int, name: str) -> Any:
     if action == CHANGE:
         return Own(key, value + CHANGED)
     if action == UNDO:
@@ -35,22 +38,31 @@ def process(key, value, action, name):
     return ProduceRequestInterceptorResult(key, value)
 
 
-def interceptor(place, kind):
+def interceptor(place: int, kind: str) -> type[ProduceRequestInterceptor]:
     """Make a class: `record`, `batch` or `both`."""
 
     class Interceptor(ProduceRequestInterceptor):
-        def interceptor_topic_pattern(self):
+        def interceptor_topic_pattern(self) -> str:
             return "^orders$"
 
         if kind != "batch":
 
-            def process_record(self, key, value, topic, partition, headers):
+            def process_record(
+                self,
+                key: bytes | None,
+                value: Any,
+                topic: str,
+                partition: int,
+                headers: Sequence[Header],
+            ) -> Any:
                 assert (topic, partition, headers) == ("orders", 3, (Header("h", b"1"),))
                 return process(key, value, value[place], f"I{place}")
 
         if kind != "record":
 
-            def process_batch(self, topic, partition, batch):
+            def process_batch(
+                self, topic: str, partition: int, batch: Any
+            ) -> Iterator[tuple[int, Any]]:
                 assert (topic, partition) == ("orders", 3)
                 assert set(batch.headers) == {(Header("h", b"1"),)}
                 assert len(batch)

@@ -1,3 +1,3 @@
-"""Places of workers in a schedule."""
+"""Partitions whose batches a schedule has."""
 
 PLACES = [("t", number) for number in range(10)]

@@ -1,4 +1,7 @@
-"""Validators that each do a thing."""
+"""Validators whose verdict on a record is a byte of its value."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -18,7 +21,7 @@ def decide(action: int, name: str) -> None:
         raise KeyError(name)
 
 
-def decide_all(values, place, name):
+def decide_all(values: Sequence[bytes], place: int, name: str) -> Iterator[tuple[int, str | None]]:
     for index, value in enumerate(values):
         try:
             decide(value[place], name)
@@ -32,13 +35,17 @@ def validator(place: int, kind: str) -> type:
     class Validator(BrokerRecordValidator):
         if kind != "batch":
 
-            def validate_record(self, topic_partition, key, value, headers):
+            def validate_record(
+                self, topic_partition: Any, key: bytes | None, value: bytes, headers: Any
+            ) -> None:
                 assert topic_partition == ("orders", 3)
                 decide(value[place], self.name)
 
         if kind != "record":
 
-            def validate_batch(self, topic_partition, batch):
+            def validate_batch(
+                self, topic_partition: Any, batch: Any
+            ) -> list[tuple[int, str | None]]:
                 assert topic_partition == ("orders", 3)
                 return list(reversed(list(decide_all(batch.values, place, self.name))))
 

@@ -14,7 +14,7 @@ from tests.raw import request_frame
 class Places:
     """The addresses of a gateway."""
 
-    def for_clients(self, node, host, port):
+    def for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
         return "gateway", 100 + node
 
     learn_for_clients = for_clients
@@ -27,19 +27,19 @@ class Loop(Talk):
     addresses = Places()
     calls: deque = field(default_factory=deque)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.turns = Turns(self.calls.append)
         super().__post_init__()
 
-    def turn(self):
+    def turn(self) -> None:
         self.calls.popleft()()
 
 
-def find_coordinators(number):
+def find_coordinators(number: int) -> bytes:
     return request_frame(
         load_request_schema(10, 4)(key_type=i8(0), coordinator_keys=("k",)), number
     )
 
 
-def numbered(frame, number):
+def numbered(frame: bytes, number: int) -> bytes:
     return frame[:4] + number.to_bytes(4, "big") + frame[8:]

@@ -2,6 +2,7 @@
 
 import itertools
 import uuid
+from typing import Any
 
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
@@ -25,7 +26,7 @@ class Batches:
         self._topic = topic
         self._producer_id = next(_producer_ids)
 
-    def request(self, first: int, *contents: bytes, epoch: int = 0):
+    def request(self, first: int, *contents: bytes, epoch: int = 0) -> Any:
         batch = encode_batch(
             values(*contents),
             producer_id=self._producer_id,

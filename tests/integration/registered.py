@@ -1,7 +1,10 @@
 """Schemas of a registry, and records that have them."""
 
 import json
+from typing import Any
 
+from tests.gateways import RunningGateway
+from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.policies.schema_policy.orders import avro, framed
 from tests.raw import RawClient, errors, produce_request, produced
 from tests.records.encoding import encode_batch, values
@@ -16,7 +19,7 @@ JSON_ORDER = {
 }
 
 
-def settings(registry, **more):
+def settings(registry: FakeRegistry, **more: object) -> dict[str, object]:
     """Return a gateway's properties, for topics whose names begin with `judged`."""
     return {
         "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
@@ -28,7 +31,9 @@ def settings(registry, **more):
     } | {key.replace("_", "."): value for key, value in more.items()}
 
 
-def call(running, topic, batches, **options):
+def call(
+    running: RunningGateway, topic: str, batches: dict[int, bytes], **options: Any
+) -> dict[int, Any]:
     """Produce a batch to each partition; return the responses by partition."""
     with RawClient(running.address, 60) as client:
         request = produce_request([(topic, list(batches.items()))], timeout_ms=60_000, **options)
@@ -36,16 +41,18 @@ def call(running, topic, batches, **options):
     return {index: answer for (_, index), answer in found.items()}
 
 
-def produce_and_error(running, topic, value):
+def produce_and_error(
+    running: RunningGateway, topic: str, value: bytes | None
+) -> tuple[int, str | None]:
     """Produce a single record; return the error code and the text."""
     answer = call(running, topic, {0: encode_batch(values(value))})[0]
     texts = [text for _, text in errors(answer)]
     return answer.error_code, texts[0] if texts else answer.error_message
 
 
-def order(schema_id, number=1, note=SECRET):
+def order(schema_id: int, number: int = 1, note: str | None = SECRET) -> bytes:
     return framed(schema_id, avro({"id": number, "note": note}))
 
 
-def text_of(schema):
+def text_of(schema: object) -> str:
     return json.dumps(schema)

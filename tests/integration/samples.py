@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import typing
 import uuid
+from typing import Any
 
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.index import api_key_map
@@ -26,7 +27,7 @@ def offered(address: str) -> dict[int, tuple[int, int]]:
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
-def sample(api_key: int, version: int, identity: uuid.UUID):
+def sample(api_key: int, version: int, identity: uuid.UUID) -> Any:
     """Return a request: the smallest that fits the schema, richer for important APIs."""
     if api_key == 0 and version >= 3:
         topic = identity if version >= 13 else TOPIC
@@ -54,7 +55,7 @@ def sample(api_key: int, version: int, identity: uuid.UUID):
     return dataclasses.replace(request, **richer)
 
 
-def request_schema(api_key: int, version: int):
+def request_schema(api_key: int, version: int) -> type:
     """Return the type of a request, also of APIs that are forwarded before the library has them."""
     if api_key in api_key_map:
         return load_request_schema(api_key, version)
@@ -66,7 +67,7 @@ def has_schema(api_key: int, version: int) -> bool:
     return api_key not in api_key_map or version in known_versions(api_key)
 
 
-def smallest(schema):
+def smallest(schema: type) -> Any:
     """Return an entity with empty arrays, zeros and one-letter texts."""
     fields = {}
     for field in dataclasses.fields(schema):
@@ -76,7 +77,7 @@ def smallest(schema):
     return schema(**fields)
 
 
-def _smallest_field(field):
+def _smallest_field(field: dataclasses.Field[Any]) -> Any:
     kind = field.type
     choices = typing.get_args(kind)
     if tuple in {typing.get_origin(kind), *map(typing.get_origin, choices)}:

@@ -1,5 +1,7 @@
 """A broker with users, and requests that an audit trail has."""
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -36,7 +38,9 @@ class Kept(AlterConfigPolicy):
 CHECK = {"record.validator.classes": "policies.Check"}
 
 
-def produce(address, topic, *batches, client_id="shop", acks=-1):
+def produce(
+    address: str, topic: str, *batches: Sequence[bytes], client_id: str = "shop", acks: int = -1
+) -> list[int]:
     """Send a request for each batch; return the code of each."""
     with RawClient(address) as client:
         found = []
@@ -53,7 +57,7 @@ def produce(address, topic, *batches, client_id="shop", acks=-1):
 
 
 @pytest.fixture(scope="module")
-def secured():
+def secured() -> Iterator[LocalKafka]:
     """A Kafka with logins and ACLs: `admin` may do everything, others need permissions."""
     users = "".join(f' user_{name}="{name}-secret"' for name in ("admin", "alice", "trail"))
     properties = {
@@ -69,7 +73,7 @@ def secured():
         yield running
 
 
-def as_user(address, name):
+def as_user(address: str, name: str) -> dict[str, object]:
     return {
         "bootstrap.servers": address,
         "security.protocol": "SASL_PLAINTEXT",
@@ -80,7 +84,7 @@ def as_user(address, name):
     }
 
 
-def upstream_as(name):
+def upstream_as(name: str) -> dict[str, str]:
     return {
         "upstream.security.protocol": "SASL_PLAINTEXT",
         "upstream.sasl.mechanism": "PLAIN",
@@ -89,5 +93,5 @@ def upstream_as(name):
 
 
 @pytest.fixture(scope="module")
-def secured_admin(secured):
+def secured_admin(secured: LocalKafka) -> AdminClient:
     return AdminClient(as_user(secured.bootstrap_servers, "admin"))

@@ -4,7 +4,9 @@ from kio.schema.produce.v9.response import BatchIndexAndErrorMessage, PartitionP
 from kio.static.primitive import i32, i64
 
 
-def answer(code, *texts, message=None, offset=7):
+def answer(
+    code: int, *texts: str | None, message: str | None = None, offset: int = 7
+) -> PartitionProduceResponse:
     errors = tuple(
         BatchIndexAndErrorMessage(batch_index=i32(0), batch_index_error_message=text)
         for text in texts

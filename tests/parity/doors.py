@@ -4,8 +4,10 @@ import json
 import random
 import re
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from penstock.client.connections.connection import Connection
 from penstock.client.reading.offset_ranges import WantedRange
 from penstock.client.reading.reader import RangeReader
 from penstock.cluster.offsets import Cluster
+from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
@@ -21,8 +24,10 @@ from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import apply, load_plan
 from penstock.spark.source.range_frames import read_range
 from penstock.stored.evaluation import Evaluator
+from penstock.stored.plan import RecordPlan
 from penstock.stored.topics.access import ClusterAccess
 from penstock.wire.errors import REQUEST_TIMED_OUT
+from tests.gateways import RunningGateway
 from tests.integration.reading import read_topic
 from tests.parity.json_texts import TEXTS
 from tests.parity.same import HEADERS, KEYS, READINGS, VALUES
@@ -174,22 +179,22 @@ KINDS = {
 class Generator:
     """Records that are awkward: texts that are cut, joined, and changed in a byte."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
         # A hundred thousand of the longest would take gigabytes.
         self._texts = [text for text in (*VALUES, *TEXTS) if text is not None and len(text) < 1200]
 
-    def record(self, number, now_ms):
+    def record(self, number: int, now_ms: int) -> Record:
         chance = self._chance
         headers = (Header("n", b"%d" % number), *chance.choice(HEADERS[:3]))
         keys = KEYS if chance.random() < 0.5 else JSON_KEYS
         key = chance.choice(keys) if chance.random() < 0.9 else chance.randbytes(3)
         return Record(now_ms + number % 1000, key, self._value(), headers)
 
-    def codec(self):
+    def codec(self) -> str:
         return self._chance.choice(list(CODECS))
 
-    def _value(self):
+    def _value(self) -> bytes | None:
         chance = self._chance
         text = chance.choice(self._texts)
         match chance.randrange(8):
@@ -208,7 +213,7 @@ class Generator:
             case _:
                 return text
 
-    def _document(self, depth):
+    def _document(self, depth: int) -> Any:
         chance = self._chance
         kind = chance.randrange(8 if depth else 6)
         if kind == 6:
@@ -219,7 +224,7 @@ class Generator:
         return [None, True, chance.randrange(-9, 2**70), chance.random(), "ord-12", "x" * 9][kind]
 
 
-def send(address, topic, batches, partitions):
+def send(address: str, topic: str, batches: Sequence[bytes], partitions: int) -> list[Any]:
     """Produce batches, each of one record, those with 7 again as clients do; return the answers."""
     answers = []
     with RawClient(address) as client:
@@ -241,7 +246,9 @@ def send(address, topic, batches, partitions):
     return answers
 
 
-def of_gateway(answers, stored, letters, records):
+def of_gateway(
+    answers: Sequence[Any], stored: Sequence[Any], letters: Sequence[Any], records: Sequence[Record]
+) -> list[tuple[Any, ...]]:
     """Return outcome, code and message of each record, and its key and value where it is stored.
 
     Marked records and dead letters count as refused.
@@ -274,7 +281,7 @@ def of_gateway(answers, stored, letters, records):
     return found
 
 
-def of_headers(messages, prefix):
+def of_headers(messages: Sequence[Any], prefix: str) -> dict[bytes, tuple[Any, ...]]:
     """Return what gateways wrote into headers of why they object to records."""
     found = {}
     for message in messages:
@@ -288,7 +295,9 @@ def of_headers(messages, prefix):
     return found
 
 
-def by_frames(spark, plan, ranges):
+def by_frames(
+    spark: Any, plan: RecordPlan, ranges: Sequence[OffsetRange]
+) -> dict[int, tuple[Any, ...]]:
     rows = apply(rows_of(spark, plan, ranges), plan).select(
         "partition", "offset", "verdict", "key", "value"
     )
@@ -304,18 +313,20 @@ def by_frames(spark, plan, ranges):
     return found
 
 
-def rows_of(spark, plan, ranges):
+def rows_of(spark: Any, plan: RecordPlan, ranges: Sequence[OffsetRange]) -> Any:
     """Return ranges as a frame with Kafka's columns."""
     access = ClusterAccess.of(plan.configuration.upstream_properties, plan.path)
     return read_range(spark, access, ranges, {})
 
 
-def all_of(rows):
+def all_of(rows: Any) -> Iterator[Any]:
     """Yield all rows of a DataFrame, by two jobs; it would be one for each of its partitions."""
     return rows.coalesce(2).toLocalIterator(prefetchPartitions=True)
 
 
-def by_raw_batches(plan, ranges, reading, monkeypatch):
+def by_raw_batches(
+    plan: RecordPlan, ranges: Sequence[OffsetRange], reading: Any, monkeypatch: pytest.MonkeyPatch
+) -> dict[int, tuple[Any, ...]]:
     monkeypatch.setattr(implementation, "current", lambda: reading)
     found = {}
     with (
@@ -341,9 +352,9 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
 
 
 def same_at_all_doors(
-    running, spark, bootstrap, topics, generator, count, monkeypatch, *, partitions=PARTITIONS,
-    note="", dead_letters=False, contents=True,
-):  # fmt: skip
+    running: RunningGateway, spark: Any, bootstrap: str, topics: tuple[str, str], generator: Any, count: int, monkeypatch: pytest.MonkeyPatch, *, partitions: int = PARTITIONS,
+    note: str = "", dead_letters: bool = False, contents: bool = True,
+) -> list[tuple[Any, ...]]:  # fmt: skip
     """Judge records at each door; return the gateway's verdict on each."""
     now = int(time.time() * 1000)
     records = [generator.record(number, now) for number in range(count)]
@@ -378,7 +389,9 @@ def same_at_all_doors(
     return expected
 
 
-def in_any_topic(topics, verdicts):
+def in_any_topic(
+    topics: Iterable[str], verdicts: Iterable[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
     """Return the same with messages that name no topic: each door has its own topic."""
     of_topic = re.compile("|".join(map(re.escape, topics)))
     return [

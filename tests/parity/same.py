@@ -1,22 +1,28 @@
 """Records that are judged alike by the gateway, Spark and raw batches."""
 
 import json
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.client.connections.connection import Connection
 from penstock.client.reading.offset_ranges import WantedRange
 from penstock.client.reading.reader import RangeReader
 from penstock.cluster.offsets import Cluster
+from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
-from penstock.policy import Header
+from penstock.local import LocalKafka
+from penstock.policy import Header, Record
 from penstock.records import implementation
 from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import judge, load_plan, register
 from penstock.stored.evaluation import Evaluator
 from tests.conftest import NATIVE
+from tests.gateways import RunningGateway
 from tests.raw import RawClient, produce_request, produced
 from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
@@ -113,12 +119,19 @@ KEYS = [None, b"", b"k", b"fail", b"\xff" * 50]
 class Sinks:
     """Both doors with the same file."""
 
-    def __init__(self, spark, kafka, running, topic, admin):
+    def __init__(
+        self,
+        spark: Any,
+        kafka: LocalKafka,
+        running: RunningGateway,
+        topic: Callable[..., str],
+        admin: AdminClient,
+    ) -> None:
         self.spark, self.kafka, self.running, self._topic = spark, kafka, running, topic
         self._through = topic("parity-through")
         self.plan = load_plan(running.file)
 
-    def gateway(self, records, codecs):
+    def gateway(self, records: Sequence[Record], codecs: Sequence[str]) -> list[tuple[Any, ...]]:
         """What the gateway answers for each record, alone in its batch."""
         answers = []
         with RawClient(self.running.broker_address()) as client:
@@ -137,7 +150,7 @@ class Sinks:
                 answers.append(("failed" if code == -1 else "refused", code, message))
         return answers
 
-    def store(self, records, codecs):
+    def store(self, records: Sequence[Record], codecs: Sequence[str]) -> list[OffsetRange]:
         """Store the same bytes past the gateway; return the topic's ranges."""
         name = self._topic("parity-stored")
         with RawClient(self.kafka.bootstrap_servers) as client:
@@ -151,13 +164,13 @@ class Sinks:
         cluster = Cluster(properties, self.plan.path.parent)
         return cluster.ranges(cluster.topics(name), "earliest")
 
-    def by_connector(self, ranges):
+    def by_connector(self, ranges: Sequence[OffsetRange]) -> list[tuple[Any, ...]]:
         """What Spark's verdicts are on the records."""
         df = read_by_connector(self.spark, self.kafka.bootstrap_servers, ranges[0].topic)
         rows = judge(df, self.plan).orderBy("offset").select("verdict.*").collect()
         return [(row.outcome, row.code, row.message) for row in rows]
 
-    def by_data_source(self, ranges):
+    def by_data_source(self, ranges: Sequence[OffsetRange]) -> list[tuple[Any, ...]]:
         """What the verdicts are that the data source reads."""
         register(self.spark)
         reader = self.spark.read.format("penstock").option("plan", str(self.plan.path))
@@ -165,7 +178,7 @@ class Sinks:
         rows = df.orderBy("offset").select("verdict.*").collect()
         return [(row.outcome, row.code, row.message) for row in rows]
 
-    def by_raw_batches(self, ranges, reading):
+    def by_raw_batches(self, ranges: Sequence[OffsetRange], reading: Any) -> list[tuple[Any, ...]]:
         """What the verdicts are on the records of raw batches."""
         properties = self.plan.configuration.upstream_properties
         verdicts = {}
@@ -185,7 +198,7 @@ class Sinks:
         return [(v.outcome.value, v.code, v.message) for _, v in sorted(verdicts.items())]
 
 
-def check(doors, records, codecs):
+def check(doors: Sinks, records: Sequence[Record], codecs: Sequence[str]) -> list[tuple[Any, ...]]:
     through, ranges = doors.gateway(records, codecs), doors.store(records, codecs)
     raw = [doors.by_raw_batches(ranges, reading) for reading in READINGS]
     for stored in (doors.by_connector(ranges), doors.by_data_source(ranges), *raw):

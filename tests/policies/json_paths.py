@@ -1,6 +1,9 @@
 """Random JSON texts, and paths into them."""
 
 import json
+import random
+from collections.abc import Sequence
+from typing import Any
 
 from penstock.policies.json_paths import EVERY
 
@@ -15,20 +18,20 @@ PATHS = ["a", "a.b", "number", "*", "a.*", "*.number", "a[*].b", "*.*", "['a.b']
 class Writer:
     """Writes a random document twice: as it is sent, and as it is to be stored."""
 
-    def __init__(self, random_, paths):
+    def __init__(self, random_: random.Random, paths: Sequence[Any]) -> None:
         self.random = random_
         self.paths = paths
 
-    def space(self):
+    def space(self) -> str:
         return self.random.choice(["", "", "", " ", "\n", "\t \r\n"])
 
-    def name(self, name):
+    def name(self, name: str) -> str:
         return self.random.choice([
             json.dumps(name), json.dumps(name, ensure_ascii=False),
             '"' + "".join(f"\\u{unit:04X}" for unit in units(name)) + '"',
         ])  # fmt: skip
 
-    def document(self, place=(), depth=0):
+    def document(self, place: tuple[str | None, ...] = (), depth: int = 0) -> tuple[str, str]:
         kind = self.random.choice([0, 1, 2, 2, 3][: 5 if depth < 5 else 2][-5 if depth else -3 :])
         if kind == 0:
             sent = stored = self.random.choice([*NUMBERS, "true", "false", "null"])
@@ -52,16 +55,16 @@ class Writer:
         is_replaced = any(leads_to(path, place) for path in self.paths)
         return sent, self.replacement_of(sent) if is_replaced else stored
 
-    def replacement_of(self, sent):
+    def replacement_of(self, sent: str) -> str:
         return NEW
 
 
-def units(text):
+def units(text: str) -> list[int]:
     encoded = text.encode("utf-16-be")
     return [int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2)]
 
 
-def leads_to(path, place):
+def leads_to(path: Sequence[Any], place: Sequence[str | None]) -> bool:
     return len(path) == len(place) and all(
         step is EVERY or step == name for step, name in zip(path, place, strict=True)
     )

@@ -1,14 +1,16 @@
 """Logs that Kafka's own code compacts."""
 
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from penstock.policy import Record
 from tests.java import program
 
 BASE = 2**33
 
 
-def java(lines):
+def java(lines: Iterable[str]) -> list[str]:
     """What `JavaLog` prints for each line."""
     done = subprocess.run(
         program(Path(__file__).with_name("JavaLog.java")),
@@ -18,7 +20,7 @@ def java(lines):
     return done.stdout.splitlines()
 
 
-def compactable(records):
+def compactable(records: Iterable[Record]) -> Iterator[Record]:
     """The records, some of which compaction removes; tombstones among the others."""
     for at, record in enumerate(records):
         key = b"d" if at % 3 == 1 else b"k%d" % at

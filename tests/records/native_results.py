@@ -1,7 +1,10 @@
 """The results of the native decoder for records."""
 
+import random
+from typing import Any
 
-def results_of(records):
+
+def results_of(records: Any) -> tuple[object, ...]:
     """Return the bytes after prefixes, and which headers exist; read before there are columns."""
     fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
     fields = [field for field in (*records.keys[:1], *records.values[:1]) if field]
@@ -14,7 +17,7 @@ def results_of(records):
     )
 
 
-def number(chance, value, bits=32):
+def number(chance: random.Random, value: int, bits: int = 32) -> bytes:
     """A varint: as it should be, padded, or with bits that a reader might lose."""
     raw = ((value << 1) ^ (value >> 63)) & (2**bits - 1)
     size = 1
@@ -32,17 +35,17 @@ def number(chance, value, bits=32):
     return bytes(result[:12])
 
 
-def field(chance):
+def field(chance: random.Random) -> bytes:
     size = chance.choice([-1, -1, 0, 1, 3, -2, -(2**31)])
     return number(chance, size) + b"x" * max(0, size)
 
 
-def header(chance, keys):
+def header(chance: random.Random, keys: bytes) -> bytes:
     size = chance.choice([0, 1, 2])
     return number(chance, size) + chance.choice(keys).to_bytes() * size + field(chance)
 
 
-def record(chance, position, keys=b"hh\xff"):
+def record(chance: random.Random, position: int, keys: bytes = b"hh\xff") -> bytes:
     """Return a record with numbers of `number`, and headers whose keys have some bytes."""
     headers = chance.choice([0, 0, 0, 1, 2])
     body = chance.choice(b"\x00\x00\x00\x00\x01\x7f\x80").to_bytes()

@@ -4,7 +4,7 @@ from tests.records.encoding import zigzag
 from tests.records.wide import record
 
 
-def odd_headers(*keys):
+def odd_headers(*keys: bytes) -> bytes:
     """A record whose header keys are these bytes."""
     headers = b"".join(zigzag(len(key)) + key + b"\x02x" for key in keys)
     return record(b"\x00\x00\x00\x02k\x02v" + zigzag(len(keys)) + headers)

@@ -43,7 +43,7 @@ NUMBERS = st.one_of(
 
 
 @st.composite
-def varints(draw) -> bytes:
+def varints(draw: st.DrawFn) -> bytes:
     """A varint, at times longer than it must be, at times cut off."""
     number = draw(NUMBERS)
     value = ((number << 1) ^ (number >> 63)) & (2**64 - 1)

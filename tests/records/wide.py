@@ -1,4 +1,6 @@
-"""A batch, and the refusal of one."""
+"""A batch that is read or refused, and a record by its bytes."""
+
+from typing import Any
 
 import pytest
 
@@ -9,11 +11,11 @@ from tests.records.encoding import zigzag
 LIMIT = 1 << 20
 
 
-def read(data, api_version=9, limit=LIMIT, **options):
+def read(data: bytes, api_version: int = 9, limit: int = LIMIT, **options: Any) -> Any:
     return read_batch(data, api_version=api_version, max_decompressed_bytes=limit, **options)
 
 
-def refusal(data, api_version=9, limit=LIMIT):
+def refusal(data: bytes, api_version: int = 9, limit: int = LIMIT) -> tuple[int, str]:
     with pytest.raises(UnreadableRecords) as refused:
         read(data, api_version, limit)
     assert str(refused.value) == refused.value.message

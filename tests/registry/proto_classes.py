@@ -1,9 +1,11 @@
 """Classes of Protobuf messages."""
 
+from typing import Any
+
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 
-def proto_class(name, *path):
+def proto_class(name: str, *path: str) -> Any:
     """Return the class of a message: `shop.First`, `shop.Order`, or `shop.Order.Line` in it."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="shop", syntax="proto3")
     for message in ("First", "Order"):

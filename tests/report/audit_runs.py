@@ -5,7 +5,7 @@ import datetime as dt
 from penstock.report.history import AuditRun
 
 
-def runs(*shares):
+def runs(*shares: float) -> list[AuditRun]:
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     return [
         AuditRun(

@@ -1,4 +1,4 @@
-"""Hypothesis' strategies for the numbers of a report."""
+"""Hypothesis' strategies for counted records."""
 
 from hypothesis import strategies as st
 

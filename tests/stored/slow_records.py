@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from penstock.local import LocalKafka
 from tests.integration.reading import read_topic
 
 COUNT, PARTITIONS = 4000, 8
@@ -15,14 +16,16 @@ class NoBad(RecordValidationPolicy):
 """
 
 
-def records(count=COUNT, partitions=PARTITIONS, first=0):
+def records(
+    count: int = COUNT, partitions: int = PARTITIONS, first: int = 0
+) -> list[dict[str, object]]:
     return [
         {"value": b"%s-%d" % (b"bad" if n % 10 == 0 else b"good", n), "partition": n % partitions}
         for n in range(first, first + count)
     ]
 
 
-def values(kafka, *topics):
+def values(kafka: LocalKafka, *topics: str) -> Counter[bytes]:
     """Return how often each committed value is in topics."""
     return Counter(
         value

@@ -1,6 +1,7 @@
 """Requests for the configs of topics, and responses."""
 
 import dataclasses
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
@@ -11,7 +12,12 @@ from tests.raw import request_frame
 from tests.wire.entities import filled
 
 
-def request(version, *resources, synonyms=False, documentation=False):
+def request(
+    version: int,
+    *resources: tuple[int, str, Any],
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> Any:
     schema = load_request_schema(32, version)
     module = __import__(schema.__module__, fromlist=["x"])
     fields = {"include_synonyms": synonyms}
@@ -33,12 +39,12 @@ def request(version, *resources, synonyms=False, documentation=False):
     )
 
 
-def config(version, name):
+def config(version: int, name: str) -> Any:
     kind = filled(load_response_schema(32, version), [0]).results[0].configs[0]
     return dataclasses.replace(kind, name=name)
 
 
-def response(version, *results):
+def response(version: int, *results: tuple[int, str, int, Any]) -> Any:
     """A response with results of resource type, name, error and configs."""
     whole = filled(load_response_schema(32, version), [0])
     return dataclasses.replace(

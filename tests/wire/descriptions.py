@@ -9,7 +9,13 @@ def framed(body: bytes) -> bytes:
 
 
 def description(
-    *, code=0, state="Empty", start=-1, topics=b"\x01", producer_id=17, epoch=3
+    *,
+    code: int = 0,
+    state: str = "Empty",
+    start: int = -1,
+    topics: bytes = b"\x01",
+    producer_id: int = 17,
+    epoch: int = 3,
 ) -> bytes:
     """Return the response of a coordinator that knows the transactional id "t"."""
     described = struct.pack(">h", code) + b"\x02t" + bytes([len(state) + 1]) + state.encode()

@@ -5,6 +5,8 @@ import datetime
 import io
 import typing
 import uuid
+from collections.abc import Iterator
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
@@ -22,7 +24,7 @@ SOME = {
 }
 
 
-def filled(schema, counter):
+def filled(schema: type, counter: list[int]) -> Any:
     """Return an entity whose arrays have two elements and whose addresses are numbered."""
     fields = {}
     for field in dataclasses.fields(schema):
@@ -56,7 +58,7 @@ def filled(schema, counter):
     return schema(**fields)
 
 
-def in_slices(steps) -> tuple[object, int]:
+def in_slices(steps: Iterator[object]) -> tuple[object, int]:
     """Return the result of work in slices, and the number of slices."""
     slices = 1
     while True:
@@ -67,7 +69,7 @@ def in_slices(steps) -> tuple[object, int]:
         slices += 1
 
 
-def written(entity) -> bytes:
+def written(entity: Any) -> bytes:
     buffer = io.BytesIO()
     header = entity.__header_schema__
     entity_writer(header)(buffer, header(correlation_id=7))

@@ -13,15 +13,26 @@ from tests.raw import request_frame
 ALICE = b"\x00alice\x00secret"
 
 
-def handshake_frame(mechanism="PLAIN", version=1, client_id: str | None = "raw"):
+def handshake_frame(
+    mechanism: str = "PLAIN", version: int = 1, client_id: str | None = "raw"
+) -> bytes:
     return request_frame(load_request_schema(17, version)(mechanism=mechanism), 7, client_id)
 
 
-def authenticate_frame(auth_bytes=ALICE, version=2, client_id: str | None = "raw"):
+def authenticate_frame(
+    auth_bytes: bytes = ALICE, version: int = 2, client_id: str | None = "raw"
+) -> bytes:
     return request_frame(load_request_schema(36, version)(auth_bytes=auth_bytes), 7, client_id)
 
 
-def response_frame(code=0, *, version=2, message=None, auth_bytes=b"", lifetime_ms=0):
+def response_frame(
+    code: int = 0,
+    *,
+    version: int = 2,
+    message: str | None = None,
+    auth_bytes: bytes = b"",
+    lifetime_ms: int = 0,
+) -> bytes:
     schema = load_response_schema(36, version)
     lifetime = timedelta(milliseconds=lifetime_ms)
     more = {"session_lifetime": i64Timedelta.parse(lifetime)} if version else {}

@@ -1,13 +1,14 @@
 """Responses to share fetches."""
 
 import dataclasses
+from typing import Any
 
 from penstock.wire.primitives import read_varint, skip_tags, varint
 from penstock.wire.schemas import load_response_schema
 from tests.wire.entities import filled
 
 
-def response(version, **partition):
+def response(version: int, **partition: object) -> Any:
     entity = filled(load_response_schema(78, version), [0])
     topics = tuple(
         dataclasses.replace(

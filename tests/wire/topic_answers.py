@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import uuid
 
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12 import response as v12
@@ -12,7 +13,7 @@ from kio.static.primitive import i32, i32Timedelta
 NODES = tuple(map(BrokerId, range(3)))
 
 
-def partition(index):
+def partition(index: int) -> v12.MetadataResponsePartition:
     return v12.MetadataResponsePartition(
         error_code=ErrorCode(0),
         partition_index=i32(index),
@@ -23,7 +24,9 @@ def partition(index):
     )
 
 
-def topic(name, topic_id, partitions, code=0):
+def topic(
+    name: str | None, topic_id: uuid.UUID, partitions: int, code: int = 0
+) -> v12.MetadataResponseTopic:
     return v12.MetadataResponseTopic(
         error_code=ErrorCode(code),
         name=None if name is None else TopicName(name),
@@ -32,7 +35,7 @@ def topic(name, topic_id, partitions, code=0):
     )
 
 
-def response(*found, cluster="cluster"):
+def response(*found: v12.MetadataResponseTopic, cluster: str | None = "cluster") -> bytes:
     entity = v12.MetadataResponse(
         throttle_time=i32Timedelta.parse(datetime.timedelta(0)),
         brokers=tuple(

@@ -1,5 +1,6 @@
 """A compacted topic in memory."""
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
@@ -65,7 +66,9 @@ class MemoryLog:
         self._delivered = len(self._kept.records)
         return [*self._kept.records, LogRecord(self._delivered, ends=True)]
 
-    def follow(self, take, complain) -> None:
+    def follow(
+        self, take: Callable[[list[LogRecord]], None], complain: Callable[[str], None]
+    ) -> None:
         self._take = take
         self._kept.logs.append(self)
         self.deliver()
@@ -76,7 +79,11 @@ class MemoryLog:
             self._take([self._kept.records[self._delivered]])
             self._delivered += 1
 
-    def append(self, records, done) -> None:
+    def append(
+        self,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        done: Callable[[int, str | None], None],
+    ) -> None:
         if self.failure:
             done(0, self.failure)
             return

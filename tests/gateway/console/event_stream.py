@@ -1,9 +1,10 @@
 """Events of the console, read from its stream."""
 
 import json
+from typing import Any
 
 
-def events(data):
+def events(data: bytes) -> list[tuple[str, Any]]:
     """Return the events that a browser reads from a stream."""
     found = []
     for block in data.decode().split("\n\n"):

@@ -4,7 +4,7 @@ from penstock.gateway.metrics.cells import BOUNDS
 from penstock.gateway.metrics.counts import CountedTotals
 
 
-def buckets(**counts):
+def buckets(**counts: int) -> tuple[int, ...]:
     return tuple(counts.get(f"b{number}", 0) for number in range(len(BOUNDS) + 1))
 
 

@@ -1,10 +1,11 @@
-"""Clients and a gateway, in memory, that speak TLS."""
+"""A gateway with TLS, and clients that send and read parts of any size."""
 
 import asyncio
 import contextlib
 import random
 import socket
 import ssl
+from collections.abc import Callable
 from functools import partial
 
 from penstock.engine.workers.gathered_writes import GatheredWrites
@@ -30,7 +31,7 @@ class Gateway(Loop):
     request_min_bytes_per_second = 4096
     read_buffer = memoryview(bytearray(READ_BYTES))
 
-    def __init__(self, tls, chance):
+    def __init__(self, tls: ssl.SSLContext | NativeTls | None, chance: random.Random) -> None:
         super().__init__(judged=frozenset())
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.loop.call_soon)
@@ -44,7 +45,7 @@ class Gateway(Loop):
         self._chance = chance
         self.is_native = isinstance(tls, NativeTls)
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> "Gateway":
         if self.is_native:
             self.lane = Lane(
                 native,
@@ -66,7 +67,7 @@ class Gateway(Loop):
         self.address = bound.getsockname()
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         for connection in list(self.connections):
             connection.abort()
         await self._listener.close()
@@ -74,10 +75,10 @@ class Gateway(Loop):
         if self.lane is not None:
             self.lane.close()
 
-    async def start_broker(self):
+    async def start_broker(self) -> None:
         self._broker = await asyncio.start_server(self._serve, "127.0.0.1", 0)
 
-    async def _serve(self, reader, writer):
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.broker_writer = writer
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
@@ -87,11 +88,13 @@ class Gateway(Loop):
                 writer.write(answer_to(int.from_bytes(rest[4:8], "big")))
         writer.close()
 
-    async def connect_upstream(self, _node, protocol):
+    async def connect_upstream(
+        self, _node: int | None, protocol: asyncio.BaseProtocol
+    ) -> asyncio.BaseTransport:
         address = self._broker.sockets[0].getsockname()
         return (await self.loop.create_connection(lambda: protocol, *address))[0]
 
-    def change_owner(self):
+    def change_owner(self) -> None:
         """Take a connection back, so that it is given away again soon."""
         for connection in self.connections:
             self.given += connection._lane_number is not None
@@ -99,17 +102,17 @@ class Gateway(Loop):
             connection._reads_until_try = self._chance.randrange(3)
 
 
-def size_of(number, kind):
+def size_of(number: int, kind: str) -> int:
     chance = random.Random(f"{number} {kind}")
     return chance.choices((chance.randrange(60), chance.randrange(30_000), chance.randrange(MIB)),
                           (12, 6, 1))[0]  # fmt: skip
 
 
-def answer_to(number):
+def answer_to(number: int) -> bytes:
     return answer(number, bytes([number % 256]) * size_of(number, "response"))
 
 
-def request(number):
+def request(number: int) -> bytes:
     body = bytes([number % 251]) * (size_of(number, "request") + 1)
     head = (16).to_bytes(2, "big") + (4).to_bytes(2, "big") + number.to_bytes(4, "big")
     return (len(head) + len(body)).to_bytes(4, "big") + head + body
@@ -118,7 +121,7 @@ def request(number):
 class PlainClient:
     """A client without TLS, which sends and reads parts of any size."""
 
-    def __init__(self, _context, chance):
+    def __init__(self, _context: ssl.SSLContext | None, chance: random.Random) -> None:
         self.loop = asyncio.get_running_loop()
         self.socket = socket.socket()
         if chance.random() < 0.5:
@@ -129,18 +132,18 @@ class PlainClient:
         self.reads = asyncio.Event()
         self.reads.set()
 
-    async def connect(self, address):
+    async def connect(self, address: tuple[str, int]) -> None:
         await self.loop.sock_connect(self.socket, address)
         self._reading = self.loop.create_task(self._read())
 
-    async def send(self, data):
+    async def send(self, data: bytes) -> None:
         while data:
             size = self.chance.choice((1, 5, 100, 10_000, len(data)))
             await self.loop.sock_sendall(self.socket, data[:size])
             data = data[size:]
             await asyncio.sleep(0)
 
-    async def _read(self):
+    async def _read(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 await self.reads.wait()
@@ -149,25 +152,25 @@ class PlainClient:
                     return
                 self.received += data
 
-    async def close(self):
+    async def close(self) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         self.socket.close()
 
-    async def done(self):
+    async def done(self) -> None:
         await asyncio.wait_for(self._reading, 60)
 
 
 class Client(PlainClient):
     """A client with TLS."""
 
-    def __init__(self, context, chance):
+    def __init__(self, context: ssl.SSLContext, chance: random.Random) -> None:
         super().__init__(context, chance)
         self._in, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._in, self.out, server_hostname="localhost")
         self.end = ""
 
-    async def connect(self, address):
+    async def connect(self, address: tuple[str, int]) -> None:
         await self.loop.sock_connect(self.socket, address)
         while True:
             try:
@@ -182,16 +185,16 @@ class Client(PlainClient):
         await self.flush()
         self._reading = self.loop.create_task(self._read())
 
-    async def send(self, data):
+    async def send(self, data: bytes) -> None:
         while data:
             part, data = data[: (size := 1 + self.chance.randrange(40_000))], data[size:]
             self.tls.write(part)
             await self.flush()
 
-    async def flush(self):
+    async def flush(self) -> None:
         await super().send(self.out.read())
 
-    async def _read(self):
+    async def _read(self) -> None:
         try:
             while True:
                 await self.reads.wait()
@@ -212,17 +215,19 @@ class Client(PlainClient):
             self.end = type(error).__name__
 
 
-async def until(condition):
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
 
-async def live(gateway, client, chance, most=25):
+async def live(
+    gateway: Gateway, client: PlainClient, chance: random.Random, most: int = 25
+) -> bytes:
     """Live a connection's life of at most so many requests; return what was sent."""
     sent, expected = b"", b""
 
-    def is_answered():
+    def is_answered() -> bool:
         return len(client.received) == len(expected)
 
     for number in range(1, chance.randrange(4, most + 1)):

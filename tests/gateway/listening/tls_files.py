@@ -1,6 +1,8 @@
 """Certificates, and what a test allows of TLS."""
 
 import ssl
+from collections.abc import Callable
+from pathlib import Path
 
 import trustme
 
@@ -17,21 +19,23 @@ JAVA_SUITES = (
 class Files:
     """A listener's key and certificate, and an authority's certificate."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.authority = trustme.CA(key_type=trustme.KeyType.RSA)
         self.key = folder / "listener.pem"
         self.file = folder / "gateway.properties"
         self.issue("first.example.com")
 
-    def issue(self, name):
+    def issue(self, name: str) -> None:
         issued = self.authority.issue_cert(name, key_type=trustme.KeyType.RSA)
         issued.private_key_and_cert_chain_pem.write_to_path(self.key)
 
-    def context(self, **properties):
+    def context(self, **properties: str) -> ssl.SSLContext:
         named = {f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()}
         return server_context({"ssl.keystore.location": str(self.key), **named}, self.file)
 
-    def handshake(self, server, change=lambda _: None):
+    def handshake(
+        self, server: ssl.SSLContext, change: Callable[[ssl.SSLContext], object] = lambda _: None
+    ) -> ssl.SSLObject:
         """Shake hands in memory; return the client's end."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.authority.configure_trust(context)
@@ -55,8 +59,8 @@ class Files:
         return done
 
 
-def only(version):
-    def change(context):
+def only(version: ssl.TLSVersion) -> Callable[[ssl.SSLContext], None]:
+    def change(context: ssl.SSLContext) -> None:
         context.minimum_version = context.maximum_version = version
 
     return change

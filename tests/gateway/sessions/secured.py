@@ -12,15 +12,15 @@ class Secured(Talk):
     requires_sasl = True
     now = 0.0
 
-    def clock(self):
+    def clock(self) -> float:
         return self.now
 
-    def greet(self):
+    def greet(self) -> None:
         self.session.client_data(handshake_frame())
         self.session.upstream_data(HANDSHAKE_RESPONSE)
         self.broker.take(), self.client.take()
 
-    def log_in(self, *, lifetime_ms=0):
+    def log_in(self, *, lifetime_ms: int = 0) -> None:
         self.greet()
         self.session.client_data(authenticate_frame())
         self.session.upstream_data(response_frame(lifetime_ms=lifetime_ms))

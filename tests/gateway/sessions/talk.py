@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, refused
+from penstock.engine.verdict import ACCEPTED, PolicyVerdict, refused
 from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.context.policy_set import PolicySet
 from penstock.gateway.context.turns import Turns
@@ -23,16 +25,16 @@ from tests.raw import produce_request, request_frame
 class Recording:
     """A transport that records the written bytes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.data = b""
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         self.data += bytes(data)
 
-    def writelines(self, data):
+    def writelines(self, data: Iterable[bytes]) -> None:
         self.data += b"".join(data)
 
-    def take(self):
+    def take(self) -> bytes:
         data, self.data = self.data, b""
         return data
 
@@ -40,7 +42,7 @@ class Recording:
 class AllMayWrite(WriteRights):
     """Every client may write to every topic, without a look-up."""
 
-    def code(self, client, topic):
+    def code(self, client: Any, topic: str) -> int:
         return 0
 
 
@@ -49,7 +51,7 @@ class NoTopicPolicies:
     needs_context = False
 
 
-def call_soon(function):
+def call_soon(function: Callable[[], object]) -> asyncio.Handle:
     """Call a function in the next turn of the event loop that runs."""
     return asyncio.get_running_loop().call_soon(function)
 
@@ -85,7 +87,7 @@ class Talk:
     sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.client, self.broker = Recording(), Recording()
         self.policies = PolicySet(
             self,
@@ -110,57 +112,57 @@ class Talk:
         )
 
     @property
-    def is_empty(self):
+    def is_empty(self) -> bool:
         return not self.judged
 
     names = MappingProxyType({"records.policy.class.name": ()})
 
-    def route(self, api_key):
+    def route(self, api_key: int) -> Route:
         return route(api_key)
 
     has_interceptors = False
     may_quarantine = False
 
-    def intercepts(self, topic):
+    def intercepts(self, topic: str) -> bool:
         return False
 
-    def for_topic(self, topic, own=None):
+    def for_topic(self, topic: str, own: object = None) -> TopicPlan | None:
         return TopicPlan(topic=topic, validators=("v",)) if topic in self.judged else None
 
-    def refused(self, what):
+    def refused(self, what: Any) -> None:
         self.refusals.append(what)
 
-    def _submit(self, batch, done):
+    def _submit(self, batch: Any, done: Callable[..., None]) -> None:
         self.verdicts.append((batch.plan.topic, batch.partition, bytes(batch.data), done))
 
-    def _finished(self):
+    def _finished(self) -> None:
         self.done = True
 
-    def decide(self, verdict=ACCEPTED, which=0):
+    def decide(self, verdict: PolicyVerdict = ACCEPTED, which: int = 0) -> None:
         self.verdicts.pop(which)[3](verdict)
 
 
 NO = refused(44, "no", "v")
 
 
-def produce(number, *topics, acks=1):
+def produce(number: int, *topics: str, acks: int = 1) -> bytes:
     request = produce_request(
         [(topic, [(0, b"records of %d" % number)]) for topic in topics], acks=acks
     )
     return request_frame(request, number)
 
 
-def other(number):
+def other(number: int) -> bytes:
     """A request that the gateway does not read: ListGroups."""
     return request_frame(load_request_schema(16, 4)(states_filter=()), number)
 
 
-def answer(number, body=b"\x00 anything"):
+def answer(number: int, body: bytes = b"\x00 anything") -> bytes:
     data = number.to_bytes(4, "big") + body
     return len(data).to_bytes(4, "big") + data
 
 
-def produce_response(number, *topics):
+def produce_response(number: int, *topics: str) -> bytes:
     """A broker's response to Produce version 9: offset 5 for partition 0 of each topic."""
     body = bytes([0, len(topics) + 1])
     for topic in topics:
@@ -173,36 +175,36 @@ def produce_response(number, *topics):
 class Answering(Talk):
     """A session whose ListGroups requests have a handler that the test ends."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.answered = []
 
-    def route(self, api_key):
+    def route(self, api_key: int) -> Route:
         return (
             Route(16, hold=handled_by(self._handle, when=lambda _: True))
             if api_key == 16
             else route(api_key)
         )
 
-    async def _handle(self, context):
+    async def _handle(self, context: Any) -> bytes:
         future = asyncio.get_running_loop().create_future()
         self.answered.append(future)
         await future
         return answer(context.request.correlation_id, b"done")
 
-    def run(self, coroutine):
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         return asyncio.ensure_future(coroutine)
 
 
-def large(partitions):
+def large(partitions: int) -> bytes:
     return request_frame(produce_request([("judged", [(n, None) for n in range(partitions)])]), 1)
 
 
 LONG = tuple(f"topic-{number}" for number in range(5_000))
 
 
-async def turns_until(condition):
+async def turns_until(condition: Callable[[], object]) -> int:
     turns = 0
     while not condition():
         await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 import io
 import struct
+from typing import Any
 
 import fastavro
 
@@ -23,13 +24,13 @@ JSON_ORDER = {
 }
 
 
-def avro(value, schema=ORDER):
+def avro(value: object, schema: Any = ORDER) -> bytes:
     encoded = io.BytesIO()
     fastavro.schemaless_writer(encoded, fastavro.parse_schema(schema), value)
     return encoded.getvalue()
 
 
-def framed(schema_id, payload):
+def framed(schema_id: int, payload: bytes) -> bytes:
     return b"\x00" + struct.pack(">i", schema_id) + payload
 
 

@@ -1,5 +1,8 @@
 """A gateway in front of a partition, as sequence numbers see it."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
@@ -14,7 +17,7 @@ TIMED_OUT, TOO_LARGE, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 10, 6, 45,
 class Gateway:
     """`Producers` of which only a single partition and a single producer are used."""
 
-    def __init__(self, *, is_shared=False, **options):
+    def __init__(self, *, is_shared: bool = False, **options: Any) -> None:
         self.now = 0.0
         self.records = []
         self.is_kept = True
@@ -23,13 +26,22 @@ class Gateway:
             now=lambda: self.now, keep=self._keep, is_shared=is_shared, **options
         )
 
-    def _keep(self, key, record, done):
+    def _keep(self, key: ProducerKey, record: Any, done: Callable[[str | None], None]) -> None:
         self.records.append((key, record))
         if self.is_shared and self.is_kept:
             self.producers.restore(key, record, self.now)
         done(None if self.is_kept else "full")
 
-    def decide(self, first, count, dropped=(), *, epoch=0, connection=1, data=b"data"):
+    def decide(
+        self,
+        first: int,
+        count: int,
+        dropped: Sequence[int] = (),
+        *,
+        epoch: int = 0,
+        connection: int = 1,
+        data: bytes = b"data",
+    ) -> Any:
         """Return the batch, or the code."""
         failures = []
         decided = self.producers.decide(
@@ -43,34 +55,51 @@ class Gateway:
                 self.producers.not_kept(KEY, epoch, decided.batch)
         return decided.batch
 
-    def send(self, batch, *, epoch=0):
+    def send(self, batch: Any, *, epoch: int = 0) -> int:
         return self.producers.send(KEY, epoch, batch)
 
-    def answered(self, batch, code, *, epoch=0):
+    def answered(self, batch: Any, code: int, *, epoch: int = 0) -> int:
         return self.producers.on_response(KEY, epoch, batch, code, Stored())
 
-    def acknowledge(self, batch, *, epoch=0):
+    def acknowledge(self, batch: Any, *, epoch: int = 0) -> Any:
         return self.producers.acknowledge(KEY, epoch, batch)
 
-    def store(self, first, count, dropped=(), *, epoch=0):
+    def store(self, first: int, count: int, dropped: Sequence[int] = (), *, epoch: int = 0) -> Any:
         """Let a batch go all the way."""
         batch = self.decide(first, count, dropped, epoch=epoch)
         assert self.send(batch, epoch=epoch) == 0
         assert self.answered(batch, 0, epoch=epoch) == 0
         return batch
 
-    def needs_last_sequence(self, first, count, dropped=(), *, epoch=0, connection=1):
+    def needs_last_sequence(
+        self,
+        first: int,
+        count: int,
+        dropped: Sequence[int] = (),
+        *,
+        epoch: int = 0,
+        connection: int = 1,
+    ) -> bool:
         return self.producers.queries.is_needed(
             KEY, epoch, Range(first, count), dropped, connection=connection
         )
 
-    def learn_last_sequence(self, first, count, last, dropped=(), *, epoch=0, connection=1):
+    def learn_last_sequence(
+        self,
+        first: int,
+        count: int,
+        last: int | None,
+        dropped: Sequence[int] = (),
+        *,
+        epoch: int = 0,
+        connection: int = 1,
+    ) -> None:
         """Let the broker return the producer's last sequence."""
         self.producers.queries.on_last_sequence(
             KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
         )
 
-    def reads(self, other):
+    def reads(self, other: "Gateway") -> None:
         """Read all records that another gateway has stored."""
         for key, record in other.records:
             self.producers.restore(key, record, self.now)

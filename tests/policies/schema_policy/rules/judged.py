@@ -1,6 +1,7 @@
 """Rules of a registered schema, and their verdicts."""
 
 import json
+from typing import Any
 
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
@@ -12,24 +13,24 @@ class NotAsked:
     """Rules of Avro and JSON need nothing of the compiled schema."""
 
 
-def rule(expr, name="r", **more):
+def rule(expr: str, name: str = "r", **more: object) -> dict[str, object]:
     return {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": expr, **more}
 
 
-def field_rule(expr, *tags, **more):
+def field_rule(expr: str, *tags: str, **more: object) -> dict[str, object]:
     return rule(expr, type="CEL_FIELD", tags=list(tags), **more)
 
 
 def rules_of(
-    schema,
-    *rules,
-    kind="AVRO",
-    tags=None,
-    references=None,
-    compiled=None,
-    options=None,
-    **rule_set,
-):
+    schema: object,
+    *rules: dict[str, object],
+    kind: str = "AVRO",
+    tags: dict[str, list[str]] | None = None,
+    references: dict[str, object] | None = None,
+    compiled: object = None,
+    options: RuleOptions | None = None,
+    **rule_set: object,
+) -> Any:
     text = schema if isinstance(schema, str) else json.dumps(schema)
     registered = RegisteredSchema(
         kind,
@@ -46,5 +47,5 @@ def rules_of(
     )
 
 
-def judge(rules, value):
+def judge(rules: Any, value: object) -> Any:
     return rules.objection(value)

@@ -1,12 +1,12 @@
 """Schemas of Avro whose tables are large."""
 
 
-def record(name, **fields):
+def record(name: str, **fields: object) -> dict[str, object]:
     listed = [{"name": field, "type": schema} for field, schema in fields.items()]
     return {"type": "record", "name": name, "fields": listed}
 
 
-def chain(levels, end):
+def chain(levels: int, end: object) -> object:
     """Records each of which has only the next record, and some nulls."""
     for level in reversed(range(levels)):
         end = record(f"R{level}", before="null", **{f"f{level}": end, "after": "null"})

@@ -1,17 +1,20 @@
 """Messages of Protobuf, whole and damaged."""
 
+import random
+from typing import Any
+
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
 from tests.policies.schema_policy.payloads.protobuf.files import pool_of, varint
 
 
-def check(text, name, *, unknown=False):
+def check(text: str, name: str, *, unknown: bool = False) -> MessageCheck:
     pool = pool_of(text)
     descriptor = pool.FindMessageTypeByName(name)
     return MessageCheck(descriptor, pool, pool_of(text, merging), allow_unknown_fields=unknown)
 
 
-def filled(message, chance, depth=0):
+def filled(message: Any, chance: random.Random, depth: int = 0) -> Any:
     """Fill a message with anything, extensions too."""
     pool = message.DESCRIPTOR.file.pool
     extensions = pool.FindAllExtensions(message.DESCRIPTOR)
@@ -44,7 +47,7 @@ def filled(message, chance, depth=0):
     return message
 
 
-def scalar(field, chance):
+def scalar(field: Any, chance: random.Random) -> Any:
     if field.enum_type is not None:
         return chance.choice(field.enum_type.values).number
     kind = field.cpp_type
@@ -59,25 +62,25 @@ def scalar(field, chance):
     return chance.choice([low, 0, 1, 77, 2**31 - 1])
 
 
-def damaged(data, chance):
+def damaged(data: bytes, chance: random.Random) -> bytes:
     """Change a few bytes, cut off, repeat, or put something in between."""
-    data = bytearray(data)
+    changed = bytearray(data)
     for _ in range(chance.choice([0, 1, 1, 2])):
-        at = chance.randrange(len(data) + 1)
+        at = chance.randrange(len(changed) + 1)
         match chance.randrange(6):
-            case 0 if at < len(data):
-                data[at] = chance.randrange(256)
+            case 0 if at < len(changed):
+                changed[at] = chance.randrange(256)
             case 1:
-                del data[at:]
+                del changed[at:]
             case 2:
-                data[at:at] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 4)))
+                changed[at:at] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 4)))
             case 3:
-                del data[at : at + chance.randrange(3)]
+                del changed[at : at + chance.randrange(3)]
             case 4:
-                data += varint(chance.randrange(1, 200) << 3 | chance.randrange(6)) + b"\x01a"
+                changed += varint(chance.randrange(1, 200) << 3 | chance.randrange(6)) + b"\x01a"
             case 5:
-                data += data[at:]
-    return bytes(data)
+                changed += changed[at:]
+    return bytes(changed)
 
 
 REQUIRED = "".join(f"required int64 f{i} = {i + 1};" for i in range(60))
