@@ -24,6 +24,8 @@ def test_benchmarks_are_found():
 
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
 def test_the_imports_of_a_benchmark_exist(path):
+    if "spark" in path.parts:
+        pytest.importorskip("pyspark")
     for statement in ast.walk(ast.parse(path.read_text())):
         if not isinstance(statement, ast.ImportFrom) or statement.module is None:
             continue

@@ -20,7 +20,14 @@ SYSTEM_FOLDERS: Final = frozenset(
 )
 MARKED_IN: Final = "spark"
 """The folder of these in which some tests are marked `unit`."""
-WITH_SPARK: Final = (MARKED_IN, "cli/test_stream_lines.py", "topic_configs/test_added_key.py")
+WITH_SPARK: Final = (
+    MARKED_IN,
+    "cli/test_query_watch.py",
+    "cli/test_stream_lines.py",
+    "stored",
+    "test_artifacts.py",
+    "topic_configs/test_added_key.py",
+)
 """Unit tests that import PySpark."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})
 _FORBIDDEN: Final = frozenset(

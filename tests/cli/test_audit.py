@@ -149,6 +149,8 @@ def test_paths_that_lead_to_no_field_are_notes(capsys):
 
 @pytest.mark.parametrize("options", [[], ["--local"]])
 def test_an_invalid_record_line_is_wrong_use_before_spark_starts(options, tmp_path, capsys):
+    if not options:
+        pytest.importorskip("pyspark")
     file, records = tmp_path / "penstock.properties", tmp_path / "records.jsonl"
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
     records.write_text('{"value": "x"}\n{"value": {"id": 1}}\n')
