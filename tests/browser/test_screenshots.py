@@ -1,17 +1,9 @@
 """The screenshots of docs/monitoring.md, of a simulated gateway with an hour of history."""
 
-import io
-import json
 import os
-import re
-import urllib.request
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.terminal_theme import DIMMED_MONOKAI
-
-from penstock.cli.output.top_screen import screen
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 MAX_BYTES = 150_000
@@ -45,22 +37,4 @@ def test_a_screenshot_is_taken(made_up, opened, folder, name):
         page.evaluate(f"document.getElementById('{SECTIONS[name]}').scrollIntoView()")
     file = folder / name
     page.screenshot(path=file, animations="disabled", caret="hide")
-    assert 10_000 < file.stat().st_size < MAX_BYTES
-
-
-def test_the_screenshot_of_top_is_taken(made_up, opened, folder, monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    with urllib.request.urlopen(f"{made_up.address}api/state") as response:
-        state = json.load(response)
-    console = Console(width=80, height=24, record=True, file=io.StringIO(), color_system="truecolor",
-                      force_terminal=True)  # fmt: skip
-    console.print(screen(state, 80, 24))
-    drawn = console.export_svg(title="penstock top", theme=DIMMED_MONOKAI, unique_id="top")
-    drawn = re.sub(r"@font-face {.*?}", "", drawn, flags=re.DOTALL)  # from another host
-    page = opened("about:blank", width=1000, height=700)
-    page.set_content(
-        f"<body style='margin:0'>{drawn.replace('Fira Code', 'DejaVu Sans Mono')}</body>"
-    )
-    file = folder / "top.png"
-    page.locator("svg").first.screenshot(path=file)
     assert 10_000 < file.stat().st_size < MAX_BYTES

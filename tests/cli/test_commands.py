@@ -497,7 +497,6 @@ def test_dev_shows_a_new_user_how_to_begin(tmp_path):
         state = json.loads(get(int(console[1]), "/api/state")[1])
 
         policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
-        top = run("top", str(policy.with_name("penstock.properties")), "--once")
         checked = run("check", str(policy.with_name("penstock.properties")))
         text = policy.read_text()
         policy.write_text(text.replace("must be above zero", "must not be so low"))
@@ -517,8 +516,7 @@ def test_dev_shows_a_new_user_how_to_begin(tmp_path):
     assert 'refused: {"id": 2' in first.stdout
     assert "INVALID_RECORD (87): an order's amount must be above zero" in first.stdout
     assert first.returncode == 1
-    assert (top.returncode, checked.returncode) == (0, 0), top.stderr + checked.stderr
-    assert "an order's amount" in top.stdout
+    assert checked.returncode == 0, checked.stderr
     assert re.search(r"starting Kafka \.\.\.\n(.*: \d+ s\n)*  done in \d+\.\d s\n", dev.output)
     assert re.search(
         r"starting the gateway \.\.\.\n(.*: \d+ s\n)*  done in \d+\.\d s\n", dev.output

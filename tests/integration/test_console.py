@@ -1,11 +1,10 @@
-"""The console of a gateway at work, as its page and `penstock top` read it."""
+"""The console of a gateway at work, as its page reads it."""
 
 import contextlib
 import http.client
 import json
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from penstock.gateway.console.recent_refusals import ROWS_MAX
 from penstock.gateway.console.subscribers import SUBSCRIBERS_MAX
 from penstock.local import free_ports
-from tests.gateways import PENSTOCK, wait_until
+from tests.gateways import wait_until
 from tests.metrics import get
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
@@ -277,15 +276,3 @@ def test_a_token(watched):
         assert get(port, path)[0] == 401
     with Events(port, {"Authorization": "Bearer a-token"}) as events:
         assert events.wait_for("state")["api"] == 1
-
-
-def test_top_shows_a_real_gateway(watched, topic):
-    running, _ = watched({"metrics.listener.token": "a-token"})
-    name = topic()
-    produce(running, name, [b"a", b"bad 1"])
-    done = subprocess.run([*PENSTOCK, "top", "--once", str(running.file)], capture_output=True,
-                          text=True, timeout=60, check=False)  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "ready" in done.stdout
-    assert name in done.stdout
-    assert "no: bad 1" in done.stdout

@@ -50,7 +50,7 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands init dev gateway check policies top explain suggest audit split redact redrive
+set -g _shtab_penstock_commands init dev gateway check policies explain suggest audit split redact redrive
 set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --records-policy-batch --rejected --remote --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
@@ -82,11 +82,6 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using policies' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using policies' -l json -d 'print the list as JSON'
 complete -c penstock -n '_shtab_penstock_using policies; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a configuration file; its policies are listed, too'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a top -d 'Show the metrics of a running gateway, live, in a terminal.'
-complete -c penstock -n '_shtab_penstock_using top' -s h -l help -d 'show this help message and exit'
-complete -c penstock -n '_shtab_penstock_using top' -l once -d 'print the metrics once, and exit'
-complete -c penstock -n '_shtab_penstock_using top' -l every -x -d 'how often to read them (default 2)'
-complete -c penstock -n '_shtab_penstock_using top; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration file of the running gateway'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a explain -d 'Judge single records, and show what each policy received and decided.'
 complete -c penstock -n '_shtab_penstock_using explain' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using explain' -l topic -x -d 'the records'"'"' topic'

@@ -29,7 +29,6 @@ COMMANDS: Final = {
     "gateway": "Run the gateway in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
     "policies": "List the policies that you can name, with their keys.",
-    "top": "Show the metrics of a running gateway, live, in a terminal.",
     "explain": "Judge single records, and show what each policy received and decided.",
     "suggest": "Suggest a JSON Schema and rules from a sample of stored records.",
     "audit": "Judge stored records, and report which of them the policies would refuse.",

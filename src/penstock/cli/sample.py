@@ -8,7 +8,7 @@ CONFIGURATION: Final = """\
 upstream.bootstrap.servers={kafka}
 listeners=PLAINTEXT://{address}
 
-# Metrics and the console: open http://{console}/, or run `penstock top` with this file.
+# Metrics and the console: open http://{console}/.
 metrics.listener={console}
 
 # The policy (KIP-940), and the topics that it judges.

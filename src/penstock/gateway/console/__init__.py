@@ -1,4 +1,4 @@
-"""The console: one page on the metrics listener, and the figures for `penstock top`.
+"""The console: one page on the metrics listener, and its figures as JSON.
 
 `recent_refusals` keeps the recent refusals, by reason; `figures` makes rates of the
 counts, and `history` keeps those of the last hour; `topic_plans` shows which policies each topic

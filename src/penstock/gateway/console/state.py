@@ -1,4 +1,4 @@
-"""The state of a gateway, as JSON: for the console's page, and for `penstock top`."""
+"""The state of a gateway, as JSON: for the console's page, and for programs."""
 
 from __future__ import annotations
 
