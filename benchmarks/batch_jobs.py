@@ -36,10 +36,11 @@ from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
 from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import Position, PositionTask  # noqa: E402
+from penstock.client.positions import PositionTask  # noqa: E402
 from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
 from penstock.client.reading.reader import WantedRange  # noqa: E402
-from penstock.client.writing.open_writer import open_writer  # noqa: E402
+from penstock.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
+from penstock.client.writing.limits import WriterLimits  # noqa: E402
 from penstock.policy import (  # noqa: E402
     ProduceRequestInterceptor,
     ProduceRequestInterceptorResult,
@@ -123,11 +124,10 @@ def at_broker(size, codec, admin, connection):
         name = f"source-{uuid.uuid4().hex[:8]}"
         create_topic(admin, name, 1, KEPT)
         sources[refused] = name, topic_id(admin, name)
-        task = PositionTask("filling", *sources[refused], 0)
-        with open_writer(connection, task, transactions=False) as writer:
-            for batch in batches(size, codec, refused=refused):
-                writer.write(name, 0, batch, BatchSource(name, 0, 0))
-            writer.commit(Position(0))
+        pipeline = idempotent_pipeline(connection, WriterLimits())
+        for batch in batches(size, codec, refused=refused):
+            pipeline.put(name, 0, batch, BatchSource(name, 0, 0))
+        pipeline.flush()
     for name in ("clean", "dead"):
         if name not in admin.list_topics(timeout=10).topics:
             create_topic(admin, name, 1, KEPT)

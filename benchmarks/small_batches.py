@@ -33,10 +33,11 @@ from penstock.batch_jobs.split import Split  # noqa: E402
 from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import run  # noqa: E402
 from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import Position, PositionTask  # noqa: E402
+from penstock.client.positions import PositionTask  # noqa: E402
 from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
 from penstock.client.reading.reader import RangeReader, WantedRange  # noqa: E402
-from penstock.client.writing.open_writer import open_writer  # noqa: E402
+from penstock.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
+from penstock.client.writing.limits import WriterLimits  # noqa: E402
 from penstock.local import LocalKafka  # noqa: E402
 from penstock.records.header import CONTROL  # noqa: E402
 from records import schema_chain  # noqa: E402
@@ -60,12 +61,10 @@ class Topics:
         create_topic(self._admin, name, 1, batch_jobs.KEPT)
         batch_jobs.RECORDS = SIZES[size]
         source = name, topic_id(self._admin, name)
-        with open_writer(
-            self._connection, PositionTask("filling", *source, 0), transactions=False
-        ) as writer:
-            for batch in batch_jobs.batches(size, 0, refused=batch_jobs.REFUSED):
-                writer.write(name, 0, batch, BatchSource(name, 0, 0))
-            writer.commit(Position(0))
+        pipeline = idempotent_pipeline(self._connection, WriterLimits())
+        for batch in batch_jobs.batches(size, 0, refused=batch_jobs.REFUSED):
+            pipeline.put(name, 0, batch, BatchSource(name, 0, 0))
+        pipeline.flush()
         return source
 
     def split(self, size):

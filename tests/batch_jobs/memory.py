@@ -12,7 +12,6 @@ from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.protocol.produced_batches import record_count
 from penstock.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
 from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
-from penstock.client.writing.writer import Promise, Writer
 from penstock.records.header import as_produced
 from penstock.records.sequences import add
 from penstock.records.stored_batch import read_stored_batch
@@ -85,10 +84,8 @@ class MemoryCluster:
         ]
 
 
-class MemoryWriter(Writer):
+class MemoryWriter:
     """Its batches appear in the cluster when it commits, with its position."""
-
-    promise = Promise.EXACTLY_ONCE
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -97,6 +94,15 @@ class MemoryWriter(Writer):
         self.sequences = defaultdict(int)
         self.written = []
         self.position = cluster.position
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def add(self, partitions):
+        pass
 
     def write(self, topic, partition, batch, source):
         self._check()

@@ -24,7 +24,6 @@ from penstock.batch_jobs.task import TaskEnding
 from penstock.client.connections.connection import Connection
 from penstock.client.positions import read_positions
 from tests.batch_jobs.fates import fate
-from tests.batch_jobs.working import work
 from tests.client.settings import FILE
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS
@@ -292,19 +291,3 @@ def test_a_zombie_is_fenced_and_reports_it(kafka, admin, topic, source):
     assert json.loads(out)[0] == TaskEnding.FENCED
     own = [fate(Row(record)) for record in records if record.partition() == 0]
     assert len(committed(kafka, clean, 0)) == own.count("accepted")
-
-
-def test_a_task_works_without_transactions_too(kafka, admin, topic, source):
-    name, records = source
-    clean, dead = topic("clean", PARTITIONS), topic("dead", 1)
-    targets = {"accepted": (clean, PARTITIONS), "rejected": (dead, 1)}
-    runner = Runner(kafka, admin, "split", name, targets, transactions=False)
-    chunks = []
-    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
-        result = work(connection, runner.describe(1), chunks.append)
-    own = [record for record in records if record.partition() == 1]
-    fates = Counter(fate(Row(row)) for row in own)
-    assert result.ending is TaskEnding.DONE
-    assert +result.progress.counts.outcomes == fates
-    assert len(committed(kafka, clean, 1)) == fates["accepted"]
-    assert len(chunks) > 10

@@ -52,7 +52,6 @@ def work(connection, given, on_chunk):
         WantedRange(topic, partition, given["first"], given["end"], topic_id),
         PositionTask(given["job"], topic, topic_id, partition),
         run=given["run"],
-        transactions=given.get("transactions", True),
         places=PlaceRecords(given["places"]) if given.get("places") else None,
         limits=TaskLimits(chunk_records=given["chunk"]),
         on_chunk=on_chunk,

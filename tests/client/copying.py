@@ -13,7 +13,7 @@ from penstock.client.connections.connection import Connection
 from penstock.client.positions import Position, PositionTask
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import FencedError
-from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from penstock.policy import Record
 from tests.records.encoding import encode_batch
 
@@ -41,7 +41,7 @@ def is_dead(first):
 
 
 def copy(connection, task, target, dead, count, *, progress=lambda at: None):
-    with open_writer(connection, task, transactions=True) as writer:
+    with TransactionalWriter(connection, task) as writer:
         at = writer.position.offset if writer.position else 0
         while at < count:
             for first in range(at, at + CHUNK, BATCH):

@@ -12,7 +12,7 @@ from penstock.client.positions import Position, PositionTask
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.reading.offset_ranges import WantedRange
 from penstock.client.reading.reader import RangeReader
-from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS
 
@@ -60,7 +60,7 @@ def produce(producer, topic, number, chance):
 
 
 def copy(connection, task, target, end):
-    with open_writer(connection, task, transactions=True) as writer:
+    with TransactionalWriter(connection, task) as writer:
         start = writer.position.offset if writer.position else 0
         offsets = WantedRange(task.topic, 0, start, end, task.topic_id)
         size = 0

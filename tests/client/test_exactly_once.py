@@ -11,12 +11,17 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from penstock.artifacts import java
 from penstock.client.connections.connection import Connection
-from penstock.client.positions import Claim, Position, PositionTask, read_positions
+from penstock.client.positions import (
+    Claim,
+    Position,
+    PositionTask,
+    commit_positions,
+    read_positions,
+)
 from penstock.client.protocol import produced_batches
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import FencedError, RefusedBatchError
-from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import Promise
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from penstock.local import class_path
 from penstock.policy import Header, Record
 from penstock.records.header import as_produced, read_producer
@@ -84,10 +89,9 @@ def expected(all_records):
     ]
 
 
-@pytest.mark.parametrize("transactions", [True, False])
-def test_batches_arrive_as_they_were(kafka, connection, topic, task, transactions):
+def test_batches_arrive_as_they_were(kafka, connection, topic, task):
     work, target = task(), topic("target")
-    with open_writer(connection, work, transactions=transactions) as writer:
+    with TransactionalWriter(connection, work) as writer:
         assert writer.position is None
         at = 0
         for codec in CODECS:
@@ -103,10 +107,8 @@ def test_batches_arrive_as_they_were(kafka, connection, topic, task, transaction
     assert codecs_of(kafka, target) == list(CODECS.values())
     positions = read_positions(connection, work.group, {work.topic: [0]})
     assert positions == {(work.topic, 0): Position(250, '{"accepted": 250}')}
-    with open_writer(connection, work, transactions=transactions) as again:
+    with TransactionalWriter(connection, work) as again:
         assert again.position == Position(250, '{"accepted": 250}')
-        wanted = Promise.EXACTLY_ONCE if transactions else Promise.AT_LEAST_ONCE
-        assert again.promise is wanted
 
 
 def codecs_of(kafka, topic):
@@ -117,7 +119,7 @@ def codecs_of(kafka, topic):
 def test_values_that_brokers_set_are_not_copied(kafka, connection, topic, task):
     """LogAppendTime and a delete horizon: each record has the time that its producer gave it."""
     work, target = task(), topic("target")
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         for number, bits in enumerate((0x08, 0x40)):
             batch = encode_batch(
                 records(10 * number, 10), attributes=bits | CODECS["lz4"], codec="lz4"
@@ -131,7 +133,7 @@ def test_a_target_with_its_own_time_and_codec(kafka, connection, topic, task):
     work = task()
     target = topic("t", **{"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"})
     began = int(time.time() * 1000)
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         writer.write(
             target, 0, encode_batch(records(0, 9), codec="lz4"), BatchSource(work.topic, 0, 0)
         )
@@ -143,13 +145,13 @@ def test_a_target_with_its_own_time_and_codec(kafka, connection, topic, task):
 
 def test_the_writer_that_was_opened_last_wins(kafka, connection, topic, task):
     work, target, dead = task(), topic("target"), topic("dead")
-    first = open_writer(connection, work, transactions=True)
+    first = TransactionalWriter(connection, work)
     for offset, batch in batches(3):
         first.write(target, 0, batch, BatchSource(work.topic, 0, offset))
     first.commit(Position(30))
     for offset, batch in batches(3, first=3):
         first.write(target, 0, batch, BatchSource(work.topic, 0, offset))
-    with open_writer(connection, work, transactions=True) as second:
+    with TransactionalWriter(connection, work) as second:
         assert second.position == Position(30)
         for late in (
             lambda: first.write(target, 0, batches(1)[0][1], BatchSource(work.topic, 0, 60)),
@@ -175,7 +177,7 @@ def test_the_earlier_of_two_runs_ends(kafka, connection, topic, task):
 
     def opened(run, seen):
         claim = Claim(run, frozenset({seen}), 0)
-        return open_writer(connection, work, transactions=True, claim=claim)
+        return TransactionalWriter(connection, work, claim=claim)
 
     earlier = opened("a", "")
     offset, batch = batches(1)[0]
@@ -197,7 +199,7 @@ def test_the_earlier_of_two_runs_ends(kafka, connection, topic, task):
 
 def test_an_aborted_chunk_is_not_visible_and_the_writer_continues(kafka, connection, topic, task):
     work, target = task(), topic("target")
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         for round_ in range(3):
             for offset, batch in batches(20, first=500):
                 writer.write(target, 0, batch, BatchSource(work.topic, 0, offset))
@@ -213,7 +215,7 @@ def test_uncommitted_records_are_aborted_at_the_end(kafka, connection, topic, ta
     work, target = task(), topic("target")
     with (
         contextlib.suppress(ZeroDivisionError),
-        open_writer(connection, work, transactions=True) as writer,
+        TransactionalWriter(connection, work) as writer,
     ):
         writer.write(target, 0, batches(1)[0][1], BatchSource(work.topic, 0, 0))
         raise ZeroDivisionError
@@ -223,7 +225,7 @@ def test_uncommitted_records_are_aborted_at_the_end(kafka, connection, topic, ta
 
 def test_a_chunk_without_records_still_moves_on(connection, task):
     work = task()
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         writer.commit(Position(100))
         writer.commit(Position(200))
         assert writer.position == Position(200)
@@ -235,15 +237,15 @@ def test_ranges_of_a_partition_have_positions_of_their_own(kafka, connection, to
     work, target = task(), topic("target", partitions=2)
     first, other = work._replace(first=0), work._replace(first=50)
     with (
-        open_writer(connection, first, transactions=True) as a,
-        open_writer(connection, other, transactions=True) as b,
+        TransactionalWriter(connection, first) as a,
+        TransactionalWriter(connection, other) as b,
     ):
         a.write(target, 0, encode_batch(records(0, 10)), BatchSource(work.topic, 0, 0))
         b.write(target, 1, encode_batch(records(50, 10)), BatchSource(work.topic, 0, 50))
         b.commit(Position(60))
         a.commit(Position(10))
     for task_, offset in ((first, 10), (other, 60)):
-        with open_writer(connection, task_, transactions=True) as again:
+        with TransactionalWriter(connection, task_) as again:
             assert again.position == Position(offset)
     assert len(committed(kafka, target)) == 20
 
@@ -251,7 +253,7 @@ def test_ranges_of_a_partition_have_positions_of_their_own(kafka, connection, to
 def test_a_batch_that_is_too_large_for_the_target(kafka, connection, topic, task):
     work, target = task(), topic("small", **{"max.message.bytes": "2000"})
     with (
-        open_writer(connection, work, transactions=True) as writer,
+        TransactionalWriter(connection, work) as writer,
         pytest.raises(RefusedBatchError) as caught,
     ):
         writer.write(target, 0, encode_batch(records(7, 1, 9000)), BatchSource(work.topic, 0, 7))
@@ -267,7 +269,7 @@ def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, top
     work, target = task(), topic("compacted", **{"cleanup.policy": "compact"})
     batch = encode_batch([Record(NOW, None, b"secret-value")])
     with (
-        open_writer(connection, work, transactions=True) as writer,
+        TransactionalWriter(connection, work) as writer,
         pytest.raises(RefusedBatchError, match="has a record that the target refuses") as caught,
     ):
         writer.write(target, 0, batch, BatchSource(work.topic, 0, 7))
@@ -277,11 +279,11 @@ def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, top
 
 def test_a_target_that_does_not_exist(connection, task):
     work = task()
-    with open_writer(connection, work, transactions=True):
+    with TransactionalWriter(connection, work):
         pass  # the coordinators and their topics are there now
     connection.settings = connection.settings._replace(api_timeout_s=3.0)
     with (
-        open_writer(connection, work, transactions=True) as writer,
+        TransactionalWriter(connection, work) as writer,
         pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"),
     ):
         writer.write("nowhere", 0, batches(1)[0][1], BatchSource(work.topic, 0, 0))
@@ -296,24 +298,21 @@ def test_a_group_that_consumers_have_joined(kafka, connection, task):
         deadline = time.monotonic() + 60
         while not consumer.assignment() and time.monotonic() < deadline:
             consumer.poll(0.2)
-        with open_writer(connection, work, transactions=True) as writer:
+        with TransactionalWriter(connection, work) as writer:
             writer.commit(Position(5))
-        with (
-            open_writer(connection, work, transactions=False) as writer,
-            pytest.raises(Exception, match="consumers have joined the group; choose another job"),
-        ):
-            writer.commit(Position(6))
+        with pytest.raises(Exception, match="consumers have joined the group; choose another job"):
+            commit_positions(connection, work.group, {(work.topic, 0): Position(6)})
     finally:
         consumer.close()
 
 
 def test_operators_can_move_a_position(admin, connection, task):
     work = task()
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         writer.commit(Position(500))
     moved = ConsumerGroupTopicPartitions(work.group, [TopicPartition(work.topic, 0, 20)])
     admin.alter_consumer_group_offsets([moved])[work.group].result(60)
-    with open_writer(connection, work, transactions=True) as writer:
+    with TransactionalWriter(connection, work) as writer:
         assert writer.position == Position(20)
 
 

@@ -16,7 +16,7 @@ from penstock.client.places import (
     read_places,
 )
 from penstock.client.positions import Position, PositionTask, read_positions, redrive_job
-from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from penstock.cluster.compacted_topic import LogRecord
 from tests.client.log_records import ID, OTHER_ID, RECORDS, TASKS, log_record
 from tests.client.scripted import ScriptedConnection
@@ -141,8 +141,8 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
     with Connection(properties, file) as connection:
         assert find_starts(connection, tasks, read(), sign="") == {}
         for offset in (5, 9):
-            with open_writer(
-                connection, tasks[1], transactions=True, places=PlaceRecords(places_topic)
+            with TransactionalWriter(
+                connection, tasks[1], places=PlaceRecords(places_topic)
             ) as writer:
                 writer.commit(Position(offset, "counts"))
                 writer.write(dead, 0, RECORDS.batch(tasks[0], Position(1)), RECORDS.source)

@@ -17,8 +17,8 @@ from penstock.client.errors import ClientError
 from penstock.client.positions import Position, PositionTask, read_positions
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.protocol.write_errors import AbortedError
-from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import WriterLimits
+from penstock.client.writing.limits import WriterLimits
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from penstock.local import LocalKafka
 from tests.client.copying import BATCH, CHUNK, FENCED, FILE, copy, is_dead, made_up, value
 from tests.conftest import create_topic
@@ -179,7 +179,7 @@ def test_a_transaction_that_is_open_for_too_long():
         work = Work(admin, kafka.bootstrap_servers)
         with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
             limits = WriterLimits(transaction_timeout_s=1.0)
-            with open_writer(connection, work.task, transactions=True, limits=limits) as writer:
+            with TransactionalWriter(connection, work.task, limits=limits) as writer:
                 writer.write(work.target, 0, made_up(0), BatchSource(work.source, 0, 0))
                 time.sleep(3)
                 with pytest.raises(AbortedError, match="open for longer than 1 s"):

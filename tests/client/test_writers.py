@@ -15,14 +15,14 @@ from penstock.client.protocol.write_errors import (
     UnknownOutcomeError,
     WriteError,
 )
-from penstock.client.writing.open_writer import open_writer
-from penstock.client.writing.writer import WriterLimits
+from penstock.client.writing.idempotent_pipeline import idempotent_pipeline, new_producer
+from penstock.client.writing.limits import WriterLimits
+from penstock.client.writing.transactional_writer import TransactionalWriter
 from penstock.records.header import read_producer
 from tests.client.scripted import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
     END,
-    GROUP_COMMIT,
     GROUP_FETCH,
     INIT,
     LOST,
@@ -73,7 +73,7 @@ def apis(broker):
 
 def work(broker, **options):
     """Write a chunk of one batch, and commit it."""
-    with open_writer(broker, TASK, transactions=True, **options) as writer:
+    with TransactionalWriter(broker, TASK, **options) as writer:
         writer.write("t", 3, BATCH, SOURCE)
         writer.commit(Position(72, "counts"))
     return writer
@@ -94,7 +94,7 @@ def test_the_order_of_a_transaction(broker):
 
 
 def test_a_partition_is_added_once_in_each_transaction(broker):
-    with open_writer(broker, TASK, transactions=True) as writer:
+    with TransactionalWriter(broker, TASK) as writer:
         for offset in (70, 72):
             for topic in ("t", "t", "dead", "t"):
                 writer.write(topic, 3, BATCH, SOURCE)
@@ -188,7 +188,7 @@ def test_the_first_error_that_is_a_reason_is_raised(broker):
 
 def test_an_abort_gets_a_new_epoch(broker):
     """What an aborted transaction left on its way cannot become part of the next."""
-    with open_writer(broker, TASK, transactions=True) as writer:
+    with TransactionalWriter(broker, TASK) as writer:
         writer.write("t", 3, LARGE, SOURCE)
         writer.abort()
         writer.write("t", 3, BATCH, SOURCE)
@@ -204,7 +204,7 @@ def test_an_abort_gets_a_new_epoch(broker):
 @pytest.mark.parametrize("api", [ADD_PARTITIONS, ADD_OFFSETS, OFFSET_COMMIT, END])
 def test_a_request_without_response_cannot_act_on_the_next_transaction(broker, api, step):
     """It may be on its way still: the next transaction has another epoch."""
-    with open_writer(broker, TASK, transactions=True) as writer:
+    with TransactionalWriter(broker, TASK) as writer:
         broker.script[api] = [step]
         for offset in (72, 74, 76):
             writer.write("t", 3, BATCH, SOURCE)
@@ -223,7 +223,7 @@ def test_a_request_without_response_cannot_act_on_the_next_transaction(broker, a
 
 def test_an_abort_before_the_first_partition_was_added(broker):
     """The coordinator knows no transaction."""
-    with open_writer(broker, TASK, transactions=True) as writer:
+    with TransactionalWriter(broker, TASK) as writer:
         broker.script[ADD_PARTITIONS] = [int(ErrorCode.topic_authorization_failed)]
         with pytest.raises(DeniedError):
             writer.write("t", 3, BATCH, SOURCE)
@@ -235,7 +235,7 @@ def test_an_abort_before_the_first_partition_was_added(broker):
 
 
 def test_an_abort_without_records_sends_no_request(broker):
-    with open_writer(broker, TASK, transactions=True) as writer:
+    with TransactionalWriter(broker, TASK) as writer:
         writer.abort()
     assert apis(broker) == [INIT, GROUP_FETCH]
 
@@ -249,7 +249,7 @@ def test_a_failure_ends_with_an_abort(broker):
 
 
 def test_closing_raises_nothing(broker):
-    writer = open_writer(broker, TASK, transactions=True)
+    writer = TransactionalWriter(broker, TASK)
     writer.write("t", 3, BATCH, SOURCE)
     broker.script[END] = [int(ErrorCode.producer_fenced)]
     writer.close()
@@ -258,8 +258,6 @@ def test_closing_raises_nothing(broker):
 
 
 def test_the_error_of_a_transaction_that_timed_out_explains_it():
-    from penstock.client.writing.transactional_writer import TransactionalWriter
-
     broker, clock = ScriptedConnection(), Clock()
     limits = WriterLimits(transaction_timeout_s=10.0)
     writer = TransactionalWriter(broker, TASK, limits, clock=clock)
@@ -272,8 +270,6 @@ def test_the_error_of_a_transaction_that_timed_out_explains_it():
 
 def test_a_writer_that_timed_out_is_distinguished_from_a_replaced_writer():
     """Brokers fence a producer when they abort its transaction, such as of a paused machine."""
-    from penstock.client.writing.transactional_writer import TransactionalWriter
-
     broker, clock = ScriptedConnection(), Clock()
     limits = WriterLimits(transaction_timeout_s=10.0)
     writer = TransactionalWriter(broker, TASK, limits, clock=clock)
@@ -289,13 +285,13 @@ def test_a_writer_that_timed_out_is_distinguished_from_a_replaced_writer():
 
 def test_the_position_is_read_after_the_others_are_fenced(broker):
     broker.committed["penstock-copy", "history", 3] = (500, "so far")
-    writer = open_writer(broker, TASK, transactions=True)
+    writer = TransactionalWriter(broker, TASK)
     assert writer.position == Position(500, "so far")
     assert apis(broker) == [INIT, GROUP_FETCH]
 
 
 def test_a_place_is_part_of_the_transaction(broker):
-    with open_writer(broker, TASK, transactions=True, places=PlaceRecords("places")) as writer:
+    with TransactionalWriter(broker, TASK, places=PlaceRecords("places")) as writer:
         writer.commit(Position(72))
     assert apis(broker)[2:4] == [ADD_PARTITIONS, PRODUCE]
     (place,) = broker.logs["places", 0].batches
@@ -303,7 +299,7 @@ def test_a_place_is_part_of_the_transaction(broker):
 
 
 def test_partitions_are_added_together_and_their_batches_sent_together(broker):
-    with open_writer(broker, TASK, transactions=True, places=PlaceRecords("places")) as writer:
+    with TransactionalWriter(broker, TASK, places=PlaceRecords("places")) as writer:
         writer.add([("t", 3), ("dead", 3)])
         writer.write("t", 3, BATCH, SOURCE)
         writer.write("dead", 3, BATCH, SOURCE)
@@ -325,7 +321,7 @@ def test_a_writer_that_was_killed_while_it_committed_is_replaced(broker):
 
 def claimed(broker, run, seen="", start=10):
     claim = Claim(run, frozenset({seen}), start)
-    return open_writer(broker, TASK, transactions=True, claim=claim)
+    return TransactionalWriter(broker, TASK, claim=claim)
 
 
 def test_a_run_claims_its_tasks(broker):
@@ -356,67 +352,29 @@ def test_a_position_that_an_operator_set_belongs_to_no_run(broker):
         assert writer.position == Position(5, "", "b")
 
 
-def test_without_transactions_a_claim_has_the_start(broker):
-    claim = Claim("a", frozenset(), 10)
-    with open_writer(broker, TASK, transactions=False, claim=claim) as writer:
-        assert writer.position == Position(10)
-        writer.commit(Position(12))
-    with open_writer(broker, TASK, transactions=False, claim=claim) as writer:
-        assert writer.position == Position(12)
-
-
 # Without transactions.
-
-
-def test_the_order_without_transactions(broker):
-    with open_writer(broker, TASK, transactions=False, places=PlaceRecords("places")) as writer:
-        writer.write("t", 3, BATCH, SOURCE)
-        writer.commit(Position(72, "counts"))
-    assert apis(broker) == [INIT, GROUP_FETCH, PRODUCE, PRODUCE, GROUP_COMMIT]
-    assert broker.sent_requests[0][1].transactional_id is None
-    assert not read_producer(broker.logs["t", 3].batches[0]).transactional
-    assert broker.committed == {("penstock-copy", "history", 3): (72, "counts")}
-    assert "at least once" in writer.promise.value
-
-
-def test_a_position_is_committed_after_the_records_before_it(broker):
-    broker.slow = True
-    broker.script[PRODUCE] = [LOST]
-    with open_writer(broker, TASK, transactions=False) as writer:
-        writer.write("t", 3, BATCH, SOURCE)
-        writer.commit(Position(72))
-    assert apis(broker)[-3:] == [PRODUCE, PRODUCE, GROUP_COMMIT]
-
-
-def test_no_position_is_committed_after_a_failure(broker):
-    broker.script[PRODUCE] = [int(ErrorCode.message_too_large)]
-    with (
-        pytest.raises(WriteError),
-        open_writer(broker, TASK, transactions=False) as writer,
-    ):
-        writer.write("t", 3, BATCH, SOURCE)
-        writer.commit(Position(72))
-    assert broker.committed == {}
-
-
-def test_an_abort_without_transactions_gets_another_producer(broker):
-    with open_writer(broker, TASK, transactions=False) as writer:
-        writer.write("t", 3, LARGE, SOURCE)
-        writer.abort()
-        writer.write("t", 3, BATCH, SOURCE)
-        writer.commit(Position(72))
-    assert apis(broker).count(INIT) == 2
-    assert len(broker.logs["t", 3].batches) == 2, "at least once"
 
 
 def test_a_producer_id_is_requested_again():
     broker = ScriptedConnection(backoff_s=0.001)
     broker.script[INIT] = [WAITING[0], LOST]
-    with open_writer(broker, TASK, transactions=False):
-        assert apis(broker).count(INIT) == 3
+    new_producer(broker)
+    assert apis(broker) == [INIT] * 3
+    assert broker.sent_requests[0][1].transactional_id is None
 
 
 def test_a_producer_id_is_denied(broker):
     broker.script[INIT] = [int(ErrorCode.cluster_authorization_failed)]
     with pytest.raises(DeniedError, match="IdempotentWrite"):
-        open_writer(broker, TASK, transactions=False)
+        new_producer(broker)
+
+
+def test_batches_of_a_producer_without_transactions_are_stored_once(broker):
+    broker.slow = True
+    broker.script[PRODUCE] = [LOST]
+    pipeline = idempotent_pipeline(broker, WriterLimits())
+    pipeline.put("t", 3, BATCH, SOURCE)
+    pipeline.flush()
+    assert apis(broker) == [INIT, PRODUCE, PRODUCE]
+    (batch,) = broker.logs["t", 3].batches
+    assert not read_producer(batch).transactional

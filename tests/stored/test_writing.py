@@ -147,16 +147,6 @@ def test_again_judges_and_writes_all_records(split, produce, topic, kafka):
 
 
 @BOTH
-def test_again_without_transactions(split, produce, topic, kafka):
-    good, dead, run = split
-    source = topic("in", 2)
-    produce(source, records(100, 2))
-    for options, counts in ((), (90, 10)), ((), (0, 0)), (("--again",), (90, 10)), ((), (0, 0)):
-        assert run(source, "--transactions", "no", *options)[0] == counts
-    assert sum(values(kafka, good, dead).values()) == 200
-
-
-@BOTH
 def test_offsets_that_retention_removed_between_two_runs_are_reported(split, produce, topic, admin):
     _, _, run = split
     source = topic("in", 1)
@@ -242,16 +232,6 @@ def test_another_job_begins_again(split, produce, topic, kafka):
     produce(source, records(100, partitions=2))
     assert run(source)[0] == run(source, "--job", "again")[0] == (90, 10)
     assert set(values(kafka, good, dead).values()) == {2}
-
-
-@BOTH
-def test_without_transactions(split, produce, topic, kafka):
-    good, dead, run = split
-    source = topic("in", 2)
-    produce(source, records(100, partitions=2))
-    assert run(source, "--transactions", "no")[0] == (90, 10)
-    assert run(source, "--transactions", "no")[0] == (0, 0)
-    assert len(values(kafka, good, dead)) == 100
 
 
 @BOTH

@@ -51,7 +51,7 @@ function _shtab_penstock_using
 end
 
 set -g _shtab_penstock_commands init dev gateway check policies explain suggest audit split redact redrive
-set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --records-policy-batch --rejected --remote --report --since --to --tolerance --topic --transactions --value --with
+set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --limit --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --output --records-policy-batch --rejected --remote --report --since --to --tolerance --topic --value --with
 
 complete -c penstock -e
 complete -c penstock -f
@@ -144,7 +144,6 @@ complete -c penstock -n '_shtab_penstock_using split' -l to -x -d 'earliest, lat
 complete -c penstock -n '_shtab_penstock_using split' -l strict -d 'exit 3 if records were removed before they were read (retention)'
 complete -c penstock -n '_shtab_penstock_using split' -l job -x -d 'with topics: the name under which the job'"'"'s positions are stored; by default, it is derived from the command, the topics, the targets and --from, so that the same command continues where it was interrupted'
 complete -c penstock -n '_shtab_penstock_using split' -l again -d 'with topics: start at --from again, for example after a policy change; records of earlier runs of the job are written again'
-complete -c penstock -n '_shtab_penstock_using split' -l transactions -xka "yes no" -d 'with topics: no for a cluster without transactions; after a failure, records can then be written twice (default yes)'
 complete -c penstock -n '_shtab_penstock_using split' -l accepted -x -d 'a topic, path:DIR (a folder of Parquet files) or table:NAME (a Delta or Iceberg table)'
 complete -c penstock -n '_shtab_penstock_using split' -l rejected -x -d 'a topic, path:DIR (a folder of Parquet files) or table:NAME (a Delta or Iceberg table)'
 complete -c penstock -n '_shtab_penstock_using split' -l streaming -d 'run until it is stopped; requires --topic. From topics to topics, positions are stored in the cluster, as without --streaming'
@@ -170,7 +169,6 @@ complete -c penstock -n '_shtab_penstock_using redact' -l from -x -d 'earliest, 
 complete -c penstock -n '_shtab_penstock_using redact' -l strict -d 'exit 3 if records were removed before they were read (retention)'
 complete -c penstock -n '_shtab_penstock_using redact' -l job -x -d 'with topics: the name under which the job'"'"'s positions are stored; by default, it is derived from the command, the topics, the targets and --from, so that the same command continues where it was interrupted'
 complete -c penstock -n '_shtab_penstock_using redact' -l again -d 'with topics: start at --from again, for example after a policy change; records of earlier runs of the job are written again'
-complete -c penstock -n '_shtab_penstock_using redact' -l transactions -xka "yes no" -d 'with topics: no for a cluster without transactions; after a failure, records can then be written twice (default yes)'
 complete -c penstock -n '_shtab_penstock_using redact' -l to -x -d 'a topic, or path:DIR for a folder of Parquet files'
 complete -c penstock -n '_shtab_penstock_using redact; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a redrive -d 'Judge dead letters again, and write the accepted records.'
@@ -186,6 +184,5 @@ complete -c penstock -n '_shtab_penstock_using redrive' -l to -x -d 'a topic, or
 complete -c penstock -n '_shtab_penstock_using redrive' -l topic -x -d 'return the letters of these topics: names and globs, separated by commas (default: those of A; to a folder, all)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l with -x -d 'the class of a KIP-905 interceptor that repairs records before they are judged'
 complete -c penstock -n '_shtab_penstock_using redrive' -l max-replays -x -d 'park a record after this number of attempts (default 5)'
-complete -c penstock -n '_shtab_penstock_using redrive' -l transactions -xka "yes no" -d 'with topics: no for a cluster without transactions; after a failure, records can then be written twice (default yes)'
 complete -c penstock -n '_shtab_penstock_using redrive' -l dry-run -d 'only count, and change nothing'
 complete -c penstock -n '_shtab_penstock_using redrive; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.batch_jobs.task import RangeTask, TaskLimits, ignore, never
 from penstock.client.positions import Position
 from penstock.client.reading.reader import RangeReader
-from penstock.client.writing.open_writer import open_writer
+from penstock.client.writing.transactional_writer import TransactionalWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, PositionTask
     from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
-    from penstock.client.writing.writer import Writer
     from penstock.records.stored_batch import StoredBatch
 
 
@@ -28,7 +27,6 @@ def range_task(
     position: PositionTask,
     *,
     run: str,
-    transactions: bool = True,
     claim: Claim | None = None,
     places: PlaceRecords | None = None,
     limits: TaskLimits = TaskLimits(),  # noqa: B008 - it cannot be changed
@@ -46,8 +44,6 @@ def range_task(
         offsets: The range; records of aborted transactions are left out.
         position: The names of its position and of its transactions.
         run: The run of its counts; see `RangeTask`.
-        transactions: Whether the cluster has transactions. Without, records that were written after
-            last commit is written again when the task is tried again, and counted once.
         claim: Of the run, where there may be another of the same job.
         places: Where positions are written besides, to last longer (`redrive`).
         limits: When a chunk ends.
@@ -58,20 +54,10 @@ def range_task(
         looks_back: See `RangeTask`.
         merges: See `RangeTask`.
     """
-
-    def opened() -> Writer:
-        return open_writer(
-            connection,
-            position,
-            transactions=transactions,
-            claim=claim,
-            places=places,
-        )
-
     return RangeTask(
         offsets,
         partial(RangeReader, connection, merged_within=limits.of_batch if merges else None),
-        opened,
+        partial(TransactionalWriter, connection, position, claim=claim, places=places),
         run,
         limits,
         on_chunk,
@@ -88,7 +74,6 @@ def keep_position(
     position: PositionTask,
     offset: int,
     *,
-    transactions: bool,
     claim: Claim,
     places: PlaceRecords | None = None,
 ) -> None:
@@ -98,7 +83,6 @@ def keep_position(
         connection: To the cluster.
         position: The names of the position.
         offset: Where the task begins if nothing has been committed.
-        transactions: Whether the cluster has transactions.
         claim: Of the run.
         places: Where the position is written besides, to last longer (`redrive`).
 
@@ -106,7 +90,5 @@ def keep_position(
         FencedError: Another run has claimed the task.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    with open_writer(
-        connection, position, transactions=transactions, claim=claim, places=places
-    ) as writer:
+    with TransactionalWriter(connection, position, claim=claim, places=places) as writer:
         writer.commit(writer.position or Position(offset))

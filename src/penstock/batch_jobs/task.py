@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.batch_jobs.targets import OutgoingBatch
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
-    from penstock.client.writing.writer import Writer
+    from penstock.client.writing.transactional_writer import TransactionalWriter
     from penstock.records.stored_batch import StoredBatch
 
 _ATTEMPTS: Final = 5
@@ -49,7 +49,7 @@ class TaskLimits(NamedTuple):
         chunk_bytes: Of stored batches, as they are stored.
         chunk_records: Of the source.
         chunk_s: Readers with `read_committed` see nothing of a chunk before its end, and brokers
-            abort transactions after their timeout (`penstock.client.writing.writer`).
+            abort transactions after their timeout (`penstock.client.writing.limits`).
         max_decompressed_bytes: A batch that is larger, decompressed, ends the task.
         max_batch_records: A batch of more records ends the task.
     """
@@ -159,7 +159,7 @@ class RangeTask:
     Attributes:
         offsets: The range. A position that is committed in it is gone on from.
         read: Reads a part of it.
-        open_writer: Opens a writer (`penstock.client.writing.open_writer.open_writer`).
+        open_writer: Opens a writer, which fences all older writers of the task.
         run: The run that counts belong to: if it continues, they are added to; a text of
             at most 400 ASCII characters.
         limits: When a chunk ends.
@@ -178,7 +178,7 @@ class RangeTask:
 
     offsets: WantedRange
     read: Read
-    open_writer: Callable[[], Writer]
+    open_writer: Callable[[], TransactionalWriter]
     run: str
     limits: TaskLimits = TaskLimits()  # noqa: RUF009 - it cannot be changed
     on_chunk: Callable[[TaskProgress], None] = ignore
@@ -268,7 +268,7 @@ class _Running:
         """
         self._batches_max = 1
 
-    def attempt(self, writer: Writer) -> None:
+    def attempt(self, writer: TransactionalWriter) -> None:
         """Work to the end of the range, until it is over, or until a transaction is lost."""
         try:
             self._go_on(writer)
@@ -279,7 +279,7 @@ class _Running:
             writer.abort()
             raise
 
-    def _go_on(self, writer: Writer) -> None:
+    def _go_on(self, writer: TransactionalWriter) -> None:
         task, limits = self._task, self._task.limits
         self._find_progress(writer.position)
         self._job.forget()
@@ -310,7 +310,7 @@ class _Running:
             # Also without a record: the position shows that the range is done.
             self._commit(writer, offsets.end)
 
-    def _process(self, batches: Iterable[StoredBatch], writer: Writer) -> None:
+    def _process(self, batches: Iterable[StoredBatch], writer: TransactionalWriter) -> None:
         for batch in batches:
             for outgoing in self._job.process(batch, self._chunk):
                 writer.write(*outgoing)
@@ -345,7 +345,7 @@ class _Running:
         self._task.on_lost(lost)
         self._chunk.removed += lost.end - lost.first
 
-    def _commit(self, writer: Writer, offset: int) -> None:
+    def _commit(self, writer: TransactionalWriter, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
         self._process(self._merged.rest(), writer)
         rest = list(self._job.rest())

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from penstock.batch_jobs.letter_outcomes import AGAIN, PARKED, RETURNED
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.job import warn
-from penstock.cli.jobs.raw_jobs import add_transactions_argument
 from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
 from penstock.cli.jobs.spark_job import add_job_arguments, job, location, show_counts
 from penstock.cli.output.policy_output import policies_run
@@ -55,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-replays", type=int, default=5, metavar="N",
         help="park a record after this number of attempts (default 5)",
     )  # fmt: skip
-    add_transactions_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only count, and change nothing")
 
 
@@ -170,7 +168,6 @@ def _between_topics(
         plan,
         topics=topics,
         max_replays=options.max_replays,
-        transactions=options.transactions == "yes",
         dry_run=options.dry_run,
     )
     with running.counting_tasks(f"reading {options.dead_letters.name}", found.ranges) as read:

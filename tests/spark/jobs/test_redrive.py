@@ -96,15 +96,14 @@ def later_letters(source):
 
 
 @BOTH
-@pytest.mark.parametrize("more", [(), ("--transactions", "no")])
 def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
-    command, configured, produce, topic, kafka, more
+    command, configured, produce, topic, kafka
 ):
     limits = {"max.message.bytes": "3000", "message.timestamp.after.max.ms": "3600000"}
     good = topic("good", 2, **{"cleanup.policy": "compact", **limits})
     dead = topic("dead", 2)
     produce(dead, later_letters(good))
-    redrive = ("redrive", configured(), "--from", dead, "--to", good, *more)
+    redrive = ("redrive", configured(), "--from", dead, "--to", good)
 
     done = command(*redrive)
     assert done.code == 1
@@ -118,7 +117,7 @@ def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     returned = read_topic(kafka.bootstrap_servers, good, isolation="read_committed")
     numbers = [int(dict(headers)["number"]) for *_, headers in returned]
     expected = [number for number in range(60) if number % 6 in {0, 3, 4}]
-    assert (sorted(numbers) if not more else sorted(set(numbers))) == expected
+    assert sorted(numbers) == expected
     waiting = read_topic(kafka.bootstrap_servers, dead, isolation="read_committed")
     codes = {int(dict(headers)["number"]): dict(headers)["__penstock.code"]
              for *_, headers in waiting if "__penstock.code" in dict(headers)}  # fmt: skip
@@ -318,13 +317,10 @@ def test_folders(command, configured, produce, topic, spark, tmp_path):
 
 
 @pytest.mark.parametrize("runner", ["local"])
-@pytest.mark.parametrize("transactions", ["yes", "no"])
-def test_a_run_that_was_killed_before_its_first_record(
-    command, split, monkeypatch, transactions, runner
-):
+def test_a_run_that_was_killed_before_its_first_record(command, split, monkeypatch, runner):
     """The topic of parked letters is there already, and no position is lost."""
     file, _, _, _ = split
-    arguments = redriven(split, "--transactions", transactions)
+    arguments = redriven(split)
 
     def is_killed(*_):
         raise KeyboardInterrupt

@@ -15,8 +15,8 @@ import pytest
 from penstock.client.connections.connection import connect
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.protocol.produced_batches import BatchSource
-from penstock.client.writing.idempotent_writer import new_producer
-from penstock.client.writing.writer import WriterLimits
+from penstock.client.writing.idempotent_pipeline import new_producer
+from penstock.client.writing.limits import WriterLimits
 from penstock.records.builder import build
 from penstock.records.encoder import NewHeader, encode
 from penstock.spark import judge, load_plan, register

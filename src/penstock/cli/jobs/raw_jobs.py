@@ -36,18 +36,6 @@ def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
         help="with topics: start at --from again, for example after a policy change; "
         "records of earlier runs of the job are written again",
     )
-    add_transactions_argument(parser)
-
-
-def add_transactions_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare whether the cluster has transactions."""
-    parser.add_argument(
-        "--transactions",
-        choices=("yes", "no"),
-        default="yes",
-        help="with topics: no for a cluster without transactions; after a failure, records "
-        "can then be written twice (default yes)",
-    )
 
 
 def is_between_topics(topics: Sequence[Topic], targets: Sequence[RecordLocation]) -> bool:
@@ -145,7 +133,6 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocatio
         options.end,
         name=None if options.job is None else check_job(options.job, "--job"),
         again=options.again,
-        transactions=options.transactions == "yes",
     )
 
 

@@ -173,7 +173,6 @@ def _run(
 ) -> None:
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
     from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
-    from penstock.stored.jobs.positions import begin_again  # noqa: PLC0415
     from penstock.stored.jobs.writing_job import id_of, known_job  # noqa: PLC0415
     from penstock.stored.topics.topics import with_parked  # noqa: PLC0415
 
@@ -202,8 +201,6 @@ def _run(
             offset_range.of: offset_range.start
             for offset_range in running.cluster.ranges(topics, options.start)
         }
-    if options.again and options.transactions == "no":
-        begin_again(connection, job, running.cluster.ranges(topics, options.start))
     found = stream.begin(topics, starts)
     where = f"goes on in {found:,} partitions" if found else f"begins at {options.start}"
     lines.note(f"job {job}: {where}")

@@ -1,1 +1,1 @@
-"""Writers of raw batches, with and without transactions."""
+"""Writers of raw batches: in transactions, and as an idempotent producer."""

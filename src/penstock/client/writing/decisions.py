@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.client.positions import Position, peek_positions, read_positions
 from penstock.client.protocol.write_errors import FencedError, UnknownOutcomeError, WriteError
+from penstock.client.writing.limits import WriterLimits
 from penstock.client.writing.prepared import Prepared, abort_all, commit_prepared, not_open
 from penstock.client.writing.transactional_writer import TransactionalWriter
-from penstock.client.writing.writer import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

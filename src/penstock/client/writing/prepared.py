@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.client.connections.connection import Connection
     from penstock.client.protocol.produced_batches import BatchSource
-    from penstock.client.writing.writer import WriterLimits
+    from penstock.client.writing.limits import WriterLimits
 
 _ONGOING: Final = "Ongoing"
 _TIMEOUT_S: Final = 60.0
@@ -96,7 +96,7 @@ class PreparingWriter:
     def write(
         self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
     ) -> None:
-        """Write a batch; see `penstock.client.writing.writer.Writer.write`."""
+        """Write a batch; see `TransactionalWriter.write`."""
         self.add([(topic, partition)])
         self._pipeline.put(topic, partition, batch, source)
 

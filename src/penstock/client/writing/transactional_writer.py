@@ -1,17 +1,33 @@
-"""Writes batches and the position of their task in one transaction (KIP-98)."""
+"""Writes batches and the position of their task in one transaction (KIP-98).
+
+::
+
+    with TransactionalWriter(connection, task) as writer:
+        start = writer.position  # where to continue; None for the beginning
+        for chunk in ...:
+            for batch in chunk:
+                writer.write("orders-clean", 3, batch, source)
+            writer.commit(Position(chunk.end))
+
+The records and the position of a `commit` become visible together, or neither: a task that is
+tried again, by the same process or another, continues exactly at the last commit. There is one
+writer of a task at a time: the writer that was opened last. Spark tries a task again that was
+fenced; so that two runs of a job do not fence each other by turns, each claims its tasks
+(`penstock.client.positions.Claim`), and the older run ends.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from penstock.client.connections.pipeline import Pipeline
 from penstock.client.connections.transaction_coordinator import TransactionCoordinator
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, read_last_positions, read_positions
 from penstock.client.protocol.write_errors import AbortedError, FencedError
-from penstock.client.writing.writer import Promise, Writer
+from penstock.client.writing.limits import WriterLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,22 +36,25 @@ if TYPE_CHECKING:
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, PositionTask
     from penstock.client.protocol.produced_batches import BatchSource
-    from penstock.client.writing.writer import WriterLimits
     from penstock.wire.producer_ids import ProducerIdAndEpoch
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]
 
 
-class TransactionalWriter(Writer):
-    """Writes exactly once. `open` fences all older writers of the task."""
+class TransactionalWriter:
+    """Writes the batches of one task, each once (for readers with `read_committed`).
 
-    promise = Promise.EXACTLY_ONCE
+    A context: it aborts uncommitted batches at its end.
+
+    Attributes:
+        position: The position where the task continues; None before the first commit.
+    """
 
     def __init__(
         self,
         connection: Connection,
         task: PositionTask,
-        limits: WriterLimits,
+        limits: WriterLimits = WriterLimits(),  # noqa: B008 - it cannot be changed
         *,
         claim: Claim | None = None,
         places: PlaceRecords | None = None,
@@ -48,7 +67,8 @@ class TransactionalWriter(Writer):
             task: The task.
             limits: The limits of sizes and times.
             claim: Of the run; None where the job has one run only.
-            places: Where the position is written besides, in the same transaction.
+            places: Where the position is written besides, in the same transaction, to last longer
+                than committed offsets.
             clock: Returns seconds that never go back.
 
         Raises:
@@ -85,6 +105,21 @@ class TransactionalWriter(Writer):
     def write(
         self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
     ) -> None:
+        """Write a batch; wait while too many bytes are on their way.
+
+        Args:
+            topic: The target.
+            partition: Its partition.
+            batch: A batch of magic 2, as it was read or rebuilt. It is copied.
+            source: Where it was read, for errors.
+
+        Raises:
+            UnwritableBatch: No broker would accept it.
+            RefusedBatchError: The broker refuses it, or an earlier batch.
+            FencedError: Another writer of the same task has taken over.
+            AbortedError: The transaction is lost.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
         self.add([(topic, partition)])
         try:
             self._pipeline.put(topic, partition, batch, source)
@@ -92,6 +127,17 @@ class TransactionalWriter(Writer):
             self._fenced(error)
 
     def add(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Take note of partitions that are about to be written to, all with one request.
+
+        `write` does it for each that was not added.
+
+        Args:
+            partitions: Topics and partitions.
+
+        Raises:
+            FencedError: Another writer of the same task has taken over.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
         new = set(partitions) - self._added
         if not new:
             return
@@ -105,6 +151,15 @@ class TransactionalWriter(Writer):
         self._added |= new
 
     def commit(self, position: Position) -> None:
+        """Commit the written batches, and the position of the task.
+
+        Args:
+            position: The next offset to read.
+
+        Raises:
+            UnknownOutcomeError: It is not known whether it was committed.
+            ClientError: As for `write`; it was not committed.
+        """
         if self._claim is not None:
             position = position._replace(run=self._claim.run)
         if self._places is not None:
@@ -125,6 +180,13 @@ class TransactionalWriter(Writer):
         self.position = position
 
     def abort(self) -> None:
+        """Abort the batches since the last commit; the writer can continue from there.
+
+        Raises:
+            FencedError: Another writer of the same task has taken over.
+            AbortedError: Its time was over: a new writer is needed.
+            ClientError: The cluster does not respond in time, or denies it.
+        """
         self._pipeline.abandon()
         if self._began is None:
             return
@@ -136,12 +198,22 @@ class TransactionalWriter(Writer):
             self._fenced(error)
 
     def close(self) -> None:
+        """Abort the batches since the last commit, and end. Raise no error of a cluster.
+
+        The connection stays open.
+        """
         self._pipeline.abandon()
         if self._began is not None:
             # If it fails, brokers abort the transaction when its time is over.
             with contextlib.suppress(ClientError):
                 self._coordinator.end(self._producer, commit=False)
             self._began = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _read_position(self, read: _Read = read_positions) -> Position | None:
         task = self._task

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.writing.idempotent_writer import idempotent_pipeline
-from penstock.client.writing.writer import WriterLimits
+from penstock.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.client.writing.limits import WriterLimits
 from penstock.spark.sink.sink_rows import OutgoingRows
 
 if TYPE_CHECKING:

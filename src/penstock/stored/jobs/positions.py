@@ -18,7 +18,6 @@ from penstock.client.positions import (
     Claim,
     Position,
     PositionTask,
-    commit_positions,
     read_last_positions,
     read_positions,
     short_id,
@@ -264,20 +263,6 @@ def done_before(ranges: Iterable[OffsetRange], begun: Iterable[OffsetRange]) -> 
         max(min(starts[offset_range.of], offset_range.end) - offset_range.start, 0)
         for offset_range in ranges
     )
-
-
-def begin_again(connection: Connection, job: str, ranges: Iterable[OffsetRange]) -> None:
-    """Commit the starts of ranges, for `--again` on a cluster without transactions.
-
-    Raises:
-        ClientError: The cluster does not respond in time, or denies it.
-    """
-    starts = {
-        (offset_range.topic, offset_range.partition): Position(offset_range.start)
-        for offset_range in ranges
-    }
-    if starts:
-        commit_positions(connection, group_of(job), starts)
 
 
 class OffsetsDone:

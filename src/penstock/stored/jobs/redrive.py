@@ -102,7 +102,6 @@ def prepare_redrive(
     *,
     topics: LetterTopics,
     max_replays: int,
-    transactions: bool = True,
     dry_run: bool = False,
 ) -> RedriveJob:
     """Find the ranges to process.
@@ -114,7 +113,6 @@ def prepare_redrive(
         plan: The policies of the target.
         topics: Whose letters return.
         max_replays: After how many attempts a letter is parked.
-        transactions: Whether the cluster has transactions.
         dry_run: Nothing is written: create no topic of positions.
 
     Raises:
@@ -128,7 +126,7 @@ def prepare_redrive(
     ranges = _not_done(there, letters, name, places, former, parked)
     known = known_in(there, (letters,), name, places)
     targets = {ACCEPTED: target.name, REJECTED: letters.name}
-    job = WritingJob("redrive", letters.name, targets, name=name, transactions=transactions)
+    job = WritingJob("redrive", letters.name, targets, name=name)
     work = writing_task(there, job, (letters,), ranges, plan, name, known)
     # Created like the dead letters, and for a dry run not at all.
     to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
@@ -146,7 +144,6 @@ def _keep_first_place(
             there.access.connect(),
             PositionTask(work.job, letters.name, letters.topic_id, first.partition),
             first.start,
-            transactions=work.transactions,
             claim=work.claims[first.of],
             places=PlaceRecords(there.places_topic),
         )

@@ -19,7 +19,6 @@ from penstock.cluster.ranges import Partition
 from penstock.configuration.globs import is_glob
 from penstock.stored.jobs.positions import (
     OffsetsDone,
-    begin_again,
     claims,
     done_before,
     from_positions,
@@ -80,7 +79,6 @@ class WritingJob:
         end: Where it ends, as in `--to`.
         name: The name of its place; None to make it of the topics and `start`.
         again: Begin at `start` again, regardless of the progress of the job.
-        transactions: Whether the cluster has transactions.
     """
 
     command: str
@@ -90,7 +88,6 @@ class WritingJob:
     end: str = "latest"
     name: str | None = None
     again: bool = False
-    transactions: bool = True
 
 
 class WritingRun(NamedTuple):
@@ -150,7 +147,7 @@ def write_topics(
     work = writing_task(there, job, topics, begun, plan, name, known)
     running = runner()
     if job.again:
-        _begin_again(there, running, ranges, work, shown)
+        _begin_again(running, ranges, work, shown)
         note(f"job {name}: begins again; if it is interrupted, go on without --again")
     result = write_ranges(there, running, topics, begun, work, what, shown)
     return WritingRun(result.counts, result.before + done_before(ranges, begun), name)
@@ -261,7 +258,6 @@ def writing_task(
         name,
         run,
         claims(name, run, ranges, known, again=job.again),
-        transactions=job.transactions,
         places=there.places_topic,
     )
 
@@ -292,7 +288,6 @@ def write_ranges(
 
 
 def _begin_again(
-    there: StoredTopics,
     runner: Runner,
     ranges: Sequence[OffsetRange],
     work: WritingTask,
@@ -302,9 +297,6 @@ def _begin_again(
 
     Each is an empty range, at whose start the claim of this run is committed.
     """
-    if not work.transactions:
-        begin_again(there.access.connect(), work.job, ranges)
-        return
     starts = [offset_range._replace(end=offset_range.start) for offset_range in ranges]
     with shown(f"job {work.job}: going back to the start"):
         write_raw(runner, (), work, kept=starts)

@@ -11,8 +11,8 @@ from penstock.batch_jobs.task import TaskLimits, read_batch
 from penstock.client.protocol.produced_batches import BatchSource
 from penstock.client.reading.offset_ranges import WantedRange
 from penstock.client.reading.reader import RangeReader
-from penstock.client.writing.idempotent_writer import idempotent_pipeline
-from penstock.client.writing.writer import WriterLimits
+from penstock.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.client.writing.limits import WriterLimits
 from penstock.stored.rows.record_rows import RecordRow
 from penstock.stored.tasks.retention import RecordsLostError
 

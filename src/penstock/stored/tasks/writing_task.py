@@ -174,7 +174,6 @@ class WritingTask:
         job: The id of the job, which its positions belong to.
         run: The owner of counts: the id of this run, or of a micro-batch of it.
         claims: Of this run, by topic and partition.
-        transactions: Whether the cluster has transactions.
         replays_max: For `redrive`: how often a record is judged again before it is parked.
         letter_topics: For `redrive`: the topics whose letters return.
         places: For `redrive`: the topic where positions last.
@@ -192,7 +191,6 @@ class WritingTask:
     job: str
     run: str
     claims: Mapping[tuple[str, int], Claim]
-    transactions: bool = True
     replays_max: int | None = None
     letter_topics: LetterTopics = LetterTopics()  # noqa: RUF009 - it cannot be changed
     places: str | None = None
@@ -297,7 +295,6 @@ class WritingTask:
                     connection,
                     position,
                     offset_range.start,
-                    transactions=self.transactions,
                     claim=self.claims[offset_range.of],
                 )
             )
@@ -333,7 +330,6 @@ class WritingTask:
             WantedRange(*offset_range, topic_id),
             position,
             run=counted_as,
-            transactions=self.transactions,
             claim=self.claims[offset_range.of],
             places=None if self.places is None else PlaceRecords(self.places),
             limits=self.limits,

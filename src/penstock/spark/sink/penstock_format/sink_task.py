@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.client.errors import ClientError
 from penstock.client.positions import PositionTask
 from penstock.client.writing.decisions import BatchId, Decisions
+from penstock.client.writing.limits import WriterLimits
 from penstock.client.writing.prepared import Prepared, PreparingWriter
-from penstock.client.writing.writer import WriterLimits
 from penstock.spark.sink.penstock_format.source_order import SourceOrder
 from penstock.spark.sink.sink_rows import OutgoingRows, column_of
 from penstock.stored.evaluation import evaluator_of, task_ended
