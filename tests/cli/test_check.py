@@ -1,17 +1,18 @@
-"""`penstock check`: the output of a backtest, and the times that it accepts."""
+"""`penstock check`: the output of `--since`, and the times that it accepts."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from penstock.backtest.stored_batches import ReadBatch
-from penstock.backtest.tally import TopicTally
 from penstock.cli.check import describe, moment
 from penstock.cli.checks.check_since import lines_of
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
+from penstock.report.counts import AuditCounts
+from penstock.stored.tasks.whole_batches import count_batch
+from penstock.stored.topics.excerpt_reading import ReadBatch
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 PLAN = TopicPlan(topic="orders", validators=("a.V",), mode="observe")
@@ -43,10 +44,10 @@ def test_a_text_that_is_not_a_past_time_is_an_error(text):
 
 
 def shown(*verdicts, plan=PLAN):
-    tally = TopicTally()
+    counts = AuditCounts()
     for verdict in verdicts:
-        tally.add(plan, BATCH, verdict)
-    return list(lines_of("orders", plan, tally))
+        count_batch(counts, BATCH, verdict, plan.interceptor_names)
+    return list(lines_of("orders", plan, counts))
 
 
 def test_a_topic_without_refusals_is_reported():

@@ -160,7 +160,7 @@ def test_a_batch_is_judged_as_it_was_sent_also_if_compressed_or_compacted(kafka,
                 producer.produce(name, b"x" * 100)
             assert producer.flush(60) == 0
 
-    # Enforced, and named: modes make no difference to a backtest.
+    # Enforced, and named: modes make no difference here.
     done = check(file, "--since", "1h", "--topic", name, "--fail-over", "50%")
     assert done.returncode == 1
     assert part_of(done, name)[:3] == [

@@ -14,7 +14,7 @@ from penstock.artifacts import ArtifactError, class_path, kafka_artifacts
 VERSIONS: Final = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
 """Their files have listed sums; those of other versions are taken as the registry has them."""
 GATEWAY: Final = ("tests/gateway", "tests/integration", "tests/hostile", "tests/cluster")
-JOBS: Final = ("tests/client", "tests/backtest", "tests/batch_jobs", "tests/stored", "tests/spark")
+JOBS: Final = ("tests/client", "tests/batch_jobs", "tests/stored", "tests/spark")
 
 
 def command(version: str, how: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ def test_the_sum_of_left_out_counts_and_the_contents_of_samples_are_kept():
     other = Reason("t", "accepted")
     counts = counted(records(message="\ud800 ä", other=other), records(other=other))
     counts.reasons.left_out = 7
+    counts.batches["refused"] = 3
     counts.times.widen(24)
     counts.paths.add([PathCount("mask", "a", 5, 0), PathCount("mask", "b", 5, 2)])
     [samples] = counts.samples.values()

@@ -12,7 +12,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from penstock.backtest.excerpt import RECORDS_MAX
 from penstock.cli.checks.dead_letter_names import name_warnings
 from penstock.cli.checks.equal_globs import equal_globs
 from penstock.cli.checks.framework_topics import kept_names
@@ -29,6 +28,7 @@ from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.progress import waiting
+from penstock.stored.topics.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
     import argparse

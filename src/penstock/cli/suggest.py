@@ -15,8 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.backtest.excerpt import excerpt
-from penstock.backtest.stored_batches import Reading, reader_of
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.spark_job import positive_number, ratio
@@ -28,13 +26,15 @@ from penstock.policy import Record
 from penstock.progress import Progress
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
+from penstock.stored.topics.excerpt import excerpt
+from penstock.stored.topics.excerpt_reading import Reading, reader_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.backtest.stored_batches import ReadBatch
     from penstock.configuration import Configuration
+    from penstock.stored.topics.excerpt_reading import ReadBatch
     from penstock.suggestions.proposals import Proposals
 
 RECORDS_MAX: Final = 10_000

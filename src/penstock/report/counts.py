@@ -14,6 +14,8 @@ from penstock.report.times import TimeBins
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NOT_JUDGED: Final = "not judged"
+"""Beside the outcomes, of whole batches: no worker was there, or the batch could not be read."""
 OUTCOMES: Final = tuple(outcome.value for outcome in OF_RECORDS)
 REASONS_KEPT: Final = 2000
 """How many reasons are kept while records are counted: more than a report lists, so that what
@@ -22,6 +24,7 @@ HINTS_KEPT: Final = 500
 """How many hints of each kind are kept while records are counted."""
 SAMPLES_MAX: Final = 5
 """The maximum number of sample records for each reason."""
+_WITHOUT_REASON: Final = frozenset({Outcome.ACCEPTED.value, NOT_JUDGED})
 
 
 class Reason(NamedTuple):
@@ -58,6 +61,20 @@ class PolicyOutcome(NamedTuple):
     outcome: str
 
 
+class Blame(NamedTuple):
+    """The records of a batch that the verdict on all of it is due to.
+
+    Attributes:
+        reason: Why.
+        records: How many they are.
+        offset: The lowest of their offsets.
+    """
+
+    reason: Reason
+    records: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """Records of one partition that have all but their offsets in common.
@@ -73,6 +90,8 @@ class Records:
         key_prefix: From `hints.key_prefix`; None likewise.
         other: The verdict under the plan that is compared with; None without such a plan.
         samples: Some of their offsets besides the lowest, to be samples.
+        blame: If a batch was judged as a whole, the records to blame; None if the reason is that of
+            each record.
     """
 
     reason: Reason
@@ -85,6 +104,7 @@ class Records:
     key_prefix: str | None = None
     other: Reason | None = None
     samples: tuple[int, ...] = ()
+    blame: tuple[Blame, ...] | None = None
 
 
 @dataclass
@@ -113,6 +133,7 @@ class AuditCounts:
 
     Attributes:
         partitions: By partition; exact.
+        batches: Batches by outcome, where batches are judged as a whole; exact.
         policies: Records that each policy did not accept; exact.
         times: By time; exact.
         reasons: Records by reason; without those that were accepted.
@@ -126,6 +147,7 @@ class AuditCounts:
     """
 
     partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
+    batches: Counter[str] = field(default_factory=Counter)
     policies: Counter[PolicyOutcome] = field(default_factory=Counter)
     times: TimeBins = field(default_factory=TimeBins)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
@@ -152,7 +174,7 @@ class AuditCounts:
     @property
     def judged(self) -> int:
         """How many records were judged."""
-        return self.outcomes.total()
+        return _judged(self.outcomes)
 
     @property
     def share(self) -> float:
@@ -171,7 +193,7 @@ class AuditCounts:
         reason, count = records.reason, records.count
         self._partition(reason.topic, records.partition).merge(_partition_counts(records))
         self.times.add(records.hour, reason.outcome, count)
-        if reason.outcome != Outcome.ACCEPTED:
+        if reason.outcome not in _WITHOUT_REASON:
             self._add_reason(records)
         if records.other is not None:
             self._compare(reason, records.other, count)
@@ -186,9 +208,15 @@ class AuditCounts:
             self.header_keys.add(records.header_keys, count)
         if records.key_prefix is not None:
             self.key_prefixes.add(records.key_prefix, count)
+        if records.blame is None:
+            offsets = (records.first, *records.samples)
+            self._blame(reason, count, [Sample(records.partition, offset) for offset in offsets])
+        for blame in records.blame or ():
+            self._blame(blame.reason, blame.records, [Sample(records.partition, blame.offset)])
+
+    def _blame(self, reason: Reason, count: int, samples: list[Sample]) -> None:
         pruned = self.reasons.add(reason, count)
-        offsets = (records.first, *records.samples)
-        self._keep_samples(reason, [Sample(records.partition, offset) for offset in offsets])
+        self._keep_samples(reason, samples)
         if pruned:
             self._drop_samples()
 
@@ -203,6 +231,7 @@ class AuditCounts:
         """Add the counts of other records, such as those of another task."""
         for (topic, number), counts in other.partitions.items():
             self._partition(topic, number).merge(counts)
+        self.batches.update(other.batches)
         self.policies.update(other.policies)
         self.times.merge(other.times)
         self.reasons.merge(other.reasons)
@@ -230,13 +259,17 @@ class AuditCounts:
 
 def share(outcomes: Counter[str]) -> float:
     """Return the share of records that were refused or failed; 0 without records."""
-    judged = outcomes.total()
+    judged = _judged(outcomes)
     return turned_away(outcomes) / judged if judged else 0.0
 
 
 def turned_away(outcomes: Counter[str]) -> int:
     """Return how many records were refused or failed."""
     return sum(outcomes[outcome] for outcome in REJECTED)
+
+
+def _judged(outcomes: Counter[str]) -> int:
+    return outcomes.total() - outcomes[NOT_JUDGED]
 
 
 def _partition_counts(records: Records) -> PartitionCounts:

@@ -29,6 +29,7 @@ def encode(counts: AuditCounts) -> bytes:
             [*partition, found.outcomes, found.first_refused, found.last_refused]
             for partition, found in counts.partitions.items()
         ],
+        "batches": counts.batches,
         "policies": [[*policy, count] for policy, count in counts.policies.items()],
         "times": _encode_times(counts.times),
         "reasons": _encode_counter(counts.reasons),
@@ -53,6 +54,7 @@ def decode(data: bytes) -> AuditCounts:
     for topic, number, outcomes, first, last in document["partitions"]:
         found = PartitionCounts(Counter(outcomes), first, last)
         counts.partitions[CountedPartition(topic, number)] = found
+    counts.batches.update(document["batches"])
     for *policy, count in document["policies"]:
         counts.policies[PolicyOutcome(*policy)] = count
     _decode_times(counts.times, document["times"])

@@ -6,11 +6,6 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.backtest.excerpt import RECORDS_MAX, excerpt
-from penstock.backtest.judging import KILLS_MAX, Backtest
-from penstock.backtest.path_counting import PathCounting
-from penstock.backtest.stored_batches import Reading, reader_of
-from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.cli.checks.gateway_counts import counted_by_gateway
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.stream_lines import one_line
@@ -25,6 +20,11 @@ from penstock.engine.plans.plan import INTERNAL_TOPICS, Plan
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.progress import Progress
+from penstock.report.counts import NOT_JUDGED
+from penstock.stored.jobs.since import KILLS_MAX, BatchAudit, PathEvents
+from penstock.stored.tasks.whole_batches import CHANGED
+from penstock.stored.topics.excerpt import RECORDS_MAX, excerpt
+from penstock.stored.topics.excerpt_reading import Reading, reader_of
 from penstock.stored.topics.topic_settings import kept_settings
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import WireError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.engine.path_counts import PathCount, PathTally
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
+    from penstock.report.counts import AuditCounts, Sample
 
 BYTES_MAX: Final = 2**30
 _REASONS_MAX: Final = 10
@@ -73,7 +74,7 @@ class _Found(NamedTuple):
     """What came of it.
 
     Attributes:
-        backtest: The verdicts.
+        audit: The verdicts.
         offsets: How many offsets there are since then: the most that there can be of records.
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
@@ -82,7 +83,7 @@ class _Found(NamedTuple):
         paths: How often the paths of policies led to a field.
     """
 
-    backtest: Backtest
+    audit: BatchAudit
     offsets: int
     lost: int
     is_excerpt: bool
@@ -124,9 +125,7 @@ def judge_since(
     print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
     for entry in wanted.values():
         print(
-            "\n".join(
-                lines_of(entry.topic.name, entry.plan, found.backtest.tallies[entry.topic.name])
-            )
+            "\n".join(lines_of(entry.topic.name, entry.plan, found.audit.counts[entry.topic.name]))
         )
     for line in _notes(found):
         print(f"note: {line}")
@@ -136,12 +135,11 @@ def judge_since(
 
 
 def _exit_code(options: argparse.Namespace, found: _Found) -> int:
-    tallies = found.backtest.tallies
-    whole = total(tallies)
-    if whole.records.total() and not whole.judged:
+    whole = found.audit.total()
+    if whole.outcomes.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
     over = options.fail_over is not None and any(
-        tally.share > options.fail_over for tally in tallies.values()
+        counts.share > options.fail_over for counts in found.audit.counts.values()
     )
     return ExitCode.CHECK_FAILED if over else ExitCode.DONE
 
@@ -221,15 +219,15 @@ async def _judge(
         BYTES_MAX,
         max_decompressed_bytes=configuration.decompressed_batch_max_bytes,
     )
-    counting = PathCounting()
-    pool = Supervisor(configuration, spare=False, observer=counting)
+    events = PathEvents()
+    pool = Supervisor(configuration, spare=False, observer=events)
     await pool.start()
     try:
-        backtest = Backtest(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
+        audit = BatchAudit(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
         to_read = sum(piece.range.offsets for piece in part.pieces)
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
-        with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
-            is_all = await backtest.judge(iter(reading))
+        with Progress().phase(f"judging {what}", lambda: audit.records, to_read):
+            is_all = await audit.judge(iter(reading))
         reading_client = tuple(
             name for name, entry in wanted.items() if pool.needs_client(entry.plan)
         )
@@ -237,35 +235,36 @@ async def _judge(
         await pool.close()
     offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, reading_client, counting.paths)
+    return _Found(audit, offsets, sum(lost), is_excerpt, is_all, reading_client, events.paths)
 
 
-def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
+def lines_of(topic: str, plan: TopicPlan, counts: AuditCounts) -> Iterator[str]:
     """Return what came of a topic's records, for a person.
 
     Args:
         topic: The topic.
         plan: Its policies.
-        tally: The verdicts.
+        counts: The verdicts.
     """
     mode = _IN_PAST[plan.mode]
-    count, batches = tally.records.total(), tally.batches.total()
-    yield f"topic {topic}, {mode}: {count:,} records in {_batches(batches)}"
+    outcomes, batches = counts.outcomes, counts.batches
+    total = outcomes.total()
+    yield f"topic {topic}, {mode}: {total:,} records in {_batches(batches.total())}"
     for outcome, words in _IN_WORDS.items():
-        records = tally.records[outcome]
-        if records or (count and outcome == Outcome.REFUSED):
-            share = "" if outcome == NOT_JUDGED else f" ({records / max(tally.judged, 1):.2%})"
-            some = tally.batches[outcome]
+        records = outcomes[outcome]
+        if records or (total and outcome == Outcome.REFUSED):
+            share = "" if outcome == NOT_JUDGED else f" ({records / max(counts.judged, 1):.2%})"
+            some = batches[outcome]
             of = f", in {_batches(some)}" if some and outcome != Outcome.ACCEPTED else ""
             yield f"  {records:>11,} {words}{share}{of}"
-            yield from _by_policy(tally, outcome)
-    shown, rest = tally.reasons.most_common(_REASONS_MAX)
+            yield from _by_policy(counts, outcome)
+    shown, rest = counts.reasons.most_common(_REASONS_MAX)
     if shown:
         yield "  reasons, and the records to blame"
     for reason, count in shown:
         message = one_line(reason.message or "no reason is given")
-        place = tally.places.get(reason)
-        first = f"  (the first seen at {place})" if place is not None else ""
+        samples = counts.samples.get(reason)
+        first = f"  (the first seen at {_place(samples[0])})" if samples else ""
         yield f"  {count:>11,} {reason.policy}: {message}{first}"
     if rest:
         yield f"  {rest:>11,} for other reasons"
@@ -275,10 +274,14 @@ def _batches(count: int) -> str:
     return f"{count:,} batch" if count == 1 else f"{count:,} batches"
 
 
-def _by_policy(tally: TopicTally, outcome: str) -> Iterator[str]:
-    for (policy, of), records in tally.policies.most_common():
-        if of == outcome:
-            yield f"  {records:>11,}   by {policy or 'the gateway itself'}"
+def _place(sample: Sample) -> str:
+    return f"{sample.partition}:{sample.offset}"
+
+
+def _by_policy(counts: AuditCounts, outcome: str) -> Iterator[str]:
+    for entry, records in counts.policies.most_common():
+        if entry.outcome == outcome:
+            yield f"  {records:>11,}   by {entry.policy or 'the gateway itself'}"
 
 
 def _unfound(paths: Sequence[PathCount]) -> Iterator[str]:
@@ -288,7 +291,7 @@ def _unfound(paths: Sequence[PathCount]) -> Iterator[str]:
 
 
 def _notes(found: _Found) -> Iterator[str]:
-    read = total(found.backtest.tallies).records.total()
+    read = found.audit.total().outcomes.total()
     if not found.offsets:
         yield "there are no records since then"
     if found.reading_client:

@@ -1,1 +1,4 @@
-"""Jobs over topics: audit, split, redact and redrive, their runners, and how far they have come."""
+"""Jobs over topics: audits of records and of whole batches, split, redact and redrive.
+
+With their runners, and how far they have come.
+"""

@@ -1,1 +1,1 @@
-"""The topics of a job: their names, sizes and settings, and how tasks reach their cluster."""
+"""The topics of a job: names, sizes, settings, excerpts, and how tasks reach their cluster."""

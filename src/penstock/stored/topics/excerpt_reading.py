@@ -1,4 +1,4 @@
-"""Reads stored batches as their producers would send them.
+"""Reads an excerpt: stored batches, as their producers would send them.
 
 That takes another header: stored batches have an offset, and perhaps the broker's time. Where
 compaction left gaps, the records that are left are written as one batch.
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.backtest.excerpt import Piece
     from penstock.client.reading.batches import FetchedBatch
     from penstock.client.reading.offset_ranges import LostOffsets
     from penstock.client.reading.reader import ReadingConnection
+    from penstock.stored.topics.excerpt import Piece
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 

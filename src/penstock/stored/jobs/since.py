@@ -1,4 +1,8 @@
-"""Has batches judged by policy workers, as many at a time as their memory may hold."""
+"""Audits whole batches: the verdicts that policies would have had on a topic's latest records.
+
+Policy workers judge stored batches as if their producers sent them now, with the code of the
+gateway, deadlines included; as many at a time as their memory may hold. Nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,29 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.backtest.tally import TopicTally
+from penstock.engine.path_counts import PathTally
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.batch_to_judge import BatchToJudge
+from penstock.report.bounded_counter import BoundedCounter
+from penstock.report.counts import AuditCounts
+from penstock.stored.tasks.whole_batches import count_batch, count_unjudged
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from uuid import UUID
 
-    from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.workers.observer import WorkerEnd
+    from penstock.stored.topics.excerpt_reading import ReadBatch
 
 WAITING_MAX_BYTES: Final = 32 * 2**20
 KILLS_MAX: Final = 20
 """After so many batches at which a policy was killed for its time, or ended its process, its
 problem is known; each has cost seconds."""
+REASONS_KEPT: Final = 200
+"""Reasons of one topic: each topic has its own counts."""
 _READ_AT_ONCE: Final = 64
 _VERSION: Final = 9
 """Of Produce requests: a version that all current clients can send."""
@@ -36,11 +46,34 @@ class Pool(Protocol):
     def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None: ...
 
 
-class Backtest:
-    """Batches that workers judge, and their verdicts.
+class PathEvents:
+    """Counts how often the paths of policies led to a field, from the events of workers.
 
     Attributes:
-        tallies: By topic.
+        paths: The counts.
+    """
+
+    def __init__(self) -> None:
+        self.paths = PathTally()
+
+    def judged(
+        self, policies: str, cause: FailureCause | None, waited_s: float, judged_s: float
+    ) -> None:
+        """Ignore a verdict: its batch is counted by itself."""
+
+    def ended(self, cause: WorkerEnd) -> None:
+        """Ignore the end of a worker: the verdict on its batch says it."""
+
+    def policy_event(self, event: str, result: str, amount: int) -> None:
+        """Count the event."""
+        self.paths.add_event(event, result, amount)
+
+
+class BatchAudit:
+    """Batches that workers judge, and the counts of their verdicts.
+
+    Attributes:
+        counts: By topic.
         records: How many records have come back.
         kills: How many batches cost a worker.
     """
@@ -55,13 +88,20 @@ class Backtest:
             plans: The policies of each topic.
             topic_ids: The ids of topics, for policies that use them.
         """
-        self.tallies = {topic: TopicTally() for topic in plans}
+        self.counts = {topic: AuditCounts(reasons=BoundedCounter(REASONS_KEPT)) for topic in plans}
         self.records = self.kills = 0
         self._pool = pool
         self._plans = {topic: plan.enforced() for topic, plan in plans.items()}
         self._topic_ids = topic_ids
         self._waiting_bytes = self._waiting = 0
         self._changed = asyncio.Event()
+
+    def total(self) -> AuditCounts:
+        """Return the counts of all topics together."""
+        found = AuditCounts()
+        for counts in self.counts.values():
+            found.merge(counts)
+        return found
 
     async def judge(self, batches: Iterator[ReadBatch]) -> bool:
         """Judge batches, which are read in a thread meanwhile.
@@ -91,7 +131,7 @@ class Backtest:
 
     def _submit(self, batch: ReadBatch) -> None:
         if batch.data is None:
-            self.tallies[batch.topic].unreadable(batch)
+            count_unjudged(self.counts[batch.topic], batch)
             self.records += batch.record_count
             return
         if self.kills >= KILLS_MAX:
@@ -117,5 +157,5 @@ class Backtest:
         self._waiting_bytes -= size
         self.kills += verdict.cause in _KILLED
         self.records += batch.record_count
-        self.tallies[batch.topic].add(plan, batch, verdict)
+        count_batch(self.counts[batch.topic], batch, verdict, plan.interceptor_names)
         self._changed.set()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.backtest.excerpt import Piece
-from penstock.backtest.stored_batches import Reading
 from penstock.cluster.ranges import OffsetRange
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
+from penstock.stored.topics.excerpt import Piece
+from penstock.stored.topics.excerpt_reading import Reading
 from tests.client.selection import selection
 from tests.records.encoding import encode_batch
 

@@ -1,9 +1,9 @@
-"""Which offsets a backtest reads."""
+"""Which offsets are read where there are more than may be."""
 
 from itertools import pairwise
 
-from penstock.backtest.excerpt import Piece, excerpt
 from penstock.cluster.ranges import OffsetRange
+from penstock.stored.topics.excerpt import Piece, excerpt
 
 SMALL = OffsetRange("a", 0, 100, 150)
 LARGE = OffsetRange("a", 1, 0, 1_000_000)
