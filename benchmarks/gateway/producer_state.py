@@ -1,9 +1,8 @@
 """What it costs to keep the state of producers: `make bench-state`.
 
 One idempotent producer, one batch of ten records at a time, directly, through a gateway whose
-interceptor drops nothing of it, and through one that drops one record of each; the state of
-producers is kept in a folder, and in a topic of the cluster. Interleaved; medians and 99th
-percentiles in milliseconds.
+interceptor drops nothing of it, and through one that drops one record of each. Interleaved; medians
+and 99th percentiles in milliseconds.
 
 Then the CPU for a small request to a topic whose records cannot be lost, in a cluster that has seen
 gateways with `quarantine` for others: after a second start, after a reload, and beside a gateway
@@ -166,36 +165,27 @@ def main() -> None:
     console = Console(width=100, highlight=False)
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         if not options.history:
-            console.print(compare_states(kafka, Path(folder)))
+            console.print(compare_batches(kafka, Path(folder)))
         console.print(compare_histories(kafka, Path(folder)))
 
 
-def compare_states(kafka: LocalKafka, folder: Path) -> Table:
+def compare_batches(kafka: LocalKafka, folder: Path) -> Table:
     """Measure what one producer's batches take."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     create_topic(admin, "t", 1)
     variants = [Variant("direct", kafka.bootstrap_servers, "t", b"keep")]
-    gateways = []
+    properties = {"produce.request.interceptors": "policies.NoDrop"}
+    port = free_ports(3)[0]
+    file = write_configuration(folder, kafka.bootstrap_servers, port, properties, POLICIES)
+    running = RunningGateway(file)
     try:
-        for state in ("local", "cluster"):
-            place = folder / state
-            place.mkdir()
-            properties = {
-                "produce.request.interceptors": "policies.NoDrop",
-                "produce.request.interceptors.state": state,
-            }
-            port = free_ports(3)[0]
-            file = write_configuration(place, kafka.bootstrap_servers, port, properties, POLICIES)
-            running = RunningGateway(file)
-            gateways.append(running)
-            for name, first in (("nothing dropped", b"keep"), ("one dropped", b"drop")):
-                variants.append(Variant(f"{state}, {name}", running.address, "t", first))
+        for name, first in (("nothing dropped", b"keep"), ("one dropped", b"drop")):
+            variants.append(Variant(name, running.address, "t", first))
         for _ in range(BATCHES * ROUNDS):
             for variant in variants:
                 variant.send()
     finally:
-        for running in gateways:
-            running.stop()
+        running.stop()
     table = Table("variant", "p50 ms", "p99 ms")
     for variant in variants:
         took = sorted(variant.took_ms[20:])

@@ -44,7 +44,6 @@
     │       │   └── NotDescribedError    cluster: a topic
     │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
-    │       ├── LocalStoreError          gateway: the file that stores producer state
     │       ├── LostPlaceError           client: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now

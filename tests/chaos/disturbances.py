@@ -1,7 +1,6 @@
 """The disturbances of brokers, gateways and connections in a round."""
 
 import random
-import resource
 import time
 from collections.abc import Callable, Sequence
 
@@ -109,16 +108,6 @@ def state_writes(world: World, topics: Sequence[str], chance: random.Random) -> 
     return f"{met} state writes refused: {', '.join(map(str, rules))}"
 
 
-def full_disk(world: World, topics: Sequence[str], chance: random.Random) -> str:
-    """Fail all file writes of the gateway with state in a file for a while."""
-    pid = world.alone.process.pid
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
-    time.sleep(chance.uniform(1, 4))
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
-    return "no room for the state of producers"
-
-
 def reloads(world: World, topics: Sequence[str], chance: random.Random) -> str:
     """Switch the interceptors off and on again."""
     for _ in range(2):
@@ -132,7 +121,7 @@ def reloads(world: World, topics: Sequence[str], chance: random.Random) -> str:
 MILD: Sequence[Disturbance] = (stop_broker, stop_gateway, kill_gateway, connections)
 
 
-SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, full_disk, reloads)
+SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, reloads)
 """Each round has two of these disturbances, chosen by its seed."""
 
 

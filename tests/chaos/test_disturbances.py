@@ -11,7 +11,6 @@ from tests.chaos.disturbances import (
     SPECIAL,
     chosen,
     connections,
-    full_disk,
     kill_broker,
     kill_gateway,
     leaders,
@@ -38,7 +37,7 @@ def test_fifty_rounds_have_every_disturbance(first_seed):
     )
     assert set(happened) == {
         stop_broker, kill_broker, stop_gateway, kill_gateway, leaders, connections,
-        state_leader, state_writes, full_disk, reloads,
+        state_leader, state_writes, reloads,
     }  # fmt: skip
     assert min(happened.values()) >= 10
 

@@ -104,14 +104,12 @@ class World:
     def _gateway(self, host: str, ports: Sequence[int]) -> RunningGateway:
         folder = self._folder / f"gateway-{host}"
         folder.mkdir()
-        is_alone = host == ALONE or len(self._hosts) == 1
         properties = {
             "listeners": f"PLAINTEXT://{host}:{ports[0]}",
             "advertised.host": ALONE if host == ALONE else "127.0.0.2",
             "broker.ports": f"{ports[1]}-{ports[-1]}",
             "metrics.listener": f"{host}:{self._metrics_port}",
             "policy.workers": 4,
-            "produce.request.interceptors.state": "local" if is_alone else "cluster",
             "produce.request.interceptors.state.topic": STATE_TOPIC,
             **modes.PROPERTIES,
         }

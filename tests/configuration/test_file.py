@@ -99,10 +99,6 @@ def test_the_last_value_of_a_repeated_key_applies_with_a_warning(tmp_path, text,
         (LEAST + "topics.a.records.policy.enabled=maybe", "must be one of true, false"),
         (LEAST + "topics..records.policy.enabled=true", "must be topics.<glob>.<key>"),
         (LEAST + "produce.rejection.scope=topic", "must be one of partition, request"),
-        (
-            LEAST + "produce.request.interceptors.state=clustr",
-            "must be one of local, cluster, or empty; it is",
-        ),
         (LEAST + "metrics.listener=9100", "metrics.listener must be host:port, or :port"),
         (LEAST + "metrics.listener=localhost:99100", "with a port up to 65535"),
         (LEAST + "own.key=${env:PENSTOCK_NO_SUCH}", "PENSTOCK_NO_SUCH, which is not set"),
@@ -409,7 +405,7 @@ def test_which_changes_take_effect_at_a_restart(tmp_path):
     before = load(tmp_path, LEAST + "max.connections=1\nssl.client.auth=none\n")
     after = load(
         tmp_path,
-        LEAST.replace("b:", "c:") + "produce.request.interceptors.state.dir=there\n"
+        LEAST.replace("b:", "c:") + "produce.request.interceptors.state.topic=there\n"
         "broker.ids.first=5\npolicy.timeout.ms=1\nown.key=1\nupstream.sasl.mechanism=PLAIN\n"
         "topics.a.record.validation.policy=x\nrecord.validation.policy.class.name=x.Y\n",
     )
@@ -417,7 +413,7 @@ def test_which_changes_take_effect_at_a_restart(tmp_path):
     assert before.changed_until_restart(after) == [
         "broker.ids.first",
         "max.connections",
-        "produce.request.interceptors.state.dir",
+        "produce.request.interceptors.state.topic",
         "ssl.client.auth",
         "upstream.bootstrap.servers",
         "upstream.sasl.mechanism",

@@ -42,7 +42,6 @@ def test_the_values_fit_their_schema():
         ("config", {}),
         ("config", {"upstream.bootstrap.servers": "kafka:9092", "policy.workers": 2}),
         ("listener.protocol", "TLS"),
-        ("producerState.keptIn", "memory"),
         ("brokers.ports", 0),
         ("brokers.addresses", "names"),
         ("listener.proxyProtocol", "true"),

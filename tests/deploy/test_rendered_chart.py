@@ -14,7 +14,6 @@ EVERYTHING = {
     "secrets": ["tls"],
     "env": [{"name": "A", "value": "b"}],
     "envFrom": [{"secretRef": {"name": "more"}}],
-    "producerState": {"keptIn": "local", "storageClassName": "fast"},
     "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
     "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
     "imagePullSecrets": [{"name": "pull"}],
@@ -50,7 +49,7 @@ def test_the_default_installation(tmp_path):
     ]  # fmt: skip
 
 
-def test_replicas_that_share_their_state_have_stable_names_and_no_volumes(tmp_path):
+def test_replicas_have_stable_names_and_no_volumes(tmp_path):
     workload = only(rendered(tmp_path, {}), "StatefulSet")
     assert workload["spec"]["replicas"] == 2
     assert workload["spec"]["serviceName"] == "trial-penstock-metrics"
@@ -93,24 +92,6 @@ def test_probes_use_the_metrics_listener(tmp_path):
         "liveness": {"path": "/livez", "port": "metrics"},
         "readiness": {"path": "/readyz", "port": "metrics"},
     }
-
-
-def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
-    objects = rendered(tmp_path, {"producerState": {"keptIn": "local", "size": "2Gi"}})
-    stateful = only(objects, "StatefulSet")
-    [claim] = stateful["spec"]["volumeClaimTemplates"]
-    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    mounts = {
-        mount["name"]: mount["mountPath"]
-        for mount in pod(stateful)["containers"][0]["volumeMounts"]
-    }
-    assert mounts["state"] == "/var/lib/penstock"
-    for_clients = next(
-        document
-        for document in objects
-        if document["metadata"]["name"] == "trial-penstock" and document["kind"] == "Service"
-    )
-    assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
 
 
 SNI = {
@@ -209,7 +190,7 @@ def test_every_value_has_its_place(tmp_path):
     container = pod(stateful)["containers"][0]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
-    assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts) - {"state"}
+    assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts)
     assert container["env"] == EVERYTHING["env"]
     assert container["envFrom"] == EVERYTHING["envFrom"]
     assert only(objects, "ConfigMap")["data"]["orders.py"] == "class One: pass\n"

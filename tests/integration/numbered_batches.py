@@ -4,6 +4,7 @@ import itertools
 import uuid
 from typing import Any
 
+from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
@@ -25,6 +26,11 @@ class Batches:
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._producer_id = next(_producer_ids)
+
+    @property
+    def key(self) -> ProducerKey:
+        """The producer at the partition."""
+        return ProducerKey(self._topic, 0, self._producer_id)
 
     def request(self, first: int, *contents: bytes, epoch: int = 0) -> Any:
         batch = encode_batch(

@@ -418,14 +418,6 @@ def test_other_configurations_with_idempotent_producers(gateway, topic, stored, 
     assert values_of(stored(name)) == kept
 
 
-@pytest.mark.slow
-def test_a_folder_that_another_gateway_uses_is_an_error_at_start(gateway, tmp_path):
-    state = {"produce.request.interceptors.state.dir": tmp_path / "state"}
-    gateway({**chain("Odd"), **state}, POLICIES)
-    with pytest.raises(AssertionError, match=r"state.dir.*another process uses it"):
-        gateway({**chain("Odd"), **state}, POLICIES)
-
-
 def test_producer_state_of_a_removed_interceptor_stays(gateway, topic, stored):
     """A producer whose records were dropped continues after the configuration changed."""
     name = topic()

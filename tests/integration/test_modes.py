@@ -511,16 +511,15 @@ def test_a_topic_that_is_its_own_dead_letter_topic_is_an_error_at_the_start(gate
         gateway({**CHECK, **own}, POLICIES)
 
 
-@pytest.mark.parametrize("state", ["local", "cluster"])
 @pytest.mark.parametrize("has_settings", [True, False])
 @pytest.mark.parametrize("sent", [(b"bad", b"a"), (b"bad", b"bad 2"), (b"a", b"b")])
 def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(
-    gateway, topic, kafka, admin, sent, has_settings, state
+    gateway, topic, kafka, admin, sent, has_settings
 ):
     """As at a broker: its log has no producers (ProducerStateManager), and accepts a batch again."""
     name = topic()
     running = gateway({
-        **CHECK, **QUARANTINE, "produce.request.interceptors.state": state,
+        **CHECK, **QUARANTINE,
         **({} if has_settings else {"topic.settings.topic": ""}),
     }, POLICIES)  # fmt: skip
     with (

@@ -11,12 +11,14 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
+from penstock.configuration.producer_state_keys import FORMER_FOLDER
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.local import free_ports
 from tests.conftest import create_topic, delete_topic
 from tests.faults import Proxy
+from tests.gateway.produce.producer_state.former_file import write_former_file
 from tests.gateways import RunningGateway, wait_until
 from tests.integration.numbered_batches import INTERCEPTED, POLICIES, Batches
 from tests.integration.reading import values_of
@@ -85,7 +87,6 @@ def replicas(gateway):
     """Two gateways that share the state of producers."""
     shared = {
         **INTERCEPTED,
-        "produce.request.interceptors.state": "cluster",
         "produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}",
     }
     return [gateway(shared, POLICIES) for _ in range(2)]
@@ -150,7 +151,6 @@ def test_a_state_topic_that_cannot_be_used_is_reported_at_the_start(gateway, adm
     name = topic(**{"cleanup.policy": "delete"})
     properties = {
         **INTERCEPTED,
-        "produce.request.interceptors.state": "cluster",
         "produce.request.interceptors.state.topic": name,
     }
     with pytest.raises(AssertionError) as raised:
@@ -177,7 +177,7 @@ async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
             key: f"{topic()}-state",
         },
     )
-    presence = Presence("g", shares=True)
+    presence = Presence("g")
     store, kept = ClusterStore(configuration, upstream, presence), asyncio.Queue()
     await store.start(30, lambda key, record, *_: kept.put_nowait((key, record)))
     try:
@@ -199,7 +199,6 @@ def test_the_gateway_survives_a_fatal_error_of_the_state_writer(kafka, gateway, 
             {
                 **INTERCEPTED,
                 "metrics.listener": f"127.0.0.1:{port}",
-                "produce.request.interceptors.state": "cluster",
                 "produce.request.interceptors.state.topic": state,
             },
             POLICIES,
@@ -235,7 +234,6 @@ def test_a_gateway_that_cannot_write_state_reports_it_until_it_can(kafka, gatewa
             {
                 **INTERCEPTED,
                 "metrics.listener": f"127.0.0.1:{port}",
-                "produce.request.interceptors.state": "cluster",
                 "produce.request.interceptors.state.topic": state,
             },
             POLICIES,
@@ -315,6 +313,11 @@ def test_while_interceptors_change_every_batch_is_written(gateway, topic, stored
     assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
 
 
+def create_state_topic(admin, name):
+    """Let gateways open it when they start, although they lose no records."""
+    create_topic(admin, name, config={"cleanup.policy": "compact,delete"})
+
+
 VALIDATOR = """
 from penstock.policy import *
 class Validator(BrokerRecordValidator):
@@ -324,14 +327,14 @@ class Validator(BrokerRecordValidator):
 
 
 def test_only_topic_configs_that_decide_which_records_are_lost_have_batches_written(
-    gateway, topic, stored
+    gateway, topic, admin, stored
 ):
     name, state = topic(), own_topic()
     [of_state] = state.values()
+    create_state_topic(admin, of_state)
     running = gateway(
         {
             "record.validator.classes": "policies.Validator",
-            "produce.request.interceptors.state": "cluster",
             "topic.settings.topic": f"{of_state}-settings",
             **state,
         },
@@ -352,14 +355,14 @@ def test_only_topic_configs_that_decide_which_records_are_lost_have_batches_writ
     assert fenced == [0, 0, 1]
 
 
-def test_a_start_is_a_change_for_topics_whose_configs_set_quarantine(gateway, topic, stored):
+def test_a_start_is_a_change_for_topics_whose_configs_set_quarantine(gateway, topic, admin, stored):
     """Other policies than before the start may call other records bad."""
     quarantined, plain, state = topic(), topic(), own_topic()
     [of_state] = state.values()
+    create_state_topic(admin, of_state)
     running = gateway(
         {
             "record.validator.classes": "policies.Validator",
-            "produce.request.interceptors.state": "cluster",
             "topic.settings.topic": f"{of_state}-settings",
             **state,
         },
@@ -401,7 +404,6 @@ def test_a_quarantine_of_some_topics_is_no_change_for_others(gateway, topic, sto
     running = gateway(
         {
             "record.validator.classes": "policies.Validator",
-            "produce.request.interceptors.state": "cluster",
             f"topics.{quarantined}*.penstock.mode": "quarantine",
             "topics.*.penstock.quarantine.max.ratio": "0.5",
             **state,
@@ -427,14 +429,14 @@ def test_a_quarantine_of_some_topics_is_no_change_for_others(gateway, topic, sto
 
 
 def test_settings_of_a_topic_are_announced_to_gateways_that_do_not_read_them(
-    gateway, topic, stored
+    gateway, topic, admin, stored
 ):
     altered, plain, state = topic(), topic(), own_topic()
     [of_state] = state.values()
+    create_state_topic(admin, of_state)
     running = gateway(
         {
             "record.validator.classes": "policies.Validator",
-            "produce.request.interceptors.state": "cluster",
             "topic.settings.topic": f"{of_state}-settings",
             **state,
         },
@@ -453,32 +455,20 @@ def test_settings_of_a_topic_are_announced_to_gateways_that_do_not_read_them(
     assert sends() == {altered}
 
 
-def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
-    settings = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
-    running = [gateway(settings, POLICIES) for _ in range(2)]
-    event = "another gateway of this cluster does not share"
-    wait_until(
-        lambda: any(
-            str(line["event"]).startswith(event) and running[0].address in line["gateway"]
-            for line in list(running[1].log)
-        ),
-        what="the second gateway to name the first",
-    )
-
-
-def test_state_in_a_file_is_moved_when_state_is_shared(gateway, topic, stored):
-    """Of a version that kept it locally by default."""
+def test_state_in_a_file_of_an_earlier_version_is_taken_over(gateway, topic, kafka, admin, stored):
     name = topic()
-    local = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
-    running = gateway(local, POLICIES)
+    running = gateway({**INTERCEPTED, **own_topic()}, POLICIES)
+    running.stop()
     batches = Batches(name)
-    assert batches.send(running.address, 0, b"a", b"drop", b"b") == 0
-    text = running.file.read_text()
-    running.file.write_text(text.replace("interceptors.state=local", "interceptors.state=cluster"))
+    # As that version sent the first batch: a record between these was dropped.
+    assert batches.send(kafka.bootstrap_servers, 0, b"a", b"b", b"c") == 0
+    cluster = admin.list_topics(timeout=30).cluster_id
+    file = running.file.parent / FORMER_FOLDER / f"producer-state-{cluster}.sqlite"
+    write_former_file(file, batches.key)
     running.restart()
-    assert batches.send(running.address, 3, b"c") == 0
-    assert batches.send(running.address, 4, b"drop", b"d") == 0
-    assert values_of(stored(name)) == [b"a", b"b", b"c", b"d"]
+    assert batches.send(running.address, 4, b"d") == 0
+    assert batches.send(running.address, 5, b"drop", b"e") == 0
+    assert values_of(stored(name)) == [b"a", b"b", b"c", b"d", b"e"]
 
 
 def test_state_of_interceptors_that_a_reload_adds_is_kept(gateway, topic, stored):

@@ -1,6 +1,7 @@
 """Reloads, which may take as long as the modules of users take to import."""
 
 import signal
+import uuid
 
 from confluent_kafka.admin import AdminClient
 
@@ -80,17 +81,17 @@ DROPS = CHANGES.replace("drops_records = False", "drops_records = True")
 
 
 def test_the_state_of_producers_is_kept_from_the_first_interceptor_that_drops_records(
-    kafka, gateway
+    gateway, admin
 ):
     """Also shortly after a start with others, which may have changed earlier batches."""
+    state = f"state-{uuid.uuid4().hex[:8]}"
     properties = {
         "produce.request.interceptors": "policies.Changes",
-        "produce.request.interceptors.state": "local",
+        "produce.request.interceptors.state.topic": state,
     }
     running = gateway(properties, CHANGES)
-    folder = running.file.parent
-    assert not list(folder.rglob("*.sqlite"))
-    (folder / "policies.py").write_text(DROPS)
+    assert state not in admin.list_topics(timeout=30).topics
+    (running.file.parent / "policies.py").write_text(DROPS)
     running.process.send_signal(signal.SIGHUP)
     running.wait_for("reloaded")
-    assert list(folder.rglob("*.sqlite"))
+    assert state in admin.list_topics(timeout=30).topics

@@ -74,7 +74,6 @@ def run(secured, files, admin, tmp_path, monkeypatch):
             "listeners": f"{listener}://127.0.0.1:0",
             "ssl.keystore.location": files.key("gateway.pem"),
             **upstream_as_admin(files),
-            "produce.request.interceptors.state": "local",
             **{f"upstream.ssl.{key.replace('_', '.')}": value for key, value in more.items()},
         }
         file = write_configuration(tmp_path, secured.bootstrap_servers, 0, properties)

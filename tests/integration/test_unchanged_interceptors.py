@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import time
 import uuid
 
 import pytest
@@ -200,19 +199,6 @@ def test_a_reload_of_the_same_files_changes_nothing(
     running.wait_for("reloaded", 2)
     assert Batches(name).send(running.address, 0, b"a") == 0
     assert fences(stored, state) == 1
-
-
-@pytest.mark.slow
-def test_unchanged_interceptors_are_recognized_with_state_in_a_file(start, doubts):
-    running = start(**{"produce.request.interceptors.state": "local"})
-
-    time.sleep(float(doubts.read_text()))  # the doubts of the first start have ended
-    assert is_unchanged(running)
-    assert is_unchanged(running, kill=True)
-    doubts.write_text("600")
-    change(running)
-    assert not is_unchanged(running)
-    assert not is_unchanged(running, kill=True)
 
 
 def test_a_changed_schema_is_a_change_of_interceptors(start, settled):

@@ -4,10 +4,12 @@ In `make test` for a few thousand records of each client; `make interop` sends 2
 and adds franz-go.
 """
 
+import re
 import subprocess
 import sys
 import threading
 import time
+import uuid
 import zlib
 from pathlib import Path
 
@@ -32,6 +34,7 @@ class AThird(ProduceRequestInterceptor):
 """
 RATE = 5000
 PORTS = 5
+STATE_TOPIC = "produce.request.interceptors.state.topic"
 
 
 def python(client: str) -> list[str]:
@@ -41,7 +44,9 @@ def python(client: str) -> list[str]:
 class Run:
     """A run of a client, with its disturbances."""
 
-    def __init__(self, command: list[str], relay: Relay, running, seconds: float) -> None:
+    def __init__(
+        self, command: list[str], relay: Relay, running, seconds: float, *, loses_numbers: bool
+    ) -> None:
         self._dropped = 0
         ended = threading.Event()
 
@@ -51,6 +56,10 @@ class Run:
             while not ended.wait(1.0):
                 if not restarted and time.monotonic() - began > seconds / 2:
                     restarted = True
+                    if loses_numbers:
+                        text = running.file.read_text()
+                        other = rf"\1{uuid.uuid4().hex}"
+                        running.file.write_text(re.sub(f"({STATE_TOPIC}=).*", other, text))
                     running.restart(kill=True)
                 relay.drop()
                 self._dropped += 1
@@ -77,13 +86,15 @@ def disturbed(gateway, topic, kafka, request):
     """Runs a client through a gateway whose connections are dropped every second."""
     count = request.config.getoption("interop_records")
 
-    def run(command: list[str], *, isolation: str = "read_uncommitted", **properties: str):
+    def run(
+        command: list[str], *, isolation: str = "read_uncommitted", loses_numbers: bool = False
+    ):
         name = topic(partitions=3)
         running = gateway(
             {
                 "produce.request.interceptors": "policies.AThird",
                 "advertised.host": "127.0.0.2",
-                **properties,
+                STATE_TOPIC: f"state-{uuid.uuid4().hex}",
             },
             POLICIES,
         )
@@ -91,7 +102,7 @@ def disturbed(gateway, topic, kafka, request):
         with Relay(range(port, port + PORTS), record=False) as relay:
             bootstrap = f"127.0.0.2:{port}"
             arguments = [*command, bootstrap, name, str(count), str(RATE)]
-            happened = Run(arguments, relay, running, count / RATE)
+            happened = Run(arguments, relay, running, count / RATE, loses_numbers=loses_numbers)
         found = read_topic(kafka.bootstrap_servers, name, full=True, isolation=isolation)
         stored: dict[bytes, list[int]] = {}
         for message in found:
@@ -155,9 +166,7 @@ def test_transactions_of_java_store_the_records_that_are_not_dropped(
 @pytest.mark.timeout(900)
 def test_java_continues_when_sequence_numbers_are_lost(disturbed, java_client: JavaClient):
     """Records without a response may be stored again under a new epoch; none is missing."""
-    happened, stored, count = disturbed(
-        java_client.command("many"), **{"produce.request.interceptors.state.dir": ""}
-    )
+    happened, stored, count = disturbed(java_client.command("many"), loses_numbers=True)
     assert happened.of("refused") == []
     assert happened.of("acknowledged") == [["acknowledged", str(count)]]
     assert {key: sorted(set(numbers)) for key, numbers in stored.items()} == kept(count)

@@ -67,7 +67,6 @@ def world(tmp_path_factory):
                 "advertised.host": "127.0.0.2",
                 "broker.ports": f"{ports[1]}-{ports[-1]}",
                 "produce.request.interceptors": "policies.DropsDrop",
-                "produce.request.interceptors.state": "cluster",
             }
             started = RunningGateway(write_configuration(
                 own, kafka.bootstrap_servers, ports[0], properties, POLICIES

@@ -31,7 +31,6 @@ PROPERTIES: Final = {
     "topics.*.records.policy.class.name": "policies.NotToday",
     "topics.*.records.policy.enabled": "true",
     "produce.request.interceptors": "policies.Changes",
-    "produce.request.interceptors.state": "cluster",
     "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
     "schema.registry.timeout.ms": 1500,
     f"topics.{SCHEMAS}.confluent.value.schema.validation": "true",

@@ -155,13 +155,7 @@ def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configurati
         kafka: The address of the local Kafka.
         imports: Can end the processes that import classes.
     """
-    # Each run has a new cluster of one broker: nothing about its producers is worth keeping.
-    own = {
-        DEAD_LETTER_REPLICAS: "1",
-        "upstream.bootstrap.servers": kafka,
-        "produce.request.interceptors.state": "local",
-        "produce.request.interceptors.state.dir": "",
-    }
+    own = {DEAD_LETTER_REPLICAS: "1", "upstream.bootstrap.servers": kafka}
     if _CONSOLE not in load_properties(file, file.resolve()).values:
         own[_CONSOLE] = "127.0.0.1:0"
     return load_configuration(
@@ -238,6 +232,7 @@ class _Terminal:
             "loading policies",
             "waiting for the cluster",
             "reading settings of topics",
+            "reading the state of producers",
             "reloaded",
         } or (name == NOT_RELOADED and "reason" in event):
             raise structlog.DropEvent  # shown elsewhere, or of no interest here

@@ -81,7 +81,7 @@ class LogFollower:
         self._callers: dict[asyncio.Future[str | None], float] = {}
         self._warned = 0.0
         self._probe: asyncio.TimerHandle | None = None
-        self.writes = StateWrites(self.topic, is_shared=True)
+        self.writes = StateWrites(self.topic)
 
     async def start(self, timeout_s: float) -> None:
         """Read all records, and follow the topic from then on.

@@ -11,12 +11,10 @@ _FAILURES_OF_TROUBLE: Final = 2
 
 @dataclass(slots=True)
 class StateWrites:
-    """The writes to a topic or file that keeps state.
+    """The writes to a topic that keeps state.
 
     Attributes:
-        where: The topic or file.
-        is_shared: Whether all gateways of the cluster write there, so that none of them can if one
-            cannot.
+        where: The topic.
         written: How many succeeded.
         failed: How many failed with an error.
         late: How many had no result in time.
@@ -24,7 +22,6 @@ class StateWrites:
     """
 
     where: str
-    is_shared: bool = False
     written: int = 0
     failed: int = 0
     late: int = 0

@@ -25,6 +25,7 @@ from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
 from penstock.configuration.named_policies import PREFIX, read_named_policies
 from penstock.configuration.policy_classes import PolicyClass, class_of_own, classes_of_user
+from penstock.configuration.producer_state_keys import FORMER_KEYS, former_keys
 from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import (
     DEAD_LETTER_TOPIC,
@@ -171,12 +172,14 @@ def read_configuration(
         *(
             sentence
             for key in properties
-            if (sentence := _unknown(file, key, known, keys, policy)) is not None
+            if key not in FORMER_KEYS
+            and (sentence := _unknown(file, key, known, keys, policy)) is not None
         ),
     ]
     if named is None:
         named, more = read_named_policies(file, properties, shown, describe_classes)
         warnings += more
+    warnings += former_keys(file, properties, shown)
     warnings += unread_keys(properties)
     warnings += _meaningless(topic_defaults)
     if _is_single_port(properties):

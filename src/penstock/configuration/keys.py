@@ -62,9 +62,6 @@ IdempotenceMode = Annotated[
 ]
 BrokerAddresses = Annotated[Literal["ports", "sni"], BeforeValidator(values.one_of("ports", "sni"))]
 Port = Annotated[int, BeforeValidator(values.whole_number(1, 65535))]
-StateStore = Annotated[
-    Literal["local", "cluster", ""], BeforeValidator(values.one_of("local", "cluster", ""))
-]
 
 
 def key(
@@ -434,35 +431,14 @@ class Keys(BaseModel):
             "the topic policies. Otherwise, the batch is refused with 87."
         ),
     )
-    produce_request_interceptors_state: StateStore = key(
-        POLICIES,
-        reloaded=False,
-        default="",
-        meaning=(
-            "Where the state of producers whose records were dropped is stored. `cluster`: in a "
-            "topic, for any number of gateways. `local`: in a folder, for a single gateway. "
-            "Empty: `cluster` if records may be dropped (`drops_records`) or quarantined, or if "
-            "the topic exists, unless this file has `produce.request.interceptors.state.dir`; "
-            "otherwise `local`."
-        ),
-    )
-    produce_request_interceptors_state_dir: OptionalText = key(
-        POLICIES,
-        reloaded=False,
-        default="penstock-state",
-        meaning=(
-            "With `local`: the folder, relative to the file's, that keeps this state across a "
-            "restart. Only one gateway can use it. Empty: nothing is kept, and these producers "
-            "begin a new epoch after a restart."
-        ),
-    )
     produce_request_interceptors_state_topic: TopicName = key(
         POLICIES,
         reloaded=False,
         default="__penstock_producer_state",
         meaning=(
-            "With `cluster`: the compacted topic that keeps this state. All gateways of a "
-            "cluster use the same topic."
+            "The compacted topic that keeps the sequence numbers of producers whose records were "
+            "dropped or quarantined. All gateways of a cluster use the same topic. It is used "
+            "once records may be dropped (`drops_records`) or quarantined, or if it exists."
         ),
     )
     topic_settings_topic: OptionalTopicName = key(

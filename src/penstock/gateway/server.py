@@ -117,7 +117,6 @@ class Gateway:
         """
         self.configuration = configuration
         self._name = gateway_name(configuration)
-        self._announcing: asyncio.Task[Any] | None = None
         self.connections: set[ClientConnection] = set()
         self.writes = GatheredWrites()
         self.lane: Lane | None = None
@@ -157,7 +156,6 @@ class Gateway:
         self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run, names)
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)
-        self._keeps_losses = False
         self._digest = self._why_no_digest = ""
         self._opening_decisions = False
         self._use(OpenedProducers(Producers(now=time.time)))
@@ -266,13 +264,12 @@ class Gateway:
         """Restore the state of producers.
 
         Raises:
-            ConfigurationError: The folder or the topic that keeps it cannot be used.
+            ConfigurationError: The topic that keeps it cannot be used.
             brokers.UnreachableError: The topic cannot be read now.
         """
         opened = await open_producers(of, self.cluster_id, self._name, loses_records=loses_records)
         plans = [self._policies.plan]
         own = await losing_topics(plans, self._index)
-        self._keeps_losses = loses_records or opened.writes is not None
         self._use(opened)
         if await opened.begin(self._interceptors, compares=is_start):
             log.info("interceptors are as before: no batch can have been decided by others")
@@ -281,14 +278,11 @@ class Gateway:
                 self._see_leaders(opened.producers, lambda of: may_lose_records(of, plans, index))
             )
         else:
-            if is_start and opened.writes is not None and self._why_no_digest:
+            if is_start and opened.shared is not None and self._why_no_digest:
                 log.info("interceptors cannot be compared", reason=self._why_no_digest)
             await self._interceptors_change(plans, own, is_start=is_start)
-        opened.keep_interceptors()
-        if self._announcing is not None:
-            self._announcing.cancel()
-        if opened.presence is not None:
-            self._announcing = self.run(opened.presence.run())
+        if opened.shared is not None:
+            self.run(opened.shared.run())
 
     def _interceptors(self) -> Interceptors:
         """Return the digest of everything that decides which records are stored."""
@@ -365,7 +359,7 @@ class Gateway:
     @property
     def keeps_decisions(self) -> bool:
         """Whether it is kept which records of a producer are not stored."""
-        return self._keeps_losses
+        return self.shared_producers is not None
 
     def open_decisions(self) -> None:
         """Begin to keep that: a topic's own setting has its bad records put in quarantine."""
@@ -376,10 +370,8 @@ class Gateway:
     async def _open_decisions(self) -> None:
         try:
             async with self._reloading:
-                before = self._opened_producers
-                if not self._keeps_losses:
+                if not self.keeps_decisions:
                     await self._open_producers(self.configuration, loses_records=True)
-                    await before.close()
         except (ConfigurationError, brokers.UnreachableError) as error:
             log.error("quarantine is not possible", reason=str(error))
         except Exception:
@@ -470,8 +462,9 @@ class Gateway:
     @property
     def state_writes(self) -> Mapping[str, StateWrites]:
         """The results of writes of state, by kind of state: producers, settings."""
+        shared = self.shared_producers
         writes = {
-            "producers": self._opened_producers.writes,
+            "producers": shared.writes if shared is not None else None,
             "settings": self.topic_configs.writes,
         }
         return {state: kept for state, kept in writes.items() if kept is not None}
@@ -539,15 +532,14 @@ class Gateway:
                 put_in_force(loaded.topic_keys)
                 if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_topic_configs(configuration)
-                before = self._opened_producers
-                if loaded.loses_records and not self._keeps_losses:
+                are_open = self.keeps_decisions or not loaded.loses_records
+                if not are_open:
                     await self._open_producers(self.configuration, loses_records=True)
-                    await before.close()
             except BaseException:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
-            await self._change_interceptors(loaded, are_open=before is self._opened_producers)
+            await self._change_interceptors(loaded, are_open=are_open)
             self._activate(loaded)
             self.run(self._load_topics())
             if self._listening is not None:
@@ -559,24 +551,13 @@ class Gateway:
         Args:
             loaded: The policies that come.
             are_open: Whether the state of producers was open before.
-
-        Raises:
-            ConfigurationError: It cannot be kept; the policies are closed.
         """
         if are_open and loaded.digest and loaded.digest == self._digest:
             return
         plans = [self._policies.plan, loaded.policies.plan]
         own = await losing_topics(plans, self._index)
-        digest = self._digest
         self._know(loaded)  # later announcements of these are in doubt: nothing waits between
         await self._interceptors_change(plans, own)
-        try:
-            self._opened_producers.keep_interceptors()
-        except ConfigurationError:
-            self._digest = digest
-            put_in_force(self._loaded.topic_keys if self._loaded else {})
-            await loaded.close()
-            raise
 
     def _know(self, loaded: LoadedPolicies) -> None:
         self._digest, self._why_no_digest = loaded.digest, loaded.why_no_digest
@@ -754,7 +735,7 @@ class Gateway:
         max_idle_s = self.configuration.connections_max_idle_ms / 1000
         while True:
             await asyncio.sleep(idle_interval(max_idle_s))
-            self._opened_producers.expire()
+            self.producers.expire()
             self.budget.tick()
             close_idle(self.connections, self.loop.time(), max_idle_s)
 

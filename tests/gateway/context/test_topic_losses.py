@@ -230,7 +230,6 @@ async def test_changed_interceptors_are_in_doubt_as_soon_as_they_are_known(store
     for number in range(1, 400):
         found.put(UUID(int=number), MARK, f"topic{number}")
     found.gateway.topic_configs.position = 0
-    found.gateway._opened_producers = SimpleNamespace(keep_interceptors=lambda: None)
     plan = plan_of({**VALIDATED, **QUARANTINE})
     loaded = SimpleNamespace(digest="b", why_no_digest="", policies=SimpleNamespace(plan=plan))
     found.gateway._digest = "a"

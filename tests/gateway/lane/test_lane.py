@@ -22,6 +22,7 @@ from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.native import find_native
 from penstock.wire.schemas import load_request_schema
+from tests.conftest import create_topic
 from tests.gateway.sessions.talk import other
 from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -285,10 +286,7 @@ def test_batches_without_a_policy_are_forwarded_natively_next_to_a_judged_topic(
     run(test, POLICY)
 
 
-DROPPING = {
-    "produce.request.interceptors": "policies.NoDrop",
-    "produce.request.interceptors.state": "cluster",
-}
+DROPPING = {"produce.request.interceptors": "policies.NoDrop"}
 DROPS = (
     POLICIES
     + """
@@ -334,7 +332,7 @@ def test_other_topics_are_forwarded_natively_while_a_topic_loses_records(
 
 
 def test_records_that_another_gateway_dropped_are_known_natively(
-    run, topic, tmp_path, kafka, stored, monkeypatch
+    run, topic, tmp_path, kafka, admin, stored, monkeypatch
 ):
     monkeypatch.setattr("penstock.gateway.produce.producer_state.doubts.DOUBTED_S", 0.0)
     dropping, free = topic("dropping"), topic("free")
@@ -365,7 +363,8 @@ def test_records_that_another_gateway_dropped_are_known_natively(
         finally:
             await other_gateway.stop()
 
-    run(test, {**POLICY, **state, "produce.request.interceptors.state": "cluster"})
+    create_topic(admin, state[STATE_TOPIC], config={"cleanup.policy": "compact,delete"})
+    run(test, {**POLICY, **state})
     found = [value for _, _, value, _ in stored(dropping)]
     assert [value for value in found if value != b"x"] == [b"a", b"b", b"c", b"d"]
 

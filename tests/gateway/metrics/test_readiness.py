@@ -19,8 +19,8 @@ def without_workers(why):
     return SimpleNamespace(judging=[], pool=SimpleNamespace(last_error=why))
 
 
-def failing(where, *, is_shared):
-    writes = StateWrites(where, is_shared=is_shared)
+def failing(where):
+    writes = StateWrites(where)
     for _ in range(2):
         writes.ended("no leader")
     return writes
@@ -55,8 +55,6 @@ def test_a_gateway_that_lacks_nothing_is_ready():
         (Gateway(brokers_out_of_reach=(3,)), {3: UP},
          "broker 3 at kafka:9092 cannot be reached: its node id has no port (broker.ports, "),
         (Gateway(settings_are_missing=True), {0: UP}, "settings: those of topics"),
-        (Gateway(state_writes={"producers": failing("a-file", is_shared=False)}), {0: UP},
-         "state cannot be written to a-file: no leader"),
         (Gateway(is_listening=False), {0: UP}, "listeners: no client is accepted yet"),
         (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
     ],
@@ -83,7 +81,7 @@ def test_a_gateway_is_ready_while_clients_can_reach_a_broker():
 
 def test_gateways_stay_ready_if_none_of_them_can_write_the_state_topic():
     """Otherwise a load balancer would remove all, and with them topics that need no state."""
-    writes = {"producers": failing("a-topic", is_shared=True)}
+    writes = {"producers": failing("a-topic")}
     found = inspect(Gateway(state_writes=writes), {0: UP})
     assert found.text == "ready\nstate cannot be written to a-topic: no leader\n"
 

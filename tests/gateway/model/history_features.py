@@ -27,7 +27,7 @@ class Features:
             others, if gateways lose theirs otherwise.
         passes: Gateways that have lost their interceptors keep nothing of a topic's batches, unless
             they have to (`Producers.has_topic`). Never by chance: seed 8961 of all that switch gets
-            59 with `state=local`, where a batch is followed in the middle of an epoch.
+            59 without shared state, where a batch is followed in the middle of an epoch.
         quarantines: Some of the records that are not stored become dead letters (`penstock.mode`);
             while interceptors are switched off they are marked, and stored.
         returns: A leader that was replaced may lead again, with records that only it has.

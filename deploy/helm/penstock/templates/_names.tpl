@@ -43,10 +43,6 @@ broker.ids.first: {{ .Values.brokers.firstId | int | toString | quote }}
 {{- end }}
 metrics.listener: {{ printf "0.0.0.0:%d" (int .Values.metrics.port) | quote }}
 metrics.listener.token: {{ printf "${file:/run/penstock/%s}" .Values.metrics.token.key | quote }}
-produce.request.interceptors.state: {{ .Values.producerState.keptIn | quote }}
-{{- if eq .Values.producerState.keptIn "local" }}
-produce.request.interceptors.state.dir: /var/lib/penstock
-{{- end }}
 {{- end -}}
 
 {{- /* penstock.properties: what would end a key or a value early is escaped. */ -}}

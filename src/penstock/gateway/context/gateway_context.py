@@ -47,7 +47,7 @@ class GatewayContext(Protocol):
 
     @property
     def shared_producers(self) -> ClusterStore | None:
-        """The producer state shared by all gateways; None with `state=local`."""
+        """The producer state shared by all gateways; None where none is needed."""
 
     @property
     def dead_letters(self) -> DeadLetterWriter:

@@ -72,10 +72,8 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     missing = list(_about_policies(gateway))
     if gateway.settings_are_missing:
         missing.append("settings: those of topics have not been read yet")
-    troubles: list[str] = []
-    for writes in filter(lambda state: state.trouble, gateway.state_writes.values()):
-        # No gateway can write the shared state, and topics that need no state are served.
-        (troubles if writes.is_shared else missing).append(writes.trouble)
+    # No other gateway can write the state either, and topics that need none are served.
+    troubles = [writes.trouble for writes in gateway.state_writes.values() if writes.trouble]
     out_of_reach = gateway.brokers_out_of_reach
     unreachable = [
         f"broker {node} at {broker.address} cannot be reached: {why_not}"

@@ -157,7 +157,7 @@ class TestOthers:
 
     @staticmethod
     def started(records, at_ms):
-        reader = Presence("a", shares=True)
+        reader = Presence("a")
         reader.changes = []
         reader.on_change = reader.changes.append
         for record in records:
@@ -169,7 +169,7 @@ class TestOthers:
         return reader
 
     def test_settings_of_a_topic_are_reported_once(self, clock):
-        other = Presence("b", shares=True, now=clock)
+        other = Presence("b", now=clock)
         other.own.put(["^q-"])
         reader = self.started([LogRecord(1, other.key, other.value, 0)], 0)
         reader.topics = []
@@ -182,23 +182,23 @@ class TestOthers:
 
     @pytest.mark.parametrize(("at_ms", "reported"), [(HOUR_MS, 1), (HOUR_MS + 1, 0)])
     def test_a_gateway_that_ended_long_ago_has_no_effect_on_a_start(self, at_ms, reported):
-        other = Presence("b", shares=True)
+        other = Presence("b")
         other.own.put([""])
         reader = self.started([LogRecord(1, other.key, other.value, 0)], at_ms)
         assert len(reader.changes) == reported
 
     def test_the_topics_of_a_gateway_that_ended_long_ago_have_no_effect_when_it_comes_back(self):
         reader = self.started([], 0)
-        other = Presence("b", shares=True)
+        other = Presence("b")
         other.own.put([""])
         self.say(reader, other)
-        again = Presence("b", shares=True)
+        again = Presence("b")
         again.own.put(["^q-"])
         self.say(reader, again, HOUR_MS + 1)
         assert [affects("orders") for affects in reader.changes] == [True, False]
 
     def test_a_gateway_that_was_stopped_for_long_announces_nothing_of_before(self):
-        before = Presence("a", shares=True)
+        before = Presence("a")
         before.own.put([""])
         again = self.started([LogRecord(1, before.key, before.value, 0)], HOUR_MS + 1)
         assert again.before.change is None

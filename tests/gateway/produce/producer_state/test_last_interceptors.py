@@ -1,13 +1,10 @@
 """Whether a gateway that starts has unchanged interceptors, by the digests that gateways stored."""
 
 import json
-import os
-import time
 
 import pytest
 
 from penstock.cluster.compacted_topic import LogRecord
-from penstock.gateway.produce.producer_state import local
 from penstock.gateway.produce.producer_state.last_interceptors import (
     OTHERS_MAX_AGE_S,
     OWN_MAX_AGE_S,
@@ -15,7 +12,6 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
     KeptInterceptors,
     are_as_before,
 )
-from penstock.gateway.produce.producer_state.local import LocalStore
 from penstock.gateway.produce.producer_state.presence import Presence
 
 SAME = Interceptors("a", in_doubt=False)
@@ -75,7 +71,7 @@ class TestTopic:
     @staticmethod
     def started(topic, name, interceptors=SAME, at_ms=MINUTE_MS):
         """Return a gateway that compared digests, and whether its interceptors are unchanged."""
-        presence = Presence(name, shares=True)
+        presence = Presence(name)
         presence.changes = []
         presence.on_change = presence.changes.append
         for record in topic:
@@ -110,12 +106,12 @@ class TestTopic:
 
     def test_a_gateway_of_an_older_version_counts_as_different(self, topic):
         self.running(topic, "a")
-        self.say(topic, Presence("b", shares=True), 0)
+        self.say(topic, Presence("b"), 0)
         assert not self.started(topic, "a")[1]
 
     def test_a_gateway_that_was_of_an_older_version_meanwhile_has_no_digest(self, topic):
         self.running(topic, "a")
-        self.say(topic, Presence("a", shares=True), 0)
+        self.say(topic, Presence("a"), 0)
         assert not self.started(topic, "a")[1]
 
     def test_the_end_of_an_older_version_counts_as_different(self, topic):
@@ -129,7 +125,7 @@ class TestTopic:
 
     def test_a_gateway_that_was_killed_before_comparing_has_no_digest(self, topic):
         self.running(topic, "a")
-        presence = Presence("a", shares=True)
+        presence = Presence("a")
         presence.interceptors = lambda: SAME
         presence.begin()
         self.say(topic, presence, 0)
@@ -187,64 +183,3 @@ class TestTopic:
         value = json.dumps({"version": 1, "shares": True, "interceptors": message}).encode()
         topic.append(LogRecord(9, b"gateway:b", value, 0))
         assert not self.started(topic, "a")[1]
-
-
-class TestFile:
-    """The digest that a gateway stores in its own file."""
-
-    @pytest.fixture
-    def file(self, tmp_path):
-        return tmp_path / "state.sqlite"
-
-    @staticmethod
-    def run(file, interceptors=SAME, *, now=time.time):
-        store = LocalStore(file, now)
-        is_as_before = store.are_interceptors_as_before(interceptors.digest)
-        store.interceptors = lambda: interceptors
-        store.close()
-        return is_as_before
-
-    def test_a_start_with_the_same_interceptors_is_unchanged(self, file):
-        assert [self.run(file) for _ in range(3)] == [False, True, True]
-
-    @pytest.mark.parametrize("before", [value for value in DIFFERENT.values() if value])
-    def test_a_start_after_other_interceptors_is_changed(self, file, before):
-        self.run(file)
-        self.run(file, before)
-        assert not self.run(file)
-        assert self.run(file)
-
-    def test_a_process_that_was_killed_has_stored_its_digest(self, file):
-        store = LocalStore(file, time.time)
-        store.interceptors = lambda: SAME
-        store.keep_interceptors()
-        store._connection.close()
-        assert self.run(file)
-
-    def test_a_start_after_a_reboot_is_changed(self, file, tmp_path, monkeypatch):
-        self.run(file)
-        other = tmp_path / "boot_id"
-        monkeypatch.setattr(local, "_BOOT_ID", other)
-        assert not self.run(file)
-        assert not self.run(file), "a machine without such an id"
-        other.write_text("another")
-        assert not self.run(file)
-        assert self.run(file)
-
-    @pytest.mark.parametrize("later_s", [-60.0, OWN_MAX_AGE_S + 60])
-    def test_a_start_after_hours_or_with_another_clock_is_changed(self, file, later_s):
-        self.run(file)
-        assert not self.run(file, now=lambda: time.time() + later_s)
-
-    def test_a_start_is_changed_if_the_file_was_written_later(self, file):
-        self.run(file)
-        written_at = file.stat().st_mtime + 60
-        os.utime(file, (written_at, written_at))
-        assert not self.run(file, now=lambda: written_at + 1)
-
-    def test_a_start_after_the_digest_was_removed_is_changed(self, file):
-        self.run(file)
-        store = LocalStore(file, time.time)
-        store.forget_interceptors()
-        store.close()
-        assert not self.run(file)

@@ -10,7 +10,6 @@ from penstock.gateway.produce.producer_state import cluster
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
-from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.producer.batch import Stored
@@ -92,29 +91,6 @@ def test_keys_are_read_as_they_were_written():
         ProducerKey.decode(b"x")
 
 
-def test_a_file_of_records_has_a_single_owner(tmp_path):
-    file = tmp_path / "state" / "producers.sqlite"
-    store = LocalStore(file, lambda: 5.0)
-    store.put(KEY, b"record")
-    with pytest.raises(LocalStoreError, match="another process uses it"):
-        LocalStore(file, lambda: 5.0)
-    store.close()
-    store = LocalStore(file, lambda: 100.0)
-    assert list(store.records()) == [(KEY, b"record", 5.0)]
-    store.expire(10.0)
-    assert list(store.records()) == []
-    store.close()
-
-
-def test_unusable_files_are_an_error(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(LocalStoreError, match=r"exists|Not a directory"):
-        LocalStore(tmp_path / "file" / "producers.sqlite", lambda: 0.0)
-    (tmp_path / "garbage.sqlite").write_text("no database, but text that is long enough" * 9)
-    with pytest.raises(LocalStoreError, match="not a database"):
-        LocalStore(tmp_path / "garbage.sqlite", lambda: 0.0)
-
-
 async def test_a_cluster_that_does_not_respond_is_not_taken_for_a_cluster_without_state(
     tmp_path, monkeypatch
 ):
@@ -134,9 +110,7 @@ async def test_a_topic_that_cannot_be_read_is_logged_once_a_minute(tmp_path):
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
     )
-    store = ClusterStore(
-        configuration, configuration.upstream_properties, Presence("g", shares=True)
-    )
+    store = ClusterStore(configuration, configuration.upstream_properties, Presence("g"))
 
     async def read_to_end(_timeout_s):
         raise CompactedTopicError("it could not be read in time")
@@ -157,9 +131,7 @@ async def test_state_that_cannot_be_written_is_logged_once_a_minute(tmp_path):
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
     )
-    store = ClusterStore(
-        configuration, configuration.upstream_properties, Presence("g", shares=True)
-    )
+    store = ClusterStore(configuration, configuration.upstream_properties, Presence("g"))
     store._follower.write = lambda _, done: done(0, "no leader")
     failures = []
     with capture_logs() as logs:
@@ -179,7 +151,7 @@ async def test_a_change_that_was_not_announced_is_announced_before_any_decision_
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
     )
-    presence = Presence("g", shares=True)
+    presence = Presence("g")
     store = ClusterStore(configuration, configuration.upstream_properties, presence)
     written, failure = [], "no leader"
 
@@ -214,7 +186,7 @@ async def test_a_failed_announcement_of_a_change_is_retried_until_a_deadline(
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
     )
-    presence = Presence("g", shares=True)
+    presence = Presence("g")
     store = ClusterStore(configuration, configuration.upstream_properties, presence)
     values = []
 
@@ -236,49 +208,6 @@ async def test_a_failed_announcement_of_a_change_is_retried_until_a_deadline(
         assert (failure, len(values)) == (None, fails + 1)
         assert events == [waits] * bool(fails)
     assert len(set(values)) == 1, "it is one change"
-
-
-@pytest.fixture
-async def opened(tmp_path):
-    configuration = read_configuration(
-        tmp_path / "gateway.properties",
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "upstream.bootstrap.servers": "127.0.0.1:1",
-            "produce.request.interceptors.state": "local",
-        },
-    )
-    opened = await open_producers(configuration, "c", "g", loses_records=True)
-    yield opened
-    await opened.close()
-
-
-async def test_writes_fail_while_the_disk_is_full_and_succeed_once_there_is_room(opened):
-    """It gets 7, and the retry writes again; a probe detects free space if nothing is retried."""
-
-    def write(producer):
-        ended = []
-        decided = opened.producers.decide(
-            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), 0,
-            Range(0, 20_000), tuple(range(0, 20_000, 3)), b"x",
-            connection=1, done=ended.append,
-        )  # fmt: skip
-        assert not isinstance(decided, int)
-        return ended[0]
-
-    assert write(0) is None
-    run = opened.local._connection.execute
-    (pages,) = run("PRAGMA page_count").fetchone()
-    run(f"PRAGMA max_page_count = {pages}")  # as if the disk were full
-    failures = [write(producer) for producer in range(1, 20)]
-    assert "full" in failures[-1]
-    opened.expire()
-    assert "full" in opened.writes.trouble
-    run("PRAGMA max_page_count = 1000000")
-    opened.expire()
-    assert (opened.writes.trouble, opened.writes.why_not) == ("", "")
-    assert write(0) is None
-    assert len(list(opened.local.records())) == 1 + failures.count(None)
 
 
 class Letters:
@@ -489,7 +418,7 @@ async def test_settings_of_topics_are_announced_before_any_decision_by_them(tmp_
         tmp_path / "gateway.properties",
         {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
     )
-    presence = Presence("g", shares=True)
+    presence = Presence("g")
     store = ClusterStore(configuration, configuration.upstream_properties, presence)
     written, waiting = [], []
 

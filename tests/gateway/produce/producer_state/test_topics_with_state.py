@@ -146,7 +146,7 @@ def test_the_topic_of_a_record_is_known_before_the_event_loop_processes_it(tmp_p
     store = ClusterStore(
         read_configuration(file, properties),
         {"bootstrap.servers": "127.0.0.1:1"},
-        Presence("g", shares=True),
+        Presence("g"),
     )
     seen = []
 

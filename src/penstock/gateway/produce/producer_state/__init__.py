@@ -32,8 +32,9 @@ Modules, in reading order:
     - `record_writer`, `record_reader`: written before a batch is sent, and read from others
     - `fences`: which of them count
     - `kept`: those of producers that are not in use here, in the order of what their writers knew
-- `opening`, `local`, `cluster`, `state_topic`: where they are stored, on this machine or in a topic
-- `presence`, `last_interceptors`: finds other gateways, and changes of interceptors
+- `opening`, `cluster`, `state_topic`: the topic that stores them
+- `former_numbers`: a file of an earlier version, which is taken over
+- `presence`, `last_interceptors`: announces changes of interceptors to other gateways
 
 Guarantees, and why they hold:
 

@@ -1,14 +1,10 @@
-"""Finds other gateways of the same cluster that keep the state of producers for themselves.
+"""Announces a gateway to the other gateways that share the state of producers.
 
-Each gateway whose interceptors may drop records writes its name to the state topic every minute,
-also with `produce.request.interceptors.state=local`, if its principal may write there. A gateway
-that reads a name with which its own state is not safe logs a warning.
-
-A gateway with shared state also announces changes of its interceptors, before it uses the new
-interceptors, with their topics: the others then write their decisions about batches of these topics
-that the gateway may be deciding, too (see `fences`). Its record has a digest of its interceptors,
-also after it has ended: a gateway that starts with the same interceptors as all others announces
-nothing.
+Each of them writes its name to the state topic every minute. It announces changes of its
+interceptors, before it uses the new interceptors, with their topics: the others then write their
+decisions about batches of these topics that the gateway may be deciding, too (see `fences`). Its
+record has a digest of its interceptors, also after it has ended: a gateway that starts with the
+same interceptors as all others announces nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +15,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import structlog
-
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.compacted_topic_follower import LogFollower
-from penstock.configuration import ConfigurationError
 from penstock.gateway.produce.producer_state.changes import OwnChange, read_change
 from penstock.gateway.produce.producer_state.last_interceptors import (
     OTHERS_MAX_AGE_S,
@@ -31,20 +22,15 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
     KeptInterceptors,
     are_as_before,
 )
-from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.cluster.compacted_topic import LogRecord
-    from penstock.configuration import Configuration
+    from penstock.cluster.compacted_topic_follower import LogFollower
     from penstock.gateway.produce.producer_state.changes import Change
 
-log = structlog.get_logger()
-
 HEARTBEAT_S: Final = 60.0
-_GONE_AFTER_MS: Final = 3 * 60_000
-_OPEN_TIMEOUT_S: Final = 30.0
 _PREFIX: Final = b"gateway:"
 _VERSION: Final = 1
 
@@ -69,7 +55,6 @@ class Presence:
     """The announcements of a gateway about itself, and those of others.
 
     Attributes:
-        is_announced: Whether it was announced since this process began.
         own: The change of this gateway's interceptors.
         on_change: Called when another gateway's interceptors change, with a function that returns
             whether a topic is affected; not before `begin`.
@@ -78,18 +63,14 @@ class Presence:
         before: The announcement of an earlier process of this gateway; None if it is not known.
     """
 
-    def __init__(
-        self, gateway: str, *, shares: bool, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, gateway: str, *, now: Callable[[], float] = time.monotonic) -> None:
         """Announce nothing yet.
 
         Args:
             gateway: The name of this gateway.
-            shares: Whether it shares its state with others.
             now: Returns the monotonic time in seconds.
         """
         self._gateway = gateway
-        self._shares = shares
         self.own = OwnChange(now)
         self._changes: dict[str, tuple[Change, int]] = {}
         self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
@@ -99,12 +80,8 @@ class Presence:
         self._process = uuid.uuid4().hex
         self._announcements: dict[str, Announcement] = {}
         self._has_begun = False
-        self._is_compared = not shares
+        self._is_compared = False
         self._is_name_shared = False
-        self._others: dict[str, tuple[bool, int]] = {}
-        self._warned: set[str] = set()
-        self._latest_ms = 0
-        self.is_announced = False
 
     @property
     def key(self) -> bytes:
@@ -114,7 +91,8 @@ class Presence:
     @property
     def value(self) -> bytes:
         """The value of this gateway's record."""
-        return json.dumps({"version": _VERSION, "shares": self._shares, **self._fields}).encode()
+        # An older gateway with state of its own warns of those that share theirs.
+        return json.dumps({"version": _VERSION, "shares": True, **self._fields}).encode()
 
     @property
     def last_value(self) -> bytes | None:
@@ -192,21 +170,12 @@ class Presence:
         """Take a record about a gateway; its time is that of the broker."""
         assert record.key is not None
         name = record.key[len(_PREFIX) :].decode(errors="replace")
-        self._latest_ms = max(self._latest_ms, record.timestamp_ms)
-        fields = _fields(record.value)
-        announcement = self._announcements[name] = _announcement(fields, record.timestamp_ms)
+        announcement = self._announcements[name] = _announcement(record)
         if name == self._gateway:
             if self._has_begun and announcement.process != self._process:
                 self._is_name_shared = True
                 self._read_change_of_namesake(announcement.change, record.timestamp_ms)
-            if record.value is not None and self.is_announced:
-                self._warn()  # this is now, by the clock of the broker
             return
-        self._others.pop(name, None)
-        self._warned.discard(name) if record.value is None else None
-        shares = fields.get("shares")
-        if isinstance(shares, bool):
-            self._others[name] = shares, record.timestamp_ms
         if announcement.change is not None:
             self._read_change(name, announcement.change, record.timestamp_ms)
 
@@ -231,26 +200,6 @@ class Presence:
             for topic in change.new_settings(before):
                 self.on_topic(topic)
 
-    def others(self) -> list[str]:
-        """Return the running gateways that do not know the state of this gateway."""
-        alive_ms = self._latest_ms - _GONE_AFTER_MS
-        return [
-            name
-            for name, (shares, at_ms) in self._others.items()
-            if at_ms > alive_ms and not (shares and self._shares)
-        ]
-
-    def _warn(self) -> None:
-        for name in self.others():
-            if name not in self._warned:
-                self._warned.add(name)
-                log.warning(
-                    "another gateway of this cluster does not share the state of producers: one "
-                    "that changes between them may have records stored twice or refused",
-                    gateway=name,
-                    remedy="set produce.request.interceptors.state=cluster on each of them",
-                )
-
 
 def _is_long_past(at_ms: int, now_ms: int) -> bool:
     """Return whether no batch is retried that was decided at a time, by the clocks of brokers."""
@@ -266,18 +215,18 @@ def _fields(value: bytes | None) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _announcement(fields: dict[str, Any], at_ms: int) -> Announcement:
+def _announcement(record: LogRecord) -> Announcement:
+    fields = _fields(record.value)
     process = fields.get("process")
     interceptors = None
     match fields.get("interceptors"):
         case [str(digest), bool(in_doubt)]:
             interceptors = Interceptors(digest, in_doubt)
-    return Announcement(interceptors, at_ms, str(process or ""), read_change(fields))
+    return Announcement(interceptors, record.timestamp_ms, str(process or ""), read_change(fields))
 
 
 async def announce(follower: LogFollower, presence: Presence) -> None:
     """Announce every minute that a gateway is running, until the task is cancelled."""
-    presence.is_announced = True
     while True:
         follower.write([(presence.key, presence.value)], lambda *_: None)
         await asyncio.sleep(HEARTBEAT_S)
@@ -286,49 +235,3 @@ async def announce(follower: LogFollower, presence: Presence) -> None:
 def withdraw(follower: LogFollower, presence: Presence) -> None:
     """Announce that a gateway ends; it is written when the follower is closed."""
     follower.write([(presence.key, presence.last_value)], lambda *_: None)
-
-
-class LocalPresence:
-    """The presence of a gateway that keeps the state of producers on its own machine."""
-
-    def __init__(self, configuration: Configuration, gateway: str) -> None:
-        """Make it; `run` connects.
-
-        Args:
-            configuration: Names the topic.
-            gateway: The name of this gateway.
-        """
-        self._presence = Presence(gateway, shares=False)
-        self._configuration = configuration
-        self._follower: LogFollower | None = None
-
-    async def run(self) -> None:
-        """Announce every minute that this gateway is running, if its principal may.
-
-        Clients do not wait for it, and nothing fails if it is not possible.
-        """
-        while True:
-            topic = state_topic(self._configuration, self._configuration.upstream_properties)
-            follower = LogFollower(topic, self._read)
-            try:
-                await follower.start(_OPEN_TIMEOUT_S)
-            except ConfigurationError as error:
-                log.info("other gateways cannot be found", reason=str(error))
-                await follower.close()
-                return
-            except CompactedTopicError:
-                await follower.close()
-                await asyncio.sleep(HEARTBEAT_S)
-            else:
-                self._follower = follower
-                await announce(follower, self._presence)
-
-    async def close(self) -> None:
-        """Announce that this gateway ends."""
-        if self._follower is not None:
-            withdraw(self._follower, self._presence)
-            await self._follower.close()
-
-    def _read(self, record: LogRecord) -> None:
-        if Presence.is_about(record.key):
-            self._presence.read(record)

@@ -37,6 +37,6 @@ def state_topic(configuration: Configuration, properties: Mapping[str, str]) -> 
         configuration.produce_request_interceptors_state_topic,
         configuration.path,
         key=_KEY,
-        otherwise="set produce.request.interceptors.state=local",
+        otherwise="name another topic there",
         configs=_CONFIGS,
     )
