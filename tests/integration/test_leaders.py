@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cluster.metadata import ClusterMetadata
-from penstock.gateway.context.known_topics import leaders_of
+from penstock.gateway.produce.producer_state.leaders import leaders_of
 from penstock.local import LocalKafka
 from penstock.wire.requests import leaders
 from penstock.wire.requests.leaders import Leader

@@ -27,13 +27,7 @@ from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfi
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
 from penstock.gateway.connection_checks import check_once, close_idle, idle_interval
-from penstock.gateway.context.known_topics import leaders_of, validated_topics
-from penstock.gateway.context.topic_losses import (
-    losing_topics,
-    losses,
-    may_lose_records,
-    plans_of,
-)
+from penstock.gateway.context.known_topics import validated_topics
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.availability import (
     describe_lane,
@@ -61,14 +55,9 @@ from penstock.gateway.produce.observed_batches import (
     ObservedBatches,
 )
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
-from penstock.gateway.produce.producer_state.leaders import PARTITIONS_MAX
-from penstock.gateway.produce.producer_state.opening import (
-    TIMEOUT_S,
-    OpenedProducers,
-    open_producers,
-)
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.opening import OpenedProducers
+from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
+from penstock.gateway.produce.producer_state.topic_losses import plans_of
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.sessions.connection import ClientConnection
@@ -80,7 +69,7 @@ from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
@@ -91,7 +80,9 @@ if TYPE_CHECKING:
     from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
     from penstock.gateway.policy_loader import LoadedPolicies
-    from penstock.topic_configs.index import Before, TopicConfigIndex
+    from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.topic_configs.index import Before
 
 log = structlog.get_logger()
 
@@ -156,9 +147,11 @@ class Gateway:
         self.dead_letters = DeadLetterWriter(upstream, configuration.path, self.run, names)
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)
-        self._digest = self._why_no_digest = ""
         self._opening_decisions = False
-        self._use(OpenedProducers(Producers(now=time.time)))
+        self._rollout = Rollout(
+            self.cluster, lambda: self.topic_configs, self.run, self._producers_opened
+        )
+        self._producers_opened(OpenedProducers(self._rollout.producers))
         self._loaded: LoadedPolicies | None = None
         self._shared = SharedValues()
         self.counts: GatewayCounts | None = None
@@ -215,7 +208,7 @@ class Gateway:
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
-            await self._open_producers(of, loses_records=self._loses_records, is_start=True)
+            await self._open_producers(loses_records=self._loses_records, is_start=True)
             if native_lane is not None:
                 self._open_lane(native_lane)
             await schemas
@@ -258,103 +251,25 @@ class Gateway:
     def _loses_records(self) -> bool:
         return self._loaded is not None and self._loaded.loses_records
 
-    async def _open_producers(
-        self, of: Configuration, *, loses_records: bool, is_start: bool = False
-    ) -> None:
-        """Restore the state of producers.
-
-        Raises:
-            ConfigurationError: The topic that keeps it cannot be used.
-            brokers.UnreachableError: The topic cannot be read now.
-        """
-        opened = await open_producers(of, self.cluster_id, self._name, loses_records=loses_records)
-        plans = [self._policies.plan]
-        own = await losing_topics(plans, self._index)
-        self._use(opened)
-        if await opened.begin(self._interceptors, compares=is_start):
-            log.info("interceptors are as before: no batch can have been decided by others")
-            index = self._index  # once those of another gateway change, who leads has to be known
-            self.run(
-                self._see_leaders(opened.producers, lambda of: may_lose_records(of, plans, index))
-            )
-        else:
-            if is_start and opened.shared is not None and self._why_no_digest:
-                log.info("interceptors cannot be compared", reason=self._why_no_digest)
-            await self._interceptors_change(plans, own, is_start=is_start)
-        if opened.shared is not None:
-            self.run(opened.shared.run())
-
-    def _interceptors(self) -> Interceptors:
-        """Return the digest of everything that decides which records are stored."""
-        digest = f"{self._digest}/{self.topic_configs.position}" if self._digest else ""
-        return Interceptors(digest, self.producers.doubts.are_present)
-
-    async def _interceptors_change(
-        self, plans: Sequence[Plan], own: Sequence[str], *, is_start: bool = False
-    ) -> None:
-        """Record that interceptors change, and say it to other gateways, before they do.
-
-        Args:
-            plans: The plans before and after it.
-            own: What `losing_topics` returns for them.
-            is_start: Whether those before are of an earlier process.
-
-        Raises:
-            brokers.UnreachableError: It is a start, and others still have the old state of the
-                gateway.
-        """
-        shared = self.shared_producers
-        last = shared.before if shared is not None and is_start else None
-        before = last.change if last is not None else None
-        if not (
-            own
-            or any(plan.intercepted_topics for plan in plans)
-            or (before and before.is_about_topics)
-        ):
-            return
-        self.producers.interceptors_changed(
-            lambda topic: (
-                may_lose_records(topic, plans, self._index)
-                or (before is not None and before.affects(topic))
-            )
+    async def _open_producers(self, *, loses_records: bool, is_start: bool = False) -> None:
+        """Restore the state of producers; see `Rollout.open`."""
+        await self._rollout.open(
+            self.configuration,
+            self.cluster_id,
+            self._name,
+            loses_records=loses_records,
+            is_start=is_start,
         )
-        if shared is not None:
-            is_needed = last is not None and last.interceptors is not None
-            failure = await shared.announce_change(
-                [*plans[-1].intercepted_topics, *own],
-                timeout_s=TIMEOUT_S if is_needed else 0.0,
-            )
-            if failure is not None and is_needed:
-                unknown = "other gateways do not know that interceptors change"
-                raise brokers.UnreachableError(f"{unknown}: {shared.topic}: {failure}")
-        self.run(self._see_leaders(self.producers, self.producers.doubts.affect))
-
-    async def _see_leaders(self, producers: Producers, wants: Callable[[str], bool]) -> None:
-        """Learn who leads; nothing waits for it."""
-        try:
-            producers.queries.see_leaders(await leaders_of(self.cluster, wants, PARTITIONS_MAX))
-        except Exception:
-            log.exception("leaders not known")
 
     @property
-    def _index(self) -> TopicConfigIndex | None:
-        configs = self.topic_configs
-        return configs.store.index if configs.are_stored else None
+    def producers(self) -> Producers:
+        """The state of producers whose records were dropped."""
+        return self._rollout.producers
 
-    def _stored(self, topic: str) -> Sequence[Mapping[str, str]]:
-        index = self._index
-        return index.all_of(topic) if index is not None else []
-
-    def _loses_otherwise(self, topic: str, before: Before) -> bool:
-        """Whether a topic may lose other records than by its configs before.
-
-        After a change of interceptors it is not known which records the old configs dropped with
-        the old interceptors: that change may have counted for the topic only with these configs.
-        """
-        if before is None or self.producers.doubts.are_of_interceptors:
-            return True
-        plan = self._policies.plan
-        return losses(topic, plan, self._stored(topic)) != losses(topic, plan, before)
+    @property
+    def shared_producers(self) -> ClusterStore | None:
+        """The producer state shared by all gateways; None where none is needed."""
+        return self._rollout.shared
 
     @property
     def keeps_decisions(self) -> bool:
@@ -371,7 +286,7 @@ class Gateway:
         try:
             async with self._reloading:
                 if not self.keeps_decisions:
-                    await self._open_producers(self.configuration, loses_records=True)
+                    await self._open_producers(loses_records=True)
         except (ConfigurationError, brokers.UnreachableError) as error:
             log.error("quarantine is not possible", reason=str(error))
         except Exception:
@@ -379,12 +294,11 @@ class Gateway:
         finally:
             self._opening_decisions = False
 
-    def _use(self, opened: OpenedProducers) -> None:
-        self._opened_producers = opened
-        self.producers, self.shared_producers = opened.producers, opened.shared
-        self.producers.topics.on_topic = self._forget_natively
-        if self.shared_producers is not None:
-            self.shared_producers.ahead = self._forget_natively
+    def _producers_opened(self, opened: OpenedProducers) -> None:
+        """Have native threads forget the topics that get state of producers."""
+        opened.producers.topics.on_topic = self._forget_natively
+        if opened.shared is not None:
+            opened.shared.ahead = self._forget_natively
         if self.lane is not None:
             self.lane.follow()
 
@@ -534,33 +448,16 @@ class Gateway:
                     await self._open_topic_configs(configuration)
                 are_open = self.keeps_decisions or not loaded.loses_records
                 if not are_open:
-                    await self._open_producers(self.configuration, loses_records=True)
+                    await self._open_producers(loses_records=True)
             except BaseException:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
-            await self._change_interceptors(loaded, are_open=are_open)
+            await self._rollout.change(_in_force(loaded), were_open=are_open)
             self._activate(loaded)
             self.run(self._load_topics())
             if self._listening is not None:
                 self._listening.renew(self._upstream.known_brokers)
-
-    async def _change_interceptors(self, loaded: LoadedPolicies, *, are_open: bool) -> None:
-        """Record a change of interceptors before it takes effect, unless they stay the same.
-
-        Args:
-            loaded: The policies that come.
-            are_open: Whether the state of producers was open before.
-        """
-        if are_open and loaded.digest and loaded.digest == self._digest:
-            return
-        plans = [self._policies.plan, loaded.policies.plan]
-        own = await losing_topics(plans, self._index)
-        self._know(loaded)  # later announcements of these are in doubt: nothing waits between
-        await self._interceptors_change(plans, own)
-
-    def _know(self, loaded: LoadedPolicies) -> None:
-        self._digest, self._why_no_digest = loaded.digest, loaded.why_no_digest
 
     def reloaded(self, *, worked: bool, why_not: str = "") -> None:
         """Count a reload, also one that ended before `reload` was called.
@@ -601,7 +498,7 @@ class Gateway:
         """Use the loaded policies from now on; the previous policies finish their work."""
         before = self._loaded.parts if self._loaded is not None else []
         self._loaded, self._policies = loaded, loaded.policies
-        self._know(loaded)
+        self._rollout.in_force = _in_force(loaded)
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
         if self.lane is not None:
@@ -666,12 +563,9 @@ class Gateway:
         self._forget_natively(None)
         if not (topic and self.topic_configs.are_stored):
             return  # no name is known, or the first read has not finished
-        if self._loses_otherwise(topic, before):
-            self.producers.settings_changed(topic)
-            if self.shared_producers is not None:
-                loses = may_lose_records(topic, [self._policies.plan], self._index)
-                self.shared_producers.announce_topic(topic, loses_records=loses)
-        judged = plans_of(topic, self._policies.plan, self._stored(topic))
+        self._rollout.topic_keys_changed(topic, before)
+        stored = self.topic_configs.store.index.all_of(topic)
+        judged = plans_of(topic, self._policies.plan, stored)
         self._policies.retain(
             topic, {plan.records_policy for plan in judged if plan.records_policy}
         )
@@ -729,7 +623,7 @@ class Gateway:
             await asyncio.to_thread(self.audit_trail.close)
         await self.dead_letters.close()
         await self.topic_configs.close()
-        await self._opened_producers.close()
+        await self._rollout.close()
 
     async def _close_idle(self) -> None:
         max_idle_s = self.configuration.connections_max_idle_ms / 1000
@@ -766,6 +660,10 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _in_force(loaded: LoadedPolicies) -> InForce:
+    return InForce(loaded.policies.plan, loaded.digest, loaded.why_no_digest)
 
 
 def gateway_name(configuration: Configuration) -> str:

@@ -10,7 +10,7 @@ from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.plans.plan import Plan
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.gateway.context.known_topics import KNOWN_MAX, leaders_of, validated_topics
+from penstock.gateway.context.known_topics import KNOWN_MAX, validated_topics
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from tests.engine.chains import CONFIGURATION
 
@@ -37,9 +37,6 @@ class Cluster:
 
     def ids(self, names):
         return {name: UUID(int=len(name)) for name in names}
-
-    def leader_epochs(self, partitions):
-        return dict.fromkeys(partitions, 7)
 
 
 class Own(TopicConfigs):
@@ -85,16 +82,3 @@ async def test_if_the_cluster_does_not_respond_topics_of_the_file_are_known():
 @pytest.mark.parametrize("names", [(), ("b",)])
 async def test_there_may_be_no_known_topics(names):
     assert await found(plan("a-*"), *names) == []
-
-
-async def leaders(*names, wants=lambda topic: topic.startswith("own"), most=10):
-    return await leaders_of(Cluster(*names), wants, most)
-
-
-async def test_leaders_of_the_selected_topics_are_found():
-    assert await leaders("a", "own-1", "own-2") == {("own-1", 0): 7, ("own-2", 0): 7}
-    assert await leaders("away") == {}
-
-
-async def test_the_number_of_leaders_is_bounded():
-    assert await leaders("own-1", "own-2", "own-3", most=2) == {("own-1", 0): 7, ("own-2", 0): 7}

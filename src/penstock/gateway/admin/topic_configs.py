@@ -67,10 +67,12 @@ class TopicConfigs:
     Attributes:
         are_stored: Whether there are any, so that a topic's id matters.
         topic: The compacted topic that keeps them.
+        index: The keys by topic; None if there are none.
     """
 
     are_stored = False
     topic: str | None = None
+    index: TopicConfigIndex | None = None
 
     @property
     def position(self) -> int:
@@ -137,6 +139,7 @@ class StoredTopicConfigs(TopicConfigs):
 
     are_stored = True
     topic: str
+    index: TopicConfigIndex
 
     @property
     def store(self) -> StoredTopicConfigs:

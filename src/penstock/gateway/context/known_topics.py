@@ -13,7 +13,7 @@ from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from uuid import UUID
 
     from penstock.cluster.metadata import ClusterMetadata
@@ -60,31 +60,6 @@ async def validated_topics(
             if len(found) == KNOWN_MAX:
                 break
     return found
-
-
-async def leaders_of(
-    cluster: ClusterMetadata, wants: Callable[[str], bool], most: int
-) -> dict[tuple[str, int], int]:
-    """Return the epochs of leaders of topics' partitions, as far as the cluster returns them.
-
-    Args:
-        cluster: Has the names of the topics, and the leaders.
-        wants: Returns whether a topic is required.
-        most: The most partitions.
-    """
-    try:
-        existing = await cluster.topics()
-    except MetadataUnavailableError:
-        return {}
-    partitions: list[tuple[str, int]] = []
-    for count, (name, (of_topic, _)) in enumerate(existing.items()):
-        if count % _AT_ONCE == 0:
-            await asyncio.sleep(0)
-        if wants(name):
-            partitions += [(name, number) for number in range(of_topic)]
-        if len(partitions) >= most:
-            break
-    return await asyncio.to_thread(cluster.leader_epochs, partitions[:most])
 
 
 def _each_once(*names: Iterable[str]) -> Iterable[str]:

@@ -2,7 +2,12 @@
 
 import pytest
 
-from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S, Leaders
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.gateway.produce.producer_state.leaders import (
+    SETTLED_AFTER_S,
+    Leaders,
+    leaders_of,
+)
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
@@ -229,3 +234,31 @@ class TestALeaderThatReturns:
         assert changed.decide(10, 3, (0,)).dropped_count == 1
         broker.move(returns=True)
         assert broker.append(7, 0, 9, [11, 12]).code is None
+
+
+class Cluster:
+    """Topics with a partition each, or no response."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    async def topics(self):
+        if self.names == ("away",):
+            raise MetadataUnavailableError("the topics cannot be listed")
+        return dict.fromkeys(self.names, (1, 1))
+
+    def leader_epochs(self, partitions):
+        return dict.fromkeys(partitions, 7)
+
+
+async def leaders(*names, wants=lambda topic: topic.startswith("own"), most=10):
+    return await leaders_of(Cluster(*names), wants, most)
+
+
+async def test_leaders_of_the_selected_topics_are_found():
+    assert await leaders("a", "own-1", "own-2") == {("own-1", 0): 7, ("own-2", 0): 7}
+    assert await leaders("away") == {}
+
+
+async def test_the_number_of_leaders_is_bounded():
+    assert await leaders("own-1", "own-2", "own-3", most=2) == {("own-1", 0): 7, ("own-2", 0): 7}

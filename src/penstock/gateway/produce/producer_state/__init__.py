@@ -34,7 +34,8 @@ Modules, in reading order:
     - `kept`: those of producers that are not in use here, in the order of what their writers knew
 - `opening`, `cluster`, `state_topic`: the topic that stores them
 - `former_numbers`: a file of an earlier version, which is taken over
-- `presence`, `last_interceptors`: announces changes of interceptors to other gateways
+- `rollout`, `topic_losses`: changes of interceptors, and the topics that they are about
+    - `presence`, `changes`, `last_interceptors`: announces them to other gateways
 
 Guarantees, and why they hold:
 

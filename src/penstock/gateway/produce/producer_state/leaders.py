@@ -8,18 +8,24 @@ fetch is not in sync any more after `replica.lag.time.max.ms` (Partition.scala, 
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+
+from penstock.cluster.metadata import MetadataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.cluster.metadata import ClusterMetadata
     from penstock.wire.requests.leaders import Leader
 
 SETTLED_AFTER_S: Final = 45.0
 """By then a leader has given up a replica that fetched nothing for 30 s
 (`replica.lag.time.max.ms`): it looks every 15 s."""
 PARTITIONS_MAX: Final = 10_000
+_AT_ONCE: Final = 100
+"""How many topics are read before requests have their turn again."""
 
 
 class Leaders:
@@ -51,3 +57,28 @@ class Leaders:
         return leader.has_committed or (
             self.see(topic, partition, leader.epoch) <= self._now() - SETTLED_AFTER_S
         )
+
+
+async def leaders_of(
+    cluster: ClusterMetadata, wants: Callable[[str], bool], most: int
+) -> dict[tuple[str, int], int]:
+    """Return the epochs of leaders of topics' partitions, as far as the cluster returns them.
+
+    Args:
+        cluster: Has the names of the topics, and the leaders.
+        wants: Returns whether a topic is required.
+        most: The most partitions.
+    """
+    try:
+        existing = await cluster.topics()
+    except MetadataUnavailableError:
+        return {}
+    partitions: list[tuple[str, int]] = []
+    for count, (name, (of_topic, _)) in enumerate(existing.items()):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if wants(name):
+            partitions += [(name, number) for number in range(of_topic)]
+        if len(partitions) >= most:
+            break
+    return await asyncio.to_thread(cluster.leader_epochs, partitions[:most])

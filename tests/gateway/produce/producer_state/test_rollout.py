@@ -2,25 +2,19 @@
 
 import asyncio
 import re
-from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import load_configuration
-from penstock.gateway.context.topic_losses import (
-    losing_topics,
-    losses,
-    may_lose_records,
-)
-from penstock.gateway.produce.producer_state.changes import NAMES_MAX, Change
+from penstock.gateway.produce.producer_state.changes import Change
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
 from penstock.gateway.produce.producer_state.presence import Announcement
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.server import Gateway
+from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
 from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
 from tests.engine.plans import VALIDATED, plan_of
 from tests.gateways import write_configuration
@@ -32,27 +26,24 @@ FILE = plan_of(VALIDATED)
 
 
 class Stored:
-    """The topic configs of a gateway, and its state of producers."""
+    """The topic level keys of a gateway, and its state of producers."""
 
-    def __init__(self, file, plan):
+    def __init__(self, plan):
         self.now = 1.0
+        self.position = 0
         self.index = TopicConfigIndex()
         self.running = []
-        self.gateway = Gateway(load_configuration(file))
-        self.gateway.topic_configs = SimpleNamespace(are_stored=True, store=self)
-        self.gateway.producers = Producers(now=lambda: self.now, is_shared=True)
-        self.gateway.shared_producers = self
-        self.gateway._started = True
-        self.gateway.run = self.running.append
+        self.rollout = Rollout(self, lambda: self, self.running.append, lambda _: None)
+        self.rollout.producers = Producers(now=lambda: self.now, is_shared=True)
+        self.rollout.shared = self
         self.requested = []
-        self.gateway.cluster = self
         self.announced = []
         self.before = self.failure = None
         self.topic = "state"
         self.use(plan)
 
     def use(self, plan):
-        self.gateway._policies = SimpleNamespace(plan=plan, retain=lambda *_: None)
+        self.rollout.in_force = InForce(plan)
 
     async def announce_change(self, topics, *, timeout_s=0.0):
         self.announced.append(topics)
@@ -70,8 +61,7 @@ class Stored:
         return dict.fromkeys(partitions, 7)
 
     async def reload(self, plan):
-        plans = [self.gateway._policies.plan, plan]
-        await self.gateway._interceptors_change(plans, await losing_topics(plans, self.index))
+        await self.rollout.change(InForce(plan), were_open=True)
         for seeing in self.running:
             await seeing
         self.running.clear()
@@ -81,41 +71,30 @@ class Stored:
         """Apply a record; return whether the topic loses other records than before."""
         value = None if settings is None else TopicConfigRecord(topic, settings, "g").encode()
         before = self.index.apply(topic_key(topic_id).encode(), value, 0)[topic]
-        found = self.gateway._loses_otherwise(topic, before)
-        self.gateway._topic_configs_changed(topic, before)
-        return found
+        loses_otherwise = self.rollout.loses_otherwise(topic, before)
+        self.rollout.topic_keys_changed(topic, before)
+        return loses_otherwise
 
     def doubts(self, topic="orders"):
-        return self.gateway.producers.has_topic(topic)
+        return self.rollout.producers.has_topic(topic)
 
 
-@pytest.fixture
-def stored(tmp_path):
-    return lambda plan: Stored(write_configuration(tmp_path, "127.0.0.1:9092", 0, {}), plan)
-
-
-def test_creating_a_topic_again_and_deleting_its_keys_change_its_losses(stored):
-    found = stored(FILE)
+def test_creating_a_topic_again_and_deleting_its_keys_change_its_losses():
+    found = Stored(FILE)
     assert found.put(OLD, QUARANTINE)
     assert found.put(NEW, QUARANTINE)
     assert found.put(NEW, None)
 
 
-def test_keys_that_lose_no_records_are_not_a_change(stored):
-    found = stored(FILE)
+def test_keys_that_lose_no_records_are_not_a_change():
+    found = Stored(FILE)
     assert not found.put(OLD, MARK)
     assert not found.put(NEW, MARK)
     assert not found.put(NEW, None)
     assert not found.doubts()
 
 
-def test_keys_that_disable_the_quarantine_of_the_file_change_the_losses():
-    plan = plan_of({**VALIDATED, **QUARANTINE})
-    assert losses("orders", plan, [MARK]) != losses("orders", plan, [])
-    assert losses("orders", plan, [MARK]) != losses("orders", plan, [MARK, MARK])
-
-
-async def test_deleting_a_key_that_named_a_removed_policy_is_in_doubt_from_the_deletion(stored):
+async def test_deleting_a_key_that_named_a_removed_policy_is_in_doubt_from_the_deletion():
     named = {
         "policies": "mask",
         "policies.mask.type": "penstock.policies.RedactJsonFields",
@@ -123,7 +102,7 @@ async def test_deleting_a_key_that_named_a_removed_policy_is_in_doubt_from_the_d
     }
     with_mask = plan_of(named)
     with_mask.set_interceptor_patterns([("mask", re.compile("^orders"))])
-    found = stored(with_mask)
+    found = Stored(with_mask)
     found.put(OLD, {"penstock.policies": "mask"})
     found.now += DOUBTED_S
     assert not found.doubts()
@@ -137,8 +116,8 @@ async def test_deleting_a_key_that_named_a_removed_policy_is_in_doubt_from_the_d
     assert not found.doubts()
 
 
-async def test_a_reload_affects_topics_that_are_in_quarantine_only_by_topic_level_keys(stored):
-    found = stored(FILE)
+async def test_a_reload_affects_topics_that_are_in_quarantine_only_by_topic_level_keys():
+    found = Stored(FILE)
     found.put(OLD, QUARANTINE)
     found.put(NEW, MARK, "payments")
     found.now += DOUBTED_S
@@ -157,11 +136,11 @@ async def test_a_reload_affects_topics_that_are_in_quarantine_only_by_topic_leve
     assert found.requested == [("orders", 0), ("orders", 1)]
 
 
-async def test_a_gateway_without_shared_state_looks_up_leaders_too(stored):
+async def test_a_gateway_without_shared_state_looks_up_leaders_too():
     """A former leader may have batches that were sent before the change."""
-    found = stored(FILE)
-    found.gateway.producers = Producers(now=lambda: found.now)
-    found.gateway.shared_producers = None
+    found = Stored(FILE)
+    found.rollout.producers = Producers(now=lambda: found.now)
+    found.rollout.shared = None
     found.put(OLD, QUARANTINE)
     await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
     assert found.requested == [("orders", 0), ("orders", 1)]
@@ -169,8 +148,8 @@ async def test_a_gateway_without_shared_state_looks_up_leaders_too(stored):
     assert found.announced == [], "there are no other gateways"
 
 
-async def test_a_reload_without_losses_is_not_announced(stored):
-    found = stored(FILE)
+async def test_a_reload_without_losses_is_not_announced():
+    found = Stored(FILE)
     found.put(OLD, MARK)
     await found.reload(plan_of({**VALIDATED, "record.validator.classes": "a.Other"}))
     assert not found.doubts()
@@ -179,28 +158,15 @@ async def test_a_reload_without_losses_is_not_announced(stored):
     assert not found.doubts(), "its configs are the same: no interceptor has changed"
 
 
-async def test_thousands_of_topics_are_announced_in_slices_as_a_pattern_for_every_topic():
-    index = TopicConfigIndex()
-    for number in range(NAMES_MAX + 1):
-        record = TopicConfigRecord(f"t-{number}", QUARANTINE, "g")
-        index.apply(topic_key(UUID(int=number)).encode(), record.encode(), 0)
-    assert may_lose_records("t-0", [FILE], index)
-    turns = []
-    asyncio.get_running_loop().call_soon(turns.append, 1)
-    [pattern] = await losing_topics([FILE], index)
-    assert turns
-    assert re.search(pattern, "any")
-
-
 async def started(found, plan):
     found.use(plan)
-    await found.gateway._interceptors_change([plan], [], is_start=True)
+    await found.rollout.announce([plan], [], is_start=True)
     for seeing in found.running:
         await seeing
 
 
-async def test_a_start_without_the_earlier_interceptors_is_a_change_for_their_topics(stored):
-    found = stored(FILE)
+async def test_a_start_without_the_earlier_interceptors_is_a_change_for_their_topics():
+    found = Stored(FILE)
     plan = plan_of({})
     await started(found, plan)
     assert (found.announced, found.doubts()) == ([], False)
@@ -211,8 +177,8 @@ async def test_a_start_without_the_earlier_interceptors_is_a_change_for_their_to
     assert not found.doubts("payments")
 
 
-async def test_a_start_fails_if_its_change_cannot_be_announced(stored):
-    found = stored(FILE)
+async def test_a_start_fails_if_its_change_cannot_be_announced():
+    found = Stored(FILE)
     found.failure = "not written"
     found.before = Announcement(None, 0, "", Change("1", ["orders"]))
     await started(found, plan_of({}))  # of an older version, which is compared with nothing
@@ -225,26 +191,24 @@ async def test_a_start_fails_if_its_change_cannot_be_announced(stored):
         seeing.close()
 
 
-async def test_changed_interceptors_are_in_doubt_as_soon_as_they_are_known(stored):
-    found = stored(FILE)
+async def test_changed_interceptors_are_in_doubt_as_soon_as_they_are_known():
+    found = Stored(FILE)
     for number in range(1, 400):
         found.put(UUID(int=number), MARK, f"topic{number}")
-    found.gateway.topic_configs.position = 0
     plan = plan_of({**VALIDATED, **QUARANTINE})
-    loaded = SimpleNamespace(digest="b", why_no_digest="", policies=SimpleNamespace(plan=plan))
-    found.gateway._digest = "a"
-    changing = asyncio.create_task(found.gateway._change_interceptors(loaded, are_open=True))
+    found.rollout.in_force = InForce(FILE, "a")
+    changing = asyncio.create_task(found.rollout.change(InForce(plan, "b"), were_open=True))
     announced = set()
     while not changing.done():
-        announced.add(found.gateway._interceptors())
+        announced.add(found.rollout.interceptors())
         await asyncio.sleep(0)
-    announced.add(found.gateway._interceptors())
+    announced.add(found.rollout.interceptors())
     assert announced == {Interceptors("a/0", in_doubt=False), Interceptors("b/0", in_doubt=True)}
     for seeing in found.running:
         await seeing
 
 
-async def test_a_start_with_unchanged_interceptors_looks_up_leaders(stored, monkeypatch):
+async def test_a_start_with_unchanged_interceptors_looks_up_leaders(tmp_path, monkeypatch):
     """If another gateway changes its interceptors later, batches need not wait for 45 s."""
 
     class AsBefore(OpenedProducers):
@@ -254,11 +218,10 @@ async def test_a_start_with_unchanged_interceptors_looks_up_leaders(stored, monk
     async def opened(*_, **__):
         return AsBefore(Producers(now=lambda: 1.0, is_shared=True))
 
-    monkeypatch.setattr("penstock.gateway.server.open_producers", opened)
-    found = stored(plan_of({**VALIDATED, **QUARANTINE}))
-    await found.gateway._open_producers(
-        found.gateway.configuration, loses_records=True, is_start=True
-    )
+    monkeypatch.setattr("penstock.gateway.produce.producer_state.rollout.open_producers", opened)
+    found = Stored(plan_of({**VALIDATED, **QUARANTINE}))
+    configuration = load_configuration(write_configuration(tmp_path, "127.0.0.1:9092", 0, {}))
+    await found.rollout.open(configuration, "c", "g", loses_records=True, is_start=True)
     for seeing in found.running:
         await seeing
     assert not found.doubts()
