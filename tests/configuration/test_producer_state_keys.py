@@ -15,7 +15,7 @@ def load(tmp_path, line):
 
 
 @pytest.mark.parametrize("value", ["cluster", ""])
-def test_what_is_done_anyway_is_accepted_with_a_warning(tmp_path, value):
+def test_the_value_of_every_gateway_is_accepted_with_a_warning(tmp_path, value):
     (warning,) = load(tmp_path, f"{KEY}={value}").warnings
     assert warning == (
         f"{KEY} has no effect, because the state of producers is kept in a topic of the cluster: "

@@ -21,7 +21,7 @@ _IN_CLUSTER: Final = "the state of producers is kept in a topic of the cluster: 
 def former_keys(
     file: Path, properties: Mapping[str, str], shown: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a warning for a former key that asks for what is done anyway.
+    """Yield a warning for a former key whose value is that of every gateway.
 
     Args:
         file: The file.
@@ -29,7 +29,7 @@ def former_keys(
         shown: The same before variables were resolved, for errors.
 
     Raises:
-        ConfigurationError: A former key asks for something else.
+        ConfigurationError: A former key has another value.
     """
     folder = file.parent / FORMER_FOLDER
     if _FOLDER in properties:

@@ -20,8 +20,8 @@ class Topic:
     """The state topic of a cluster, as far as it is opened and written.
 
     Attributes:
-        records: What it has when it is opened.
-        written: What is written to it.
+        records: Those that it has when it is opened.
+        written: The records that were written to it.
         is_there: Whether it exists.
         failure: Why it cannot be read.
     """
@@ -83,7 +83,7 @@ async def test_it_is_opened_if_records_may_be_lost_or_were(
 
 @pytest.mark.parametrize("loses_records", [True, False])
 async def test_numbers_in_a_file_are_taken_over(topic, configuration, write_file, loses_records):
-    """Also if the interceptors have been removed since: their producers go on."""
+    """Also if the interceptors have been removed since: their producers continue."""
     write_file()
     opened = await open_producers(configuration, "c", "g", loses_records=loses_records)
     assert opened.producers.find(KEY, 0, Range(0, 4)).dropped_count == 1

@@ -153,7 +153,7 @@ class Rollout:
         """Record a change of interceptors before it takes effect, unless they stay the same.
 
         Args:
-            to: What comes.
+            to: The new interceptors.
             were_open: Whether the state of producers was open before.
         """
         before = self.in_force
