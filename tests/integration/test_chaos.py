@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from kio.schema.metadata.v12.request import MetadataRequest
 
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
@@ -26,6 +27,9 @@ class NoBad(BrokerRecordValidator):
 """
 JUDGED = {"record.validator.classes": "policies.NoBad"}
 COUNT = 6000
+METADATA = MetadataRequest(
+    topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+)
 
 
 @pytest.fixture
@@ -179,6 +183,8 @@ def test_an_unavailable_broker_closes_its_clients_until_it_is_back(gateway, own_
     own_kafka.nodes[0].stop()
     for address in (running.address, running.broker_address()):
         with RawClient(address) as client:
+            # The broker is connected to when a client sends bytes.
+            client.send(client.frame(METADATA))
             assert client.closed()
     own_kafka.nodes[0].start()
     own_kafka.wait_ready()
