@@ -15,24 +15,33 @@ SPARK := $(VENV)/.spark
 FETCHED := $(CACHE)/.fetched
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-# Record batches at native speed, where a cargo works that is new enough (a rustup without a toolchain
-# answers, too, and fails); PENSTOCK_NATIVE=0 does without.
+# The extension is built by a cargo that is new enough (a rustup without a toolchain answers, too, and
+# fails), or taken out of a wheel in dist/. Where there is no such cargo, a toolchain of this checkout
+# is installed; where there is no C compiler, Zig (a package) compiles and links.
 RUST_MINOR := 87
-CARGO_WORKS := $(shell [ "$$PENSTOCK_NATIVE" != 0 ] && cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null && echo yes)
+OWN_RUST := $(CACHE)/rust
+RUSTS := $(if $(wildcard $(OWN_RUST)/cargo/bin/cargo),$(OWN_RUST)/cargo/bin:)
+ifneq ($(RUSTS),)
+export PATH := $(RUSTS)$(PATH)
+export RUSTUP_HOME := $(OWN_RUST)/rustup
+endif
+RUST_WORKS = export PATH="$(RUSTS)$$PATH" $(if $(RUSTS),RUSTUP_HOME=$(OWN_RUST)/rustup); cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null
+CARGO_WORKS := $(shell $(RUST_WORKS) && echo yes)
+CC_WORKS := $(shell command -v cc)
 CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && echo yes))
-NATIVE := $(VENV)/$(if $(CARGO_WORKS),.native,.no-native)
-# With PENSTOCK_NATIVE=1 a build that failed is tried again.
-NATIVE_FAILED := $(and $(filter 1,$(PENSTOCK_NATIVE)),$(shell grep -s failed $(VENV)/.native))
-NATIVE_SOURCES := native/Cargo.toml native/crates.sha256 native/pyproject.toml $(shell find native/src -name '*.rs')
+NATIVE := $(VENV)/.native
+NATIVE_SOURCES := pyproject.toml native/Cargo.toml native/crates.sha256 $(shell find native/src -name '*.rs')
+# A wheel that is older than a source of the extension is not taken.
+WHEEL := $(shell wheel=$$(ls -t dist/penstock_kafka-*_$$(uname -m).whl 2>/dev/null | head -n 1); [ -n "$$wheel" ] && [ -z "$$(find native/src native/Cargo.toml -newer $$wheel)" ] && echo $$wheel)
+NO_RUST := Penstock needs its extension: install Rust 1.$(RUST_MINOR) or newer, let rustup reach its server (RUSTUP_DIST_SERVER), or put a wheel of Penstock into dist/
 export CARGO_HOME ?= $(CACHE)/cargo
 export CARGO_TARGET_DIR := $(CACHE)/native
 export CARGO_BUILD_JOBS ?= 2
 export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
 # An active conda environment is not the one that is meant, and cargo runs its jobs without make.
-MATURIN := env -u MAKEFLAGS -u MFLAGS -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+MATURIN := env -u MAKEFLAGS -u MFLAGS -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 FETCH_CRATES := cargo fetch --quiet --manifest-path native/Cargo.toml
 CHECK_CRATES := $(BIN)/python native/check_crates.py native/Cargo.lock native/crates.sha256
-IN_PYTHON := record batches are read, and Avro is judged, in Python, which takes ten times as long or longer; Rust 1.$(RUST_MINOR) or newer builds it
 CARGO := env -u MAKEFLAGS -u MFLAGS PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
@@ -48,18 +57,17 @@ SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables 
 # environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
 UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: again help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
-setup: $(STAMP) $(SPARK) $(FETCHED) $(NATIVE)  ## create .venv, install Penstock into it, build native/ where cargo works, fetch Kafka and Spark's connector
+setup: $(NATIVE) $(SPARK) $(FETCHED)  ## create .venv, build native/, install Penstock, fetch Kafka and Spark's connector
 
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/development.txt
-	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
 	touch $@
 
 # 450 MB that no unit test outside tests/spark needs.
@@ -67,28 +75,29 @@ $(SPARK): $(STAMP)
 	$(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/spark.txt
 	touch $@
 
-# A cargo may answer, and have no linker or reach no crates. An extension that is not built anew is
-# not left where it is. A crate that is not the one of the list ends all of it.
-$(VENV)/.native: $(NATIVE_SOURCES) $(STAMP) $(if $(NATIVE_FAILED),again)
-	@rm -f $(VENV)/.no-native $@
-	@if $(FETCH_CRATES); then $(CHECK_CRATES); fi
-	@if $(MATURIN) develop --quiet --locked --release --manifest-path native/Cargo.toml; then \
-	  echo built > $@; \
-	else \
-	  $(BIN)/pip uninstall --quiet --yes penstock-native 2>/dev/null; \
-	  echo failed > $@; \
-	  echo "native/ is not built, because the build failed: $(IN_PYTHON)" >&2; \
-	  [ "$$PENSTOCK_NATIVE" != 1 ]; \
-	fi
+# A crate that is not the one of the list ends all of it.
+FROM_CRATES = $(FETCH_CRATES) && $(CHECK_CRATES)
+HOST := $$(rustc -vV | sed -n 's/^host: //p')
+ZIG := $(CACHE)/tools-cross/bin
+# The compiler of build scripts, too.
+ZIG_CC = mkdir -p $(CACHE)/zig && printf '\#!/bin/sh\nexec "$(ZIG)/python" -m ziglang cc "$$@"\n' > $(CACHE)/zig/cc && chmod +x $(CACHE)/zig/cc
+BY_ZIG = rm -rf $(CACHE)/wheel && $(ZIG_CC) && XDG_CACHE_HOME=$(CACHE) PATH="$(CACHE)/zig:$(ZIG):$$PATH" $(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/wheel --target "$(HOST)" --zig && $(BIN)/python native/install_wheel.py $(CACHE)/wheel/*.whl
+BUILD = $(FROM_CRATES) && $(if $(CC_WORKS),$(MATURIN) develop --quiet --locked --profile setup,$(BY_ZIG))
 
-$(VENV)/.no-native: $(STAMP) $(if $(filter 1,$(PENSTOCK_NATIVE)),again)
-	@$(BIN)/pip uninstall --quiet --yes penstock-native 2>/dev/null
-	@rm -f $(VENV)/.native
-	@echo "native/ is not built: $(IN_PYTHON)" >&2; [ "$$PENSTOCK_NATIVE" != 1 ]
-	@touch $@
+$(NATIVE): $(NATIVE_SOURCES) $(WHEEL) $(STAMP) $(if $(WHEEL)$(CC_WORKS),,$(CACHE)/tools-cross/.installed) | $(if $(WHEEL)$(CARGO_WORKS),,$(OWN_RUST)/.installed)
+	$(if $(WHEEL),$(BIN)/python native/install_wheel.py $(WHEEL),$(if $(CARGO_WORKS),$(BUILD),$(if $(RUST_TRIED),echo "$(NO_RUST)" >&2; exit 1,$(MAKE) RUST_TRIED=1 $@)))
+	@echo $(if $(WHEEL),release,setup) > $@
+
+$(OWN_RUST)/.installed: $(CACHE)/tools-rust/.installed
+	@$(CACHE)/tools-rust/bin/python -c 'from puccinialin import setup_rust; setup_rust("$(OWN_RUST)")' || { echo "$(NO_RUST)" >&2; exit 1; }
+	touch $@
+
+# Benchmarks measure what is published, with all optimisations.
+optimised: setup
+	@grep -q release $(NATIVE) || { $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
-$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_connector.py | $(STAMP) $(SPARK)
+$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
 	$(BIN)/python -m penstock.artifacts
 	$(BIN)/python -m tests.spark_connector
 	touch $@
@@ -96,11 +105,12 @@ $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
-unit: $(STAMP) $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
+unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(UNIT) -m "unit and not thorough"
 
 # What needs no other result of these is done at the same time. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
+	$(MAKE) setup
 	$(MAKE) --jobs=2 lint test-native
 	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
@@ -185,7 +195,7 @@ fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= 
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
-mutants: $(STAMP) $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
+mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
@@ -208,16 +218,20 @@ conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafk
 LINUX_TARGETS := $(foreach machine,x86_64 aarch64,$(machine)-unknown-linux-gnu)
 SYSROOT := $(if $(CARGO_WORKS),$(shell rustc --print sysroot))
 TARGETS := $(if $(SYSROOT),$(foreach target,$(LINUX_TARGETS),$(if $(wildcard $(SYSROOT)/lib/rustlib/$(target)/lib),$(target))))
-NO_WHEEL = dist/ has no wheel of native/ for $(target): run rustup target add $(target)
-NO_NATIVE := dist/ has no wheel of native/: Rust 1.$(RUST_MINOR) or newer builds it
+NO_WHEEL = dist/ has no wheel for $(target): run rustup target add $(target)
+TREE := $(CACHE)/dist-tree
 
-dist: $(STAMP) $(if $(TARGETS),$(CACHE)/tools-cross/.installed)  ## build wheel and sdist into dist/, and the wheels of native/ for x86-64 and aarch64 as far as cargo builds them; install each into an environment of its own, try it there
+dist: $(NATIVE) $(CACHE)/tools-cross/.installed  ## build the sdist and the wheels for x86-64 and aarch64, as far as cargo builds them, into dist/; install each into an environment of its own, try it there
 	rm -rf dist
-	$(BIN)/hatchling build
-	$(if $(TARGETS),$(FETCH_CRATES) && $(CHECK_CRATES),@echo "$(NO_NATIVE)" >&2)
-	for target in $(TARGETS); do PATH="$(CACHE)/tools-cross/bin:$$PATH" $(MATURIN) build --quiet --locked --release --manifest-path native/Cargo.toml --out dist --target $$target --zig || exit 1; done
-	@$(if $(TARGETS),$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;)) true
+	$(FROM_CRATES)
+	$(BIN)/python deploy/dist/tree.py $(TREE)
+	cd $(TREE) && $(MATURIN) sdist --quiet --out $(CURDIR)/dist
+	cd $(TREE) && for target in $(TARGETS); do PATH="$(CACHE)/tools-cross/bin:$$PATH" $(MATURIN) build --quiet --locked --release --out $(CURDIR)/dist --target $$target --zig || exit 1; done
+	@$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;) true
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
+
+without-tools: setup  ## make setup of a clone, with a PATH without cargo and C compiler, and a toolchain served from a folder
+	$(BIN)/python -m pytest tests/test_without_tools.py -m dist
 
 # No other file of Helm's is needed: its module is built, where Go is and no helm.
 HELM := $(CACHE)/go/bin/helm
@@ -245,7 +259,7 @@ sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the 
 	rm -rf $(CACHE)/installed && mkdir -p dist
 	$(PYTHON) -m venv --without-pip $(CACHE)/installed
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/json-schema.txt -r requirements/schemas.txt
-	$(BIN)/hatchling build -t wheel -d $(CACHE)/installed/wheel
+	$(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/installed/wheel
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --no-deps --no-index $(CACHE)/installed/wheel/*.whl
 	$(CACHE)/tools-sbom/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/penstock.cdx.json --pyproject pyproject.toml --mc-type application $(CACHE)/installed/bin/python
 	PENSTOCK_SBOM_TOOLS=$(CACHE)/tools-sbom/bin/python $(BIN)/python -m pytest tests/deploy/test_sbom.py -m sbom
@@ -283,41 +297,41 @@ format: setup  ## write the formatting
 docs: setup  ## write docs/configuration.md from the code
 	$(BIN)/python -c 'from penstock.configuration.reference import reference; print(reference(), end="")' > docs/configuration.md
 
-bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios; marks and quarantine beside interceptors; policies without code beside JsonSchema
+bench: optimised  ## benchmarks/gateway: direct against through the gateway, as ratios; marks and quarantine beside interceptors; policies without code beside JsonSchema
 	$(BIN)/python benchmarks/gateway/bench.py
 	$(BIN)/python benchmarks/gateway/modes.py
 	$(BIN)/python benchmarks/conditions.py
 
-bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
+bench-records: optimised  ## benchmarks/records.py: record batches read and written
 	$(BIN)/python benchmarks/records.py
 
-bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
+bench-schemas: optimised  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
 	$(BIN)/python benchmarks/schemas.py
 	$(BIN)/python benchmarks/rules.py
 
-bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
+bench-metrics: optimised  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/console.py
 
-bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
+bench-small: optimised  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/small_requests.py
 
-bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
+bench-topics: optimised  ## benchmarks/gateway: requests about topics, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/topics.py
 
-bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of producers
+bench-state: optimised  ## benchmarks/gateway: what it costs to keep the state of producers
 	$(BIN)/python benchmarks/gateway/producer_state.py
 
-bench-modes: setup  ## benchmarks/gateway: what marks and quarantine cost, beside interceptors on the same records
+bench-modes: optimised  ## benchmarks/gateway: what marks and quarantine cost, beside interceptors on the same records
 	$(BIN)/python benchmarks/gateway/modes.py
 
-bench-threads: setup  ## benchmarks/gateway: what two native threads forward beside one
+bench-threads: optimised  ## benchmarks/gateway: what two native threads forward beside one
 	$(BIN)/python benchmarks/gateway/native_threads.py
 
-bench-connections: setup  ## benchmarks/gateway: memory of connections that do nothing
+bench-connections: optimised  ## benchmarks/gateway: memory of connections that do nothing
 	$(BIN)/python benchmarks/gateway/connections.py
 
-bench-spark: setup  ## the Spark commands against jobs that do nothing, and what their tasks take without Spark
+bench-spark: optimised  ## the Spark commands against jobs that do nothing, and what their tasks take without Spark
 	$(BIN)/python benchmarks/spark/bench.py --batches 1 10 40 100 1MB 16KB
 	$(BIN)/python benchmarks/batch_jobs.py
 

@@ -1,9 +1,8 @@
-"""Record batches read and written, natively and in Python, side by side: `make bench-records`.
+"""Record batches read and written: `make bench-records`.
 
-One process, nothing else: ns per record, the median of rounds in which both take turns, so that a
-machine that grows slower or faster does so for both. Records of 160 bytes each, in batches of 1 MB
-and of 16 KB: as producers send them, uncompressed; and as brokers store them, uncompressed and lz4,
-judged by `penstock.policies.JsonSchema`. Bounded: about a minute.
+One process, nothing else: ns per record, the median of rounds. Records of 160 bytes each, in
+batches of 1 MB and of 16 KB: as producers send them, uncompressed; and as brokers store them,
+uncompressed and lz4, judged by `penstock.policies.JsonSchema`. Bounded: about half a minute.
 """
 
 import statistics
@@ -20,7 +19,6 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.records.conftest import chosen  # noqa: E402
 from tests.records.encoding import encode_batch, encode_stored  # noqa: E402
 
 from penstock.configuration import load_configuration  # noqa: E402
@@ -30,10 +28,8 @@ from penstock.engine.instances import PolicyInstances  # noqa: E402
 from penstock.engine.plans.plan import Plan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
 from penstock.policy import Record, RecordIntrospectionHints  # noqa: E402
-from penstock.records import implementation as implementations  # noqa: E402
 from penstock.records.batch import read_batch  # noqa: E402
 from penstock.records.encoder import rebuild  # noqa: E402
-from penstock.records.implementation import SLACK  # noqa: E402
 from penstock.records.stored_batch import read_stored_batch  # noqa: E402
 
 ROUNDS = 41
@@ -53,7 +49,7 @@ def records(count):
 
 
 def read(data):
-    return read_batch(data, api_version=9, max_decompressed_bytes=1 << 24, readable_behind=SLACK)
+    return read_batch(data, api_version=9, max_decompressed_bytes=1 << 24)
 
 
 def iterate(data, hints):
@@ -148,8 +144,7 @@ STORED = {
 }
 
 
-def measured(implementation, work, data, repeated):
-    implementations.current = lambda: implementation  # both in one process
+def measured(work, data, repeated):
     start = time.process_time_ns()
     for _ in range(repeated):
         work(data)
@@ -158,19 +153,13 @@ def measured(implementation, work, data, repeated):
 
 def figures(works, buffers):
     """Measure; return a table of nanoseconds per record."""
-    both = {"Python": chosen("0"), "native": chosen("1")}
-    table = Table("ns per record", *(f"{size}, {name}" for size in buffers for name in both))
+    table = Table("ns per record", *buffers)
     for name, work in works.items():
         row = []
         for data, count in buffers.values():
             repeated = max(1, 2_000 // count)
-            taken = {key: [] for key in both}
-            for _ in range(ROUNDS):
-                for key, implementation in both.items():
-                    taken[key].append(measured(implementation, work, data, repeated))
-            row += [
-                f"{statistics.median(times) / repeated / count:.0f}" for times in taken.values()
-            ]
+            taken = [measured(work, data, repeated) for _ in range(ROUNDS)]
+            row.append(f"{statistics.median(taken) / repeated / count:.0f}")
         table.add_row(name, *row)
     return table
 
@@ -179,7 +168,7 @@ def main():
     sent, stored = {}, {}
     for size, count in SIZES.items():
         data = encode_batch(records(count))
-        sent[size] = memoryview(bytearray(data + bytes(SLACK)))[: len(data)], count
+        sent[size] = memoryview(data), count
         for codec, name in ((0, ""), (3, " lz4")):
             data = encode_stored(list(json_records(count)), base_offset=10**6, attributes=codec)
             stored[size + name] = memoryview(data), count

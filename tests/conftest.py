@@ -1,7 +1,6 @@
 """A real Kafka for the session, gateways in front of it, new topics."""
 
 import contextlib
-import importlib.util
 import itertools
 import os
 import random
@@ -21,12 +20,11 @@ from hypothesis import HealthCheck, settings
 
 from penstock.artifacts import kafka_artifacts
 from penstock.local import LocalKafka, free_ports
-from penstock.native import NativeMissingError
 from penstock.policy import sharing
-from penstock.records import implementation
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
+from tests.records.implementations import IMPLEMENTATIONS, use
 
 pytest_plugins = [
     "tests.unit",
@@ -96,13 +94,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @pytest.fixture(autouse=True)
 def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove state of policies that other tests of this process have shared.
-
-    The implementation of record batches is chosen before a test changes the environment.
-    """
+    """Remove state of policies that other tests of this process have shared."""
     monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
-    with contextlib.suppress(NativeMissingError):
-        implementation.current()
 
 
 @pytest.fixture(autouse=True)
@@ -146,15 +139,10 @@ def admin(kafka: LocalKafka) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
-NATIVE = importlib.util.find_spec("penstock_native") is not None
-"""Whether both implementations of record batches are installed."""
-RECORD_BATCHES = ["Python", "native"] if NATIVE else ["Python"]
-
-
-@pytest.fixture(params=RECORD_BATCHES)
+@pytest.fixture(params=IMPLEMENTATIONS)
 def record_batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The implementation with which started gateways read record batches."""
-    monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")
+    """The implementation with which this process reads record batches."""
+    use(request.param, monkeypatch)
     return str(request.param)
 
 

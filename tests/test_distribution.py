@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -33,10 +34,13 @@ record.validator.classes=policies.One
 @pytest.mark.dist
 @pytest.mark.system
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["penstock-*.whl", "penstock-*.tar.gz"])
+@pytest.mark.parametrize("kind", ["penstock_kafka-*.whl", "penstock_kafka-*.tar.gz"])
 def test_a_wheel_can_be_installed_and_checks_a_configuration(kind, tmp_path):
-    [built] = (ROOT / "dist").glob(kind)
-    wheel = built if built.suffix == ".whl" else build_wheel(built, tmp_path)
+    if kind.endswith(".whl"):
+        wheel = wheels()[platform.machine()]
+    else:
+        [sdist] = (ROOT / "dist").glob(kind)
+        wheel = build_wheel(sdist, tmp_path)
     python = new_environment(tmp_path / "elsewhere")
     pip_install(python, "--require-hashes", "-r", str(ROOT / "requirements" / "runtime.txt"))
     pip_install(python, "--no-deps", "--no-index", str(wheel))
@@ -55,43 +59,41 @@ def test_a_wheel_can_be_installed_and_checks_a_configuration(kind, tmp_path):
     assert (shared / "bash-completion" / "completions" / "penstock").is_file()
     assert version.splitlines()[0] == f"penstock {penstock.__version__}"
     assert "PySpark is not installed" in version
-    assert "record batches: Python\n" in version
+    assert "connections: native\n" in version
     assert checked.endswith("topics *\n  1. record  policies.One\nok\n")
-    native = native_wheels().get(platform.machine())
-    if native:
-        pip_install(python, "--no-deps", "--no-index", str(native))
-        version = run(tmp_path, penstock_program, "--version")
-        assert f"record batches: native {penstock.__version__}\n" in version
 
 
 @pytest.mark.dist
 @pytest.mark.system
-def test_native_has_a_wheel_for_each_architecture_that_rust_builds_for():
-    assert set(native_wheels()) == architectures()
+def test_each_architecture_that_rust_builds_for_has_a_wheel():
+    assert set(wheels()) == architectures()
 
 
 @pytest.mark.dist
-def test_the_library_in_a_wheel_of_native_is_for_the_architecture_of_its_name():
-    for architecture, wheel in native_wheels().items():
+def test_the_extension_in_a_wheel_is_for_the_architecture_of_its_name():
+    for architecture, wheel in wheels().items():
         with zipfile.ZipFile(wheel) as files:
             [library] = [name for name in files.namelist() if name.endswith(".so")]
             [machine] = struct.unpack_from("<H", files.read(library), 18)  # e_machine of ELF
         assert machine == MACHINES[architecture]
 
 
+@pytest.mark.dist
 @pytest.mark.system
-@pytest.mark.parametrize(
-    ("targets", "message"),
-    [
-        ("x86_64-unknown-linux-gnu", "rustup target add aarch64-unknown-linux-gnu"),
-        ("", "Rust 1.87 or newer builds it"),
-    ],
-)
-def test_make_dist_reports_the_wheels_of_native_that_it_does_not_build(targets, message):
-    steps = run(ROOT, "make", "--dry-run", "dist", f"TARGETS={targets}")
+def test_the_sdist_has_no_lock_file_with_addresses():
+    [sdist] = (ROOT / "dist").glob("penstock_kafka-*.tar.gz")
+    with tarfile.open(sdist) as files:
+        names = files.getnames()
+    assert any(name.endswith("/native/Cargo.toml") for name in names)
+    assert not [name for name in names if name.endswith("Cargo.lock")]
+
+
+@pytest.mark.system
+def test_make_dist_reports_the_wheels_that_it_does_not_build():
+    steps = run(ROOT, "make", "--dry-run", "dist", "TARGETS=x86_64-unknown-linux-gnu")
     [line] = [line for line in steps.splitlines() if line.startswith("echo")]
-    assert "dist/ has no wheel of native/" in line
-    assert message in line
+    assert "dist/ has no wheel for aarch64" in line
+    assert "rustup target add aarch64-unknown-linux-gnu" in line
 
 
 @pytest.mark.system
@@ -101,23 +103,22 @@ def test_make_dist_reports_the_wheels_of_native_that_it_does_not_build(targets, 
 )
 def test_the_documents_install_only_wheels_for_this_machine(page, folder, tmp_path):
     [command] = re.findall(
-        r"pip install ((?:dist/)?\S*penstock_native-[^`\n#]*)", (ROOT / page).read_text()
+        r"pip install (\"\$\(ls (?:dist/)?penstock_kafka-[^`\n#]*)", (ROOT / page).read_text()
     )
     dist = tmp_path / "dist"
     dist.mkdir()
-    for name in ("penstock-0.1.0-py3-none-any.whl", *map(wheel_of_native, MACHINES)):
-        (dist / name).touch()
+    for machine in MACHINES:
+        (dist / wheel_name(machine)).touch()
     packages = run(tmp_path / folder, "sh", "-c", f"printf '%s\n' {command}").split()
-    wheels = [Path(package.partition("[")[0]).name for package in packages if ".whl" in package]
-    assert wheel_of_native(platform.machine()) in wheels
-    for wheel in wheels:
-        assert parse_wheel_filename(wheel)[3] & set(sys_tags()), wheel
+    [wheel] = [Path(package.partition("[")[0]).name for package in packages if ".whl" in package]
+    assert wheel == wheel_name(platform.machine())
+    assert parse_wheel_filename(wheel)[3] & set(sys_tags()), wheel
 
 
-def wheel_of_native(architecture: str) -> str:
+def wheel_name(architecture: str) -> str:
     """Name a wheel as `make dist` names it."""
     tags = f"manylinux2014_{architecture}.manylinux_2_17_{architecture}"
-    return f"penstock_native-0.1.0-cp311-abi3-{tags}.whl"
+    return f"penstock_kafka-0.1.0-cp311-abi3-{tags}.whl"
 
 
 @pytest.mark.parametrize(
@@ -129,15 +130,15 @@ def test_requirements_have_no_address_of_a_package_index(requirements):
     assert not {option for option in options if option.startswith("-")} - {"-r"}
 
 
-def native_wheels() -> dict[str, Path]:
-    """Return the wheels of native/ by architecture; each is for any Python with the stable ABI."""
-    wheels = list((ROOT / "dist").glob("penstock_native-*.whl"))
+def wheels() -> dict[str, Path]:
+    """Return the wheels by architecture; each is for any Python with the stable ABI."""
+    built = list((ROOT / "dist").glob("penstock_kafka-*.whl"))
     names = [
         re.search(r"-cp311-abi3-manylinux[.\w]*_(x86_64|aarch64)\.whl$", wheel.name)
-        for wheel in wheels
+        for wheel in built
     ]
-    assert all(names), wheels
-    return {name[1]: wheel for name, wheel in zip(names, wheels, strict=True) if name}
+    assert all(names), built
+    return {name[1]: wheel for name, wheel in zip(names, built, strict=True) if name}
 
 
 def architectures() -> set[str]:

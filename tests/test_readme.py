@@ -15,8 +15,8 @@ README = (ROOT / "README.md").read_text()
 LINK = re.compile(r"\]\(([^)]*)\)")
 
 
-def hatch_build():
-    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+def dist_tree():
+    specification = importlib.util.spec_from_file_location("tree", ROOT / "deploy/dist/tree.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
@@ -53,7 +53,7 @@ def test_the_policy_fails_on_no_value(value, outcome):
 
 
 def test_a_package_index_shows_absolute_links():
-    text = hatch_build().for_an_index(README, "https://git.example.com/shop/penstock", "1.2.3")
+    text = dist_tree().for_an_index(README, "https://git.example.com/shop/penstock", "1.2.3")
     links = LINK.findall(text)
     assert len(links) > 20
     for link in links:
@@ -64,7 +64,7 @@ def test_a_package_index_shows_absolute_links():
 
 
 def test_without_an_address_a_package_index_shows_no_broken_link():
-    text = hatch_build().for_an_index(README, "", "1.2.3")
+    text = dist_tree().for_an_index(README, "", "1.2.3")
     assert LINK.findall(text) == []
     assert "![" not in text
     assert "Getting started: your own policy in ten minutes" in text
@@ -73,4 +73,4 @@ def test_without_an_address_a_package_index_shows_no_broken_link():
 @pytest.mark.parametrize("address", ["", "https://git.example.com/shop/penstock"])
 def test_absolute_links_stay(address):
     text = "[KIP](https://cwiki.apache.org/x)"
-    assert hatch_build().for_an_index(text, address, "1.2.3") == text
+    assert dist_tree().for_an_index(text, address, "1.2.3") == text

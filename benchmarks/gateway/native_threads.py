@@ -22,10 +22,10 @@ from rich.table import Table
 from tests.gateways import write_configuration
 from tests.raw import produce_request, request_frame
 
+from penstock import _native
 from penstock.configuration import load_configuration
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.plan import Plan
-from penstock.native import find_native
 
 CONNECTIONS, UNANSWERED, ROUNDS, SECONDS = 8, 20, 5, 3.0
 PRODUCE, WHOLE = 0, 3
@@ -91,7 +91,7 @@ def send_and_answer(ends: list[tuple[socket.socket, socket.socket]], frame: byte
                 key.data(room)
 
 
-def judge(native, folder: Path):
+def judge(_native, folder: Path):
     """Return the native judge of the topic `t`."""
     properties = {
         "record.validation.policy.class.name": "penstock.policies.JsonSchema",
@@ -100,16 +100,16 @@ def judge(native, folder: Path):
     }
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, "")
     of = load_configuration(file).policies
-    return InlineJudge(of).natively(Plan(of).for_topic("t"), native.Judge)
+    return InlineJudge(of).natively(Plan(of).for_topic("t"), _native.Judge)
 
 
-def rate(native, judged_by, threads: int) -> float:
+def rate(_native, judged_by, threads: int) -> float:
     """Return how many requests a second pass."""
     data, _ = batch(160, 3, 16_000)
     frame = request_frame(produce_request([("t", [(0, data)])], version=9, acks=1), 7)
-    table = native.Table([(PRODUCE, 0, bytes([WHOLE] * 13))])
+    table = _native.Table([(PRODUCE, 0, bytes([WHOLE] * 13))])
     table.know_name("t", judged_by, float("inf"))
-    lane = native.Lane(threads, (), 2**30, time.monotonic())
+    lane = _native.Lane(threads, (), 2**30, time.monotonic())
     pairs = [(connected(), connected()) for _ in range(CONNECTIONS)]
     numbers = [
         lane.adopt(table, client[1].fileno(), broker[1].fileno(), NOTHING_BETWEEN, b"", b"",
@@ -143,15 +143,14 @@ def rate(native, judged_by, threads: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    native, _ = find_native()
-    if native is None or len(os.sched_getaffinity(0)) < 2:
-        sys.exit("needs the native extension and two cores")
+    if not hasattr(_native, "Lane") or len(os.sched_getaffinity(0)) < 2:
+        sys.exit("needs Linux and two cores")
     found: dict[int, list[float]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
-        judged_by = judge(native, Path(folder))
+        judged_by = judge(_native, Path(folder))
         for _ in range(ROUNDS):
             for threads, rates in found.items():
-                rates.append(rate(native, judged_by, threads))
+                rates.append(rate(_native, judged_by, threads))
     table = Table("native threads", "requests/s", "to one")
     with_one_thread = statistics.median(found[1])
     for threads, rates in found.items():

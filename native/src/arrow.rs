@@ -61,7 +61,7 @@ impl BinaryArray {
 }
 
 /// A column for whoever reads Arrow's capsules: pyarrow, polars, numpy through either.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct BinaryColumn(Arc<BinaryArray>);
 
 impl From<BinaryArray> for BinaryColumn {

@@ -1,4 +1,4 @@
-//! What Python imports as `penstock_native`.
+//! What Python imports as `penstock._native`.
 
 use std::collections::TryReserveError;
 
@@ -16,16 +16,13 @@ use crate::python_json::{JsonSchema, json_schema};
 use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
-/// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 13;
-
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
 
-create_exception!(penstock_native, InvalidRecords, PyValueError, "The bytes are not the records.");
+create_exception!(penstock._native, InvalidRecords, PyValueError, "The bytes are not the records.");
 
 /// The records of one batch. Columns are made when they are first read.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Records {
     section: Section,
     base_timestamp: i64,
@@ -438,10 +435,10 @@ fn changed<'a>(
     Ok(if bytes == bytes_before { Change::Same } else { Change::New(bytes) })
 }
 
-#[pymodule]
-fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("INTERFACE", INTERFACE)?;
+#[pymodule(name = "_native")]
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Python writes versions of development in another way than Cargo.
+    module.add("__version__", env!("CARGO_PKG_VERSION").replace("-dev.", ".dev"))?;
     module.add("InvalidRecords", module.py().get_type::<InvalidRecords>())?;
     module.add_class::<Records>()?;
     module.add_class::<BinaryColumn>()?;

@@ -11,7 +11,7 @@ use crate::avro::nodes::{Field, Limits, Node, Nodes};
 type Described = (u8, u64, Vec<u32>, Vec<String>);
 
 /// A schema that payloads are judged by.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct AvroNodes(Nodes);
 
 #[pymethods]

@@ -22,7 +22,7 @@ type Given = (String, u16, Vec<u8>);
 const OWN_STEPS: (u64, u64) = (10_000, 16);
 
 /// A compiled JSON Schema.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct JsonSchema {
     schema: Arc<Schema>,
 }

@@ -37,7 +37,7 @@ type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 /// What accepts the batches of topics: policies of Penstock's own.
 ///
 /// It is made once, with all that it has to look for, before a topic is judged by it.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Judge {
     names: String,
     limits: batch::Limits,
@@ -118,7 +118,7 @@ impl Judge {
 }
 
 /// What happens to requests, and the topics that are known.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Table(Arc<table::Table>);
 
 #[pymethods]
@@ -172,7 +172,7 @@ fn topic(name: &str, judge: Option<&Judge>) -> Topic {
 }
 
 /// The threads.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Lane {
     lane: threads::Lane,
     /// Errors of the TLS library before it began.
@@ -321,7 +321,7 @@ impl Lane {
 }
 
 /// What decides in the lane, without sockets: for tests.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Relay {
     relay: Mutex<relay::Relay>,
     counts: Mutex<Counts>,

@@ -13,7 +13,7 @@ use crate::section::{Origin, Section};
 type Fields = ((i64, i64, i64, i64), i32, u16, (usize, usize));
 
 /// The batches of a fetch response, which are copied.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct StoredBatches {
     response: Vec<u8>,
 }

@@ -13,7 +13,7 @@ use crate::lane::tls_client;
 use crate::lane::tls_settings::Settings;
 
 /// What connections to a listener begin with.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct TlsServer(tls::Server);
 
 #[pymethods]
@@ -35,7 +35,7 @@ impl TlsServer {
 }
 
 /// A client's first message, which can be answered once.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct TlsHello(Mutex<Option<tls::Hello>>);
 
 #[pymethods]
@@ -54,7 +54,7 @@ impl TlsHello {
 }
 
 /// What connections to brokers begin with.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct TlsClient(tls_client::Client);
 
 #[pymethods]
@@ -80,7 +80,7 @@ impl TlsClient {
 }
 
 /// A broker to connect to, and its certificates.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct TlsBroker(tls_client::Broker);
 
 #[pymethods]
@@ -94,7 +94,7 @@ impl TlsBroker {
 /// The end of a connection that is here.
 ///
 /// While it is the lane's, nobody else may use it.
-#[pyclass(frozen, module = "penstock_native")]
+#[pyclass(frozen, module = "penstock._native")]
 pub struct Tls {
     /// What the lane uses, too.
     pub inner: Arc<Mutex<tls::Tls>>,

@@ -1,3 +1,5 @@
 """Policies for Kafka records and topics, enforced before anything is stored."""
 
-__version__ = "0.1.0"
+from penstock._native import __version__
+
+__all__ = ["__version__"]

@@ -162,7 +162,7 @@ def _maven(coordinates: str, folder: Path) -> Any:
         from jgo.maven import MavenContext  # noqa: PLC0415 - an extra
     except ImportError:
         raise ArtifactError(
-            f"jgo is needed to fetch {coordinates}: pip install 'penstock[local]'"
+            f"jgo is needed to fetch {coordinates}: pip install 'penstock-kafka[local]'"
         ) from None
     return MavenContext(repo_cache=folder, local_repos=[], timeout=60)
 

@@ -47,7 +47,7 @@
     │       ├── LostPlaceError           client: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
-    │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
+    │       ├── NativeThreadsError       gateway: PENSTOCK_NATIVE_LANE, where it is not possible
     │       ├── RecordsLostError         stored: retention removed records before they were read
     │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
@@ -88,7 +88,6 @@
     ├── NotDecodedError                  policies: a value is not of its schema, or not JSON
     │   └── NotJsonError
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
-    ├── TooLongError                     policies: a number in an Avro payload
     ├── TooManyBlocksError               records: an lz4 frame has more blocks than are read
     ├── TooManyFieldsError               policies: a Protobuf message is not looked at further
     └── UnreadableAnswerError            policies: what no schema registry answers

@@ -5,7 +5,7 @@ PySpark, from 4.0, looks for a `DefaultSource` in the modules whose names begin 
 
 from contextlib import suppress
 
-# Without the extra penstock[spark], Spark's look for other formats has to succeed nevertheless.
+# Without the extra `spark`, Spark's look for other formats has to succeed nevertheless.
 with suppress(ImportError):
     from penstock.spark.source.data_source import PenstockDataSource as DefaultSource
 

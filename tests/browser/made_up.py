@@ -298,5 +298,5 @@ def about(monkeypatch: Any) -> None:
     described = {"host": "gateway-1", "listener": "PLAINTEXT://0.0.0.0:9192",
             "upstream": "kafka-1:9092,kafka-2:9092,kafka-3:9092",
             "file": "/etc/penstock/penstock.properties", "version": "0.1.0", "python": "3.13.5",
-            "record_batches": "native 0.1.0", "started": START - 8 * 86400, "mode_of_file": "enforce"}  # fmt: skip
+            "started": START - 8 * 86400, "mode_of_file": "enforce"}  # fmt: skip
     monkeypatch.setattr(state, "about", lambda _: described)

@@ -15,7 +15,6 @@ import pytest
 from penstock.configuration import Address, load_configuration
 from penstock.gateway.server import Gateway
 from penstock.local import free_ports
-from penstock.native import find_native
 from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
 from tests.metrics import get
 
@@ -95,8 +94,7 @@ class Passes(ProduceRequestInterceptor):
     lines = run("check", str(file)).stdout.splitlines()
 
     record = "  1. record  penstock.policies.JsonSchema  record.validation.policy="
-    inline = "; small batches inline" if find_native()[0] else ""
-    assert f"{record}order.json{inline}" in lines
+    assert f"{record}order.json; small batches inline" in lines
     assert f"{record}ahead.json" in lines
     assert lines[lines.index("topics intercepted") + 1] == f"{record}order.json"
 
@@ -160,45 +158,16 @@ def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_required_native_record_batches_that_are_missing_are_2(tmp_path, monkeypatch):
-    (tmp_path / "penstock_native.py").write_text("raise ImportError")
-    monkeypatch.setenv("PENSTOCK_NATIVE", "1")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+@pytest.mark.parametrize("value", ["yes", "2"])
+def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
+    monkeypatch.setenv("PENSTOCK_NATIVE_LANE", value)
     file = write_configuration(tmp_path, "127.0.0.1:1", free_ports(3)[0], {})
 
     done = run("gateway", str(file))
 
     assert done.returncode == 2
-    assert "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here" in done.stderr
+    assert f"PENSTOCK_NATIVE_LANE={value}: it must be 0" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("value", ["1", "2"])
-def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
-    (tmp_path / "penstock_native.py").write_text("raise ImportError")
-    monkeypatch.setenv("PENSTOCK_NATIVE", value)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    policies = {"record.validator.classes": "penstock.policies.MaxSize"}
-    file = write_configuration(tmp_path, "127.0.0.1:1", free_ports(3)[0], policies)
-
-    done = run("check", str(file))
-
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"penstock check: PENSTOCK_NATIVE={value}")
-
-
-def test_without_native_record_batches_the_cost_is_logged_once_at_the_start(tmp_path, monkeypatch):
-    (tmp_path / "penstock_native.py").write_text("raise ImportError")
-    monkeypatch.setenv("PENSTOCK_NATIVE", "")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", free_ports(3)[0], {})
-
-    lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
-
-    [warning] = [line for line in lines if line["event"] == "no native extension"]
-    assert warning["level"] == "warning"
-    assert "install penstock-native==" in warning["text"]
 
 
 def test_a_waiting_start_logs_the_reason(tmp_path):
@@ -265,7 +234,7 @@ def test_without_spark_its_commands_name_the_package_to_install(tmp_path, monkey
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "needs Spark: pip install 'penstock[spark]'" in done.stderr
+    assert "needs Spark: pip install 'penstock-kafka[spark]'" in done.stderr
 
 
 def test_debug_shows_a_traceback(tmp_path):

@@ -3,7 +3,6 @@
 import importlib
 import io
 import json
-import os
 import platform
 import re
 import subprocess
@@ -15,7 +14,6 @@ import pytest
 import penstock
 from penstock.cli import COMMANDS, main
 from penstock.gateway.lane.availability import describe_lane
-from penstock.records.implementation import describe
 from tests.gateways import PENSTOCK, write_configuration
 
 pytestmark = pytest.mark.system
@@ -86,26 +84,12 @@ def test_version_has_the_versions_of_its_parts():
         [*PENSTOCK, "--version"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    own, python, batches, connections, protocol, spark = done.stdout.splitlines()
+    own, python, connections, protocol, spark = done.stdout.splitlines()
     assert own == f"penstock {penstock.__version__}"
     assert python == f"Python {platform.python_version()}"
-    assert batches == f"record batches: {describe()}"
     assert connections == f"connections: {describe_lane()}"
     assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
     assert spark == f"PySpark {metadata.version('pyspark')}"
-
-
-@pytest.mark.parametrize("setting", ["0", "1"])
-def test_version_names_the_implementation_that_reads_record_batches(setting, tmp_path):
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PENSTOCK_NATIVE": setting, "PYTHONPATH": path}
-    (tmp_path / "penstock_native.py").write_text("raise ImportError")
-    done = subprocess.run(
-        [*PENSTOCK, "--version"], env=environment, capture_output=True, text=True, timeout=60,
-        check=True,
-    )  # fmt: skip
-    output = {"0": "Python", "1": "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here"}
-    assert f"record batches: {output[setting]}" in done.stdout.splitlines()
 
 
 def test_version_imports_no_spark():

@@ -9,7 +9,6 @@ from penstock.client.protocol.fetch import Aborted
 from penstock.client.reading.batches import read_fetched_batch, select
 from penstock.records.errors import UnreadableRecords
 from penstock.records.uncompressed import BatchLimits
-from tests.client.native import NATIVE_ONLY
 from tests.client.random_log import random_log
 from tests.client.selection import selection
 from tests.client.stored import batch, damaged, empty, marker
@@ -201,7 +200,6 @@ def test_merging_small_batches_changes_no_record(seed):
     assert all(batch.end in ends for batch in found.batches)
 
 
-@NATIVE_ONLY
 def test_small_batches_are_merged_within_limits():
     stored = [batch(n, epoch=n) for n in range(10, 15)]
     response = memoryview(b"".join([*stored, damaged(batch(15)), batch(16), batch(17)]))
@@ -215,7 +213,6 @@ def test_small_batches_are_merged_within_limits():
         assert len(selection(response, 11, 17, [], limits).batches) == 6
 
 
-@NATIVE_ONLY
 def test_batches_of_transactions_are_merged_if_none_was_aborted():
     log = memoryview(b"".join(batch(n, producer=n) for n in range(5)))
     assert len(selection(log, 0, 5, [], LIMITS).batches) == 1
@@ -223,7 +220,6 @@ def test_batches_of_transactions_are_merged_if_none_was_aborted():
     assert len(selection(log, 0, 5, [Aborted(3, 3)], LIMITS).batches) == 4
 
 
-@NATIVE_ONLY
 @pytest.mark.parametrize("aborted", [(), (Aborted(7, 60),)])
 def test_memory_for_merged_records_does_not_depend_on_compression(aborted):
     """Of 100 batches that decompress to a thousand times their size, with a marker among them."""

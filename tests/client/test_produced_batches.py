@@ -11,14 +11,12 @@ from penstock.client.protocol.produced_batches import (
     UnwritableBatch,
     record_count,
 )
-from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.header import HEADER, as_produced, is_intact
-from penstock.records.implementation import choose
 from penstock.wire.producer_ids import ProducerIdAndEpoch
-from tests.conftest import NATIVE
 from tests.records.encoding import CODECS, encode_batch, values
+from tests.records.implementations import IMPLEMENTATIONS, use
 
 SOURCE = BatchSource("orders", 3, 4711)
 PRODUCER = ProducerIdAndEpoch(2**40 + 7, 12)
@@ -79,11 +77,10 @@ def test_a_batch_equals_that_of_aiokafka(codec, monkeypatch):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("native", ["0", "1"] if NATIVE else ["0"])
-def test_a_batch_that_was_cut(codec, native, monkeypatch):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_batch_that_was_cut(codec, implementation, monkeypatch):
     """The records of a batch that judges leave are written as a batch that was read."""
-    monkeypatch.setenv("PENSTOCK_NATIVE", native)
-    monkeypatch.setattr(implementation, "current", choose)
+    use(implementation, monkeypatch)
     records = values(*(b"%d" % number for number in range(9)))
     original = read_batch(
         encode_batch(records, codec=codec), api_version=9, max_decompressed_bytes=1 << 20

@@ -17,7 +17,6 @@ from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.client.reading.reader import RangeReader
 from penstock.records.uncompressed import BatchLimits
 from penstock.wire.errors import WireError
-from tests.client.native import NATIVE_ONLY
 from tests.client.scripted_partition import EARLIEST, EARLIEST_LOCAL, ID, LATEST, ScriptedCluster
 from tests.client.settings import SETTINGS
 from tests.client.stored import batch, damaged, empty, fetched, marker
@@ -80,7 +79,6 @@ def test_a_response_is_read_ahead():
     assert cluster.pauses == []
 
 
-@NATIVE_ONLY
 def test_a_response_that_is_decompressed_in_parts():
     """The next request follows when the last part is returned."""
     log = [batch(at, codec="zstd", payload=bytes(50_000)) for at in range(40)]

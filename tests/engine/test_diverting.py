@@ -87,7 +87,7 @@ def chain(*, modes, interceptors=()) -> Chain:
 def batch_of(*values, headers=(), codec=0, **fields):
     records = [Record(1000 + n, b"k", value, headers) for n, value in enumerate(values)]
     data = encode_batch(records, codec=codec, **fields) + bytes(64)
-    return read(memoryview(data)[:-64], readable_behind=64)
+    return read(memoryview(data)[:-64])
 
 
 def read(data, **options):

@@ -23,7 +23,6 @@ from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
-from penstock.native import find_native
 from penstock.policies.json_schema.native import NativeCheck
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
@@ -46,9 +45,6 @@ class Mine(JsonSchema): pass
 class Passes(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers): pass
 """
-pytestmark = pytest.mark.skipif(
-    find_native()[0] is None, reason="without native/ nothing is accepted inline"
-)
 
 
 class Clock:

@@ -58,7 +58,6 @@ def test_an_unchanged_batch_keeps_every_byte(kinds, values, codec, data):
         api_version=9,
         max_decompressed_bytes=2**20,
         max_records=100,
-        readable_behind=64,
     )
     before = data.draw(st.frozensets(st.integers(0, len(values) - 1)))
     decided = decide(kinds, batch, before)

@@ -5,11 +5,9 @@ import pytest
 
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record
-from penstock.records import implementation
 from penstock.records.batch import read_batch
-from tests.conftest import NATIVE
-from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
+from tests.records.implementations import IMPLEMENTATIONS, use
 
 RECORDS = [
     Record(5, b"a", b"one", (Header("h", b"x"),)),
@@ -19,9 +17,9 @@ RECORDS = [
 ]
 
 
-@pytest.fixture(params=["0", "1"] if NATIVE else ["0"])
+@pytest.fixture(params=IMPLEMENTATIONS)
 def columns(request, monkeypatch):
-    monkeypatch.setattr(implementation, "current", lambda: chosen(request.param))
+    use(request.param, monkeypatch)
     data = encode_batch(RECORDS)
     read = read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
     return StoredColumns(read.records)

@@ -16,6 +16,7 @@ import trustme
 import uvloop
 from cryptography.hazmat.primitives import serialization
 
+from penstock import _native
 from penstock.configuration import Address
 from penstock.configuration.clients.tls import client_context
 from penstock.gateway import broker_tls
@@ -23,15 +24,14 @@ from penstock.gateway.broker_connection import ConnectError, connect
 from penstock.gateway.broker_tls import BrokerTls
 from penstock.gateway.lane import availability
 from penstock.gateway.listening.tls_connection import TlsConnection, TlsPhase
-from penstock.native import find_native
 from tests.gateway.listening.receiving import Receiving
 from tests.gateway.listening.tls_files import JAVA_SUITES, only
 from tests.gateway.listening.tls_sessions import Keys
 
-native, _ = find_native()
+native = _native
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(not hasattr(native, "TlsClient"), reason="penstock_native is not installed"),
+    pytest.mark.skipif(not hasattr(native, "TlsClient"), reason="native threads need Linux"),
 ]
 WITHIN_S = 30.0
 YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)

@@ -106,7 +106,6 @@ def send(running, name, batch, *, partition=0, **options):
         return produced(client.call(request))[name, partition]
 
 
-@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B22")
 def test_a_mapped_batch_keeps_all_but_keys_and_values(gateway, topic, stored):
     running = gateway(chain("Mutate"), POLICIES)
@@ -135,7 +134,6 @@ def test_an_unchanged_batch_is_forwarded_unchanged(gateway, topic, stored):
     assert [(m.key(), m.value()) for m in stored(name, full=True)] == [(b"k", None), (None, b"")]
 
 
-@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B23", "B28")
 def test_dropped_records_are_acknowledged_and_leave_no_gap(gateway, topic, stored):
     name = topic()
@@ -153,7 +151,6 @@ def test_dropped_records_are_acknowledged_and_leave_no_gap(gateway, topic, store
     assert len(stored(name)) == 50
 
 
-@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B24")
 def test_each_interceptor_gets_the_result_of_the_previous_interceptor(gateway, topic, stored):
     name = topic()
@@ -252,7 +249,6 @@ def test_the_timeout_of_the_client_ends_the_attempt(gateway, topic):
     assert "the client's own timeout" in answer.error_message
 
 
-@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B29")
 def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
     name = topic()
@@ -263,7 +259,6 @@ def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
     assert not printed(running)
 
 
-@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B36")
 def test_policies_judge_changed_records_and_name_the_clients_positions(gateway, topic):
     name = topic()
@@ -283,7 +278,8 @@ def test_policies_judge_changed_records_and_name_the_clients_positions(gateway, 
 @pytest.mark.kips("B36")
 def test_record_errors_of_the_broker_name_the_clients_positions(gateway, topic):
     name = topic(**{"cleanup.policy": "compact"})
-    running = gateway(chain("NoKey"), POLICIES)
+    allowed = {"penstock.quarantine.internal.topics": "true"}
+    running = gateway(chain("NoKey", **allowed), POLICIES)
     records = [Record(NOW, b"k", value, ()) for value in (b"1", b"2", b"1", b"nokey")]
     answer = send(running, name, encode_batch(records))
     assert answer.error_code == 87

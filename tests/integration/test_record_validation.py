@@ -448,13 +448,6 @@ def test_a_refusal_has_the_form_of_a_brokers_refusal(shared_gateway, kafka, topi
     )
 
 
-def test_the_log_names_the_implementation_that_reads_record_batches(record_batches, gateway, topic):
-    running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)
-    call(running, [(topic(), [(0, encode_batch(values(b"v")))])])
-    (event,) = running.wait_for("record batches")
-    assert event["implementation"].split()[0] == record_batches
-
-
 def test_printed_text_is_logged_with_a_mark(gateway, topic):
     name = topic()
     running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)

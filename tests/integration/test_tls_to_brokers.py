@@ -11,9 +11,9 @@ import uvloop
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ResourceType
 
+from penstock import _native
 from penstock.configuration import load_configuration
 from penstock.gateway.server import Gateway
-from penstock.native import find_native
 from tests.conftest import create_acls, create_topic
 from tests.gateways import write_configuration
 from tests.integration.reading import read_topic, values_of
@@ -29,7 +29,7 @@ from tests.secured import (
 
 __all__ = ["files"]
 pytestmark = pytest.mark.skipif(
-    not hasattr(find_native()[0], "TlsClient"), reason="penstock_native is not installed"
+    not hasattr(_native, "TlsClient"), reason="native threads need Linux"
 )
 
 

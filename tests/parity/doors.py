@@ -19,7 +19,6 @@ from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
-from penstock.records import implementation
 from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import apply, load_plan
 from penstock.spark.source.range_frames import read_range
@@ -33,6 +32,7 @@ from tests.parity.json_texts import TEXTS
 from tests.parity.same import HEADERS, KEYS, READINGS, VALUES
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch
+from tests.records.implementations import use
 
 PARTITIONS = 50
 ATTEMPTS = 3
@@ -325,9 +325,9 @@ def all_of(rows: Any) -> Iterator[Any]:
 
 
 def by_raw_batches(
-    plan: RecordPlan, ranges: Sequence[OffsetRange], reading: Any, monkeypatch: pytest.MonkeyPatch
+    plan: RecordPlan, ranges: Sequence[OffsetRange], reading: str, monkeypatch: pytest.MonkeyPatch
 ) -> dict[int, tuple[Any, ...]]:
-    monkeypatch.setattr(implementation, "current", lambda: reading)
+    use(reading, monkeypatch)
     found = {}
     with (
         closing(Evaluator(plan)) as policies,

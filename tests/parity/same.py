@@ -17,15 +17,13 @@ from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
 from penstock.local import LocalKafka
 from penstock.policy import Header, Record
-from penstock.records import implementation
 from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import judge, load_plan, register
 from penstock.stored.evaluation import Evaluator
-from tests.conftest import NATIVE
 from tests.gateways import RunningGateway
 from tests.raw import RawClient, produce_request, produced
-from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
+from tests.records.implementations import IMPLEMENTATIONS, use
 from tests.spark_connector import read_by_connector
 
 # What the engine adds to a failure is a class's name, never the text of the exception.
@@ -94,7 +92,7 @@ COLUMNS = {
     "record.validation.policy.class.name": "policies.JsonColumns",
 }
 """The same policies, which judge a batch at a time."""
-READINGS = [chosen("0"), *([chosen("1")] if NATIVE else [])]
+READINGS = [*IMPLEMENTATIONS]
 """The readers of raw batches."""
 deep = b"[" * 500 + b"]" * 500
 VALUES = [
@@ -178,7 +176,7 @@ class Sinks:
         rows = df.orderBy("offset").select("verdict.*").collect()
         return [(row.outcome, row.code, row.message) for row in rows]
 
-    def by_raw_batches(self, ranges: Sequence[OffsetRange], reading: Any) -> list[tuple[Any, ...]]:
+    def by_raw_batches(self, ranges: Sequence[OffsetRange], reading: str) -> list[tuple[Any, ...]]:
         """What the verdicts are on the records of raw batches."""
         properties = self.plan.configuration.upstream_properties
         verdicts = {}
@@ -187,7 +185,7 @@ class Sinks:
             Connection(properties, self.plan.path) as connection,
             closing(Evaluator(self.plan)) as policies,
         ):
-            patch.setattr(implementation, "current", lambda: reading)
+            use(reading, patch)
             [range_] = ranges
             for fetched in RangeReader(connection, WantedRange(*range_), on_lost=pytest.fail):
                 data = read_stored_batch(fetched.data, max_decompressed_bytes=2**27)

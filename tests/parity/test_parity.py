@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from tests.conftest import RECORD_BATCHES
 from tests.parity.same import COLUMNS, HEADERS, KEYS, POLICIES, PROPERTIES, VALUES, Sinks, check
 from tests.records.encoding import CODECS
 
@@ -24,7 +23,7 @@ from tests.records.encoding import CODECS
 @pytest.fixture(
     params=[{}, pytest.param(COLUMNS, marks=pytest.mark.slow)], ids=["records", "columns"]
 )
-def doors(request, spark, kafka, gateway, topic, admin, record_batches):
+def doors(request, spark, kafka, gateway, topic, admin):
     running = gateway({**PROPERTIES, **request.param}, POLICIES)
     return Sinks(spark, kafka, running, topic, admin)
 
@@ -63,9 +62,7 @@ generated = st.builds(
 )
 
 
-# The corpus shows that both readers of record batches are alike.
 @pytest.mark.slow
-@pytest.mark.parametrize("record_batches", RECORD_BATCHES[-1:], indirect=True)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(st.lists(generated, min_size=20, max_size=60), st.randoms(use_true_random=False))
 def test_random_records(doors, records, random):

@@ -1,6 +1,6 @@
 """An extra has all packages that its policies need; a user's policy needs no extra.
 
-Each program runs without the packages that `pip install penstock[EXTRA]` would not install.
+Each program runs without the packages that `pip install penstock-kafka[EXTRA]` would not install.
 """
 
 import subprocess
@@ -56,7 +56,7 @@ def packages(extra: str | None) -> set[str]:
     """Return the packages that an installation of penstock, with an extra, has."""
     found: set[tuple[str, str]] = set()
     pending = [Requirement(text) for text in PROJECT["dependencies"]]
-    pending += [Requirement(f"penstock[{extra}]")] if extra else []
+    pending += [Requirement(f"penstock-kafka[{extra}]")] if extra else []
     while pending:
         wanted = pending.pop()
         name = canonicalize_name(wanted.name)
@@ -64,7 +64,7 @@ def packages(extra: str | None) -> set[str]:
             if (name, of) in found:
                 continue
             found.add((name, of))
-            if name == "penstock":
+            if name == "penstock-kafka":
                 texts = PROJECT["optional-dependencies"][of] if of else ()
             else:
                 texts = metadata.requires(name) or ()

@@ -1,30 +1,14 @@
-"""The same tests for both implementations of record batches, if both are installed."""
+"""The same tests for the extension that reads record batches, and for what reads them in Python."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.native import VARIABLE
-from penstock.records import implementation
-from tests.conftest import NATIVE
-
-# What compares the two needs both.
-collect_ignore = [] if NATIVE else ["test_native.py", "test_native_stored.py"]
+from tests.records.implementations import IMPLEMENTATIONS, Implementation, use
 
 
-def chosen(wanted: str) -> implementation.Implementation:
-    """Return the implementation for a value of PENSTOCK_NATIVE."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, wanted)
-        return implementation.choose()
-
-
-@pytest.fixture(
-    scope="module", params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get
-)
-def reading(request) -> Iterator[implementation.Implementation]:
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def reading(request) -> Iterator[Implementation]:
     """The implementation that reads batches."""
     with pytest.MonkeyPatch.context() as patch:
-        module = chosen(request.param)
-        patch.setattr(implementation, "current", lambda: module)
-        yield module
+        yield use(request.param, patch)

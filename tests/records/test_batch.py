@@ -10,9 +10,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 from penstock.policy import Header, Record
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import TRANSACTIONAL
-from penstock.records.implementation import SLACK
 from tests.records import oracle
 from tests.records.encoding import CODECS, compress, encode_batch, values, zigzag
+from tests.records.implementations import SLACK
 from tests.records.wide import WIDE, read, record, refusal
 
 NOW = 1_700_000_000_000
@@ -74,7 +74,7 @@ def test_batches_of_other_writers_are_read(builder, codec):
 def test_records_are_read_in_place_and_unchanged():
     data = encode_batch(RECORDS)
     buffer = bytearray(data + b"\x01" * SLACK)
-    batch = read(memoryview(buffer)[: len(data)], readable_behind=SLACK)
+    batch = read(memoryview(buffer)[: len(data)])
     assert bytes(buffer) == data + b"\x01" * SLACK
     buffer[:] = bytes(len(buffer))
     assert fields(batch) == expected(RECORDS)
@@ -180,13 +180,12 @@ def test_zstd_needs_version_7():
     ],
 )
 @pytest.mark.parametrize("codec", [0, 4])
-@pytest.mark.parametrize("behind", [0, SLACK])
-def test_invalid_records_are_refused(body, codec, behind):
+def test_invalid_records_are_refused(body, codec):
     data = encode_batch(V, codec=codec, body=body)
     for slack in (bytes(SLACK), b"\x80" * SLACK, b"\x01" * SLACK):
         view = memoryview(data + slack)[: len(data)]
         with pytest.raises(UnreadableRecords) as refused:
-            read(view, readable_behind=behind)
+            read(view)
         assert refused.value.code == 87
 
 

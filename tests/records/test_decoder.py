@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.records import decoder
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
-from penstock.records.implementation import SLACK
 from tests.records import oracle
 from tests.records.encoding import encode_batch
+from tests.records.implementations import SLACK
+from tests.records.in_python import decoder
 from tests.records.sections import BODY, RECORD, RECORDS, encode_length, mutated, varints
 
 LIMIT = 1 << 20

@@ -4,9 +4,9 @@ import pytest
 
 from penstock.policy import Record
 from penstock.records.batch import read_batch
-from penstock.records.faults import find_fault, find_overlong
-from penstock.records.single_record import HEADERS_MAX
 from tests.records.encoding import encode_batch, encode_record, values, zigzag
+from tests.records.in_python.faults import find_fault, find_overlong
+from tests.records.in_python.single_record import HEADERS_MAX
 from tests.records.wide import WIDE, refusal
 
 pytestmark = pytest.mark.usefixtures("reading")

@@ -35,7 +35,7 @@ def section(batch):
     codec = batch[22] & 7
     if not codec:
         return batch[HEADER.size :]
-    scratch = Scratch(ahead=0, behind=0)
+    scratch = Scratch(ahead=0)
     size = decompress(codec, memoryview(batch)[HEADER.size :], LIMIT, scratch)
     return bytes(scratch.buffer[:size])
 

@@ -12,18 +12,16 @@ import pytest
 
 from penstock.gateway.produce.dead_letters.letter_batches import join_letters
 from penstock.policy import Record
-from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild, rebuild_with_headers
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER
 from penstock.records.stored_batch import read_stored_batch
-from tests.conftest import NATIVE
 from tests.java import program
-from tests.records.conftest import chosen
 from tests.records.encoding import NOW, encode_batch
 from tests.records.framings import gzip_member, snappy_block, xerial
 from tests.records.hostile_batches import hostile_batch
+from tests.records.implementations import IMPLEMENTATIONS, use
 
 pytestmark = pytest.mark.system
 LIMIT = 1 << 24
@@ -92,11 +90,10 @@ def written_again(batch, chance):
     ]  # fmt: skip
 
 
-@pytest.fixture(params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get)
+@pytest.fixture(params=IMPLEMENTATIONS)
 def reading_now(request, monkeypatch):
     """The implementation that reads and writes batches, for one test."""
-    module = chosen(request.param)
-    monkeypatch.setattr(implementation, "current", lambda: module)
+    use(request.param, monkeypatch)
 
 
 @pytest.mark.usefixtures("reading_now")

@@ -12,7 +12,7 @@ from tests.records.lz4_samples import DATA, READ, REFUSED
 @pytest.mark.parametrize("frame", READ.values(), ids=READ)
 def test_a_frame_that_java_reads_is_accepted(frame):
     check_frame(memoryview(frame))
-    scratch = Scratch(ahead=0, behind=0)
+    scratch = Scratch(ahead=0)
     size = decompress(3, memoryview(frame), 1 << 20, scratch)
     assert bytes(scratch.buffer[:size]).replace(DATA, b"") in {b"", b"x"}
 
@@ -22,7 +22,7 @@ def test_a_frame_that_java_does_not_read_to_its_end_is_refused(frame):
     with pytest.raises(ValueError):
         check_frame(memoryview(frame))
     with pytest.raises(UnreadableRecords, match="cannot be decompressed with lz4") as refused:
-        decompress(3, memoryview(frame), 1 << 20, Scratch(ahead=0, behind=0))
+        decompress(3, memoryview(frame), 1 << 20, Scratch(ahead=0))
     assert refused.value.code == 2
 
 
@@ -33,5 +33,5 @@ def test_very_many_blocks_are_refused():
     with pytest.raises(TooManyBlocksError):
         check_frame(more)
     with pytest.raises(UnreadableRecords, match="more than 65536 lz4 blocks") as refused:
-        decompress(3, more, 1 << 20, Scratch(ahead=0, behind=0))
+        decompress(3, more, 1 << 20, Scratch(ahead=0))
     assert refused.value.code == 87

@@ -14,18 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER
-from penstock.records.implementation import SLACK
-from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
+from tests.records.implementations import IMPLEMENTATIONS, SLACK, use
 from tests.records.native_results import record, results_of
 from tests.records.sections import BODY, RECORD, RECORDS, encode_length, mutated, varints
 
-PYTHON, NATIVE = chosen("0").read, chosen("1").read
+PYTHON, NATIVE = (implementation.read for implementation in IMPLEMENTATIONS.values())
 HEAD = encode_batch(RECORDS)[: HEADER.size]
 SMALL = encode_batch(RECORDS)[HEADER.size :]
 
@@ -115,7 +113,8 @@ def test_no_memory_is_a_memory_error():
 
 
 SCARCE = """
-import resource, penstock_native
+import resource
+from penstock import _native
 value = bytes(48 << 20)
 def varint(raw):
     out = bytearray()
@@ -125,7 +124,7 @@ def varint(raw):
     return bytes([*out, raw])
 body = b"\\x00\\x00\\x00\\x01" + varint(2 * len(value)) + value + b"\\x00"
 section = varint(2 * len(body)) + body
-records = penstock_native.read(section, 1, 0, tuple)
+records = _native.read(section, 1, 0, tuple)
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + (8 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -135,7 +134,7 @@ for make in (
     lambda: records.values_arrow,
     lambda: records.rewritten([0], [None], [value]),
     lambda: records.cut([0], None, [[("h", value)]], [], False),
-    lambda: penstock_native.read(section, 1, 0, tuple),
+    lambda: _native.read(section, 1, 0, tuple),
 ):
     try:
         make()
@@ -180,7 +179,7 @@ def test_invalid_prefixes_are_an_error(prefix):
 def written(wanted, data, kept, changes):
     """The new batch by one implementation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(implementation, "current", lambda: chosen(wanted))
+        use(wanted, patch)
         batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 24)
     keys = [changes.get(at, (batch.records.keys[at],))[0] for at in kept]
     values = [changes.get(at, (batch.records.values[at],))[-1] for at in kept]
@@ -195,7 +194,7 @@ def test_random_rewritten_batches_have_the_same_bytes(records, codec, data):
     fields = st.none() | st.binary(max_size=100)
     changes = data.draw(st.dictionaries(st.sampled_from(kept), st.tuples(fields, fields)))
     batch = encode_batch(records, codec=codec)
-    assert written("1", batch, kept, changes) == written("0", batch, kept, changes)
+    assert written("native", batch, kept, changes) == written("Python", batch, kept, changes)
 
 
 def test_unchanged_records_keep_unusual_bytes():
@@ -203,8 +202,10 @@ def test_unchanged_records_keep_unusual_bytes():
     first = bytes([2 * len(odd) + 2]) + b"\x00" + odd
     second = b"\x0e\x00\x00\x02\x01\x02b\x00"
     data = encode_batch([Record(0, None, None)] * 2, body=first + second)
-    assert written("1", data, [0, 1], {1: (None, b"c")})[61:] == first + second.replace(b"b", b"c")
-    assert written("1", data, [0], {0: (None, b"c")})[61:] == first[:8] + b"\x02c" + odd[8:]
+    assert written("native", data, [0, 1], {1: (None, b"c")})[61:] == first + second.replace(
+        b"b", b"c"
+    )
+    assert written("native", data, [0], {0: (None, b"c")})[61:] == first[:8] + b"\x02c" + odd[8:]
 
 
 def test_arrow_arrays_outlive_their_batch():

@@ -8,18 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from penstock.records import implementation
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
-from penstock.records.implementation import SLACK
-from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import read_stored_batch
-from tests.records.conftest import chosen
 from tests.records.encoding import encode_record, encode_stored, zigzag
+from tests.records.implementations import IMPLEMENTATIONS, SLACK, use
+from tests.records.in_python.single_record import HEADERS_MAX
 from tests.records.native_results import record, results_of
 from tests.records.sections import RECORD, encode_length, mutated, varints
 
-PYTHON, NATIVE = chosen("0").read_stored, chosen("1").read_stored
+PYTHON, NATIVE = (implementation.read_stored for implementation in IMPLEMENTATIONS.values())
 NOW = 1_700_000_000_000
 DELTAS = (0, 2, 3, 70)
 LAST = 80
@@ -155,7 +153,7 @@ def test_very_many_headers_have_the_same_result(wrong):
 def written(wanted, data, kept, **options):
     """The new batch by one implementation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(implementation, "current", lambda: chosen(wanted))
+        use(wanted, patch)
         batch = read_stored_batch(data, max_decompressed_bytes=1 << 24)
     changes = options.pop("changes")
     replaced = None
@@ -186,7 +184,7 @@ def test_random_parts_have_the_same_bytes(records, codec, data):
         "timestamp": data.draw(st.none() | st.integers(-1, 2**62)),
     }
     batch = encode_stored(records, deltas, base_offset=9, attributes=codec)
-    assert written("1", batch, kept, **options) == written("0", batch, kept, **options)
+    assert written("native", batch, kept, **options) == written("Python", batch, kept, **options)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from penstock.policy import Header, Record, RecordIntrospectionHints
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER, TRANSACTIONAL, as_produced, read_producer
-from penstock.records.single_record import HEADERS_MAX
 from penstock.records.stored_batch import StoredBatch, read_stored_batch
 from tests.records.encoding import CODECS, NOW, RECORDS, encode_batch, encode_stored
+from tests.records.in_python.single_record import HEADERS_MAX
 from tests.records.odd_headers import odd_headers
 from tests.records.sections import RECORD
 from tests.records.wide import WIDE, record

@@ -19,7 +19,7 @@ START = bytes((0, 0))
 
 
 def opened(data):
-    scratch = Scratch(ahead=0, behind=0)
+    scratch = Scratch(ahead=0)
     size = decompress(4, memoryview(data), LIMIT, scratch)
     return bytes(scratch.buffer[:size])
 

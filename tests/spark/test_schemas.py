@@ -181,5 +181,5 @@ def test_packages_that_executors_lack_are_named(command, file, filled):
     done = command("audit", file("Lacking"), "--topic", filled[0])
     assert done.code == 3, done
     assert "the policies cannot be loaded on the executors: " in done.err
-    assert "there is no module fastavro: pip install 'penstock[schemas]'" in done.err
+    assert "there is no module fastavro: pip install 'penstock-kafka[schemas]'" in done.err
     assert "refused" not in done.out

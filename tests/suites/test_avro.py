@@ -16,8 +16,8 @@ import pytest
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
-from tests.conftest import NATIVE
 from tests.policies.schema_policy.payloads.avro import reference
+from tests.policies.schema_policy.payloads.avro.implementations import IMPLEMENTATIONS, use
 from tests.suites.avro_payloads import Payloads
 from tests.suites.avro_schemas import schemas
 from tests.suites.expected import reasons, table
@@ -45,9 +45,9 @@ def usable():
 
 def both(schema):
     made = []
-    for setting in ("0", "1") if NATIVE else ("0",):
+    for implementation in IMPLEMENTATIONS:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PENSTOCK_NATIVE", setting)
+            use(implementation, patch)
             made.append(compile_avro(SchemaSource("AVRO", json.dumps(schema))))
     return made
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 
 from penstock.policies.explanations import Explanations
-from tests.conftest import NATIVE
 from tests.policies.schema_policy.payloads.avro.chains import COSTLY as COSTLY_AVRO
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, TREE, compiled
 from tests.policies.schema_policy.payloads.protobuf.files import (
@@ -59,9 +58,7 @@ def timed(call):
     return result, least
 
 
-@pytest.mark.skipif(not NATIVE, reason="Python takes longer for each byte")
-def test_avro(suites_seed, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_NATIVE", "1")
+def test_avro(suites_seed):
     chance = random.Random(suites_seed)
     made = [(LIST, {}), (TREE, {})]
     made += [({"type": "array", "items": item}, more) for item, more, _ in COSTLY_AVRO.values()]

@@ -18,7 +18,6 @@ from penstock import early_signals
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.process.children import keep_ends
 from penstock.configuration.errors import ConfigurationError
-from penstock.native import NativeMissingError, check_variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,11 +117,10 @@ def _main(arguments: Sequence[str] | None) -> int:
 
     set_up_logs(options.log_level)
     try:
-        check_variable()
         code: int = options.run(options)
     except CommandError as error:
         return _fail(options, str(error), error.code)
-    except (ConfigurationError, NativeMissingError) as error:
+    except ConfigurationError as error:
         return _fail(options, str(error), _code_of(error))
     except BrokenPipeError:
         return ExitCode.DONE

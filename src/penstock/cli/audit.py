@@ -267,7 +267,7 @@ def _other_topics(options: argparse.Namespace) -> str:
 def _check_folders(options: argparse.Namespace) -> None:
     """Create the report folder, and check that it can be written, before hours of work."""
     if options.report and importlib.util.find_spec("jinja2") is None:
-        raise ConfigurationError("--report needs Jinja2: pip install 'penstock[report]'")
+        raise ConfigurationError("--report needs Jinja2: pip install 'penstock-kafka[report]'")
     for key, folder, purpose in (
         ("--history", options.history, "to keep runs in"),
         ("--report", options.report, "for the report"),

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         from penstock.local import LocalKafka, LocalKafkaError  # noqa: PLC0415
     except ImportError as error:
-        raise ConfigurationError(f"dev needs the extra penstock[local]: {error}") from None
+        raise ConfigurationError(f"dev needs the extra penstock-kafka[local]: {error}") from None
 
     queue_standard_output()
     set_up_logs(options.log_level, renderer=_Terminal())

@@ -77,7 +77,7 @@ name = "orders-policy"
 version = "0.1.0"
 description = "A policy for the topic orders."
 requires-python = ">=3.11"
-dependencies = ["penstock"]
+dependencies = ["penstock-kafka"]
 
 [project.optional-dependencies]
 test = ["pytest"]

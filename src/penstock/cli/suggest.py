@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         from penstock.suggestions.writing import properties, table  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"there is no module {error.name}: pip install 'penstock[rules]'"
+            f"there is no module {error.name}: pip install 'penstock-kafka[rules]'"
         ) from None
     records = _records(options, configuration)
     if not records:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock import __version__
-from penstock.gateway.lane.availability import describe_lane
+from penstock.gateway.lane.availability import NativeThreadsError, describe_lane
 from penstock.gateway.sessions import routes
-from penstock.native import NativeMissingError
-from penstock.records.implementation import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SHOWN_APIS: Final = {
     "Produce": routes.PRODUCE,
@@ -31,8 +26,7 @@ def versions() -> list[str]:
     lines = [
         f"penstock {__version__}",
         f"Python {platform.python_version()}",
-        f"record batches: {_of(describe)}",
-        f"connections: {_of(describe_lane)}",
+        f"connections: {_connections()}",
         f"Kafka protocol: {served}",
     ]
     try:
@@ -42,8 +36,8 @@ def versions() -> list[str]:
     return lines
 
 
-def _of(describe: Callable[[], str]) -> str:
+def _connections() -> str:
     try:
-        return describe()
-    except NativeMissingError as error:
+        return describe_lane()
+    except NativeThreadsError as error:
         return str(error)

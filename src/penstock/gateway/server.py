@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import KafkaException
 
+from penstock import __version__
 from penstock.cluster import brokers
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
@@ -30,6 +31,7 @@ from penstock.gateway.connection_checks import check_once, close_idle, idle_inte
 from penstock.gateway.context.known_topics import validated_topics
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.availability import (
+    NativeThreadsError,
     describe_lane,
     find_lane,
     find_tls,
@@ -64,8 +66,6 @@ from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import LOOK_EVERY_S, READ_BYTES, Budget, default_budget
 from penstock.gateway.sessions.schemas import load_schemas
 from penstock.gateway.upstream import Upstream
-from penstock.native import NativeMissingError
-from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Gateway:
 
         Raises:
             ConfigurationError: A policy cannot be loaded, a port cannot be bound, or
-                `PENSTOCK_NATIVE` demands an extension that cannot be used.
+                `PENSTOCK_NATIVE_LANE` demands threads that this system does not have.
             brokers.UnreachableError: The cluster does not respond.
         """
         self.loop = asyncio.get_running_loop()
@@ -182,10 +182,8 @@ class Gateway:
         of = self.configuration
         try:
             native_lane = find_lane()
-            log.info("record batches", implementation=describe(), connections=describe_lane())
-            if without_native := missing_native():
-                log.warning("no native extension", text=without_native)
-        except NativeMissingError as error:
+            log.info("native extension", version=__version__, connections=describe_lane())
+        except NativeThreadsError as error:
             raise ConfigurationError(str(error)) from None
         check_free(of)
         try:

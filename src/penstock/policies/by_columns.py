@@ -31,7 +31,7 @@ class RecordColumns(Protocol):
 
 
 class NativeJudge(Protocol):
-    """The judge of native threads: `Judge` of `penstock_native`.
+    """The judge of native threads: `Judge` of `penstock._native`.
 
     Each method adds something that is looked for. It returns False, and adds nothing, where that
     would not be bounded.

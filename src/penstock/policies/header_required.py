@@ -13,7 +13,7 @@
 
 If a record has a header several times, the last value counts. Patterns are those of `JsonSchema`:
 ECMA 262's, in linear time. With `^` and `$`, a pattern is about the complete value. A pattern needs
-the packages of `penstock[json-schema]`.
+the packages of `penstock-kafka[json-schema]`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class LinearPattern:
             from penstock.policies.json_schema.ecma import translated  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise ValueError(
-                f"needs the module {error.name}: install penstock[json-schema]"
+                f"needs the module {error.name}: install penstock-kafka[json-schema]"
             ) from None
         self.text = text
         try:

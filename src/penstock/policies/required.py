@@ -13,7 +13,7 @@
 | `null.fields` | `refuse` | or `accept`: fields with the value null                     |
 | `null.values` | `accept` | or `refuse`: records without a value (tombstones)           |
 
-Needs the packages of `penstock[json-schema]`.
+Needs the packages of `penstock-kafka[json-schema]`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Required(ByColumns):
             from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
             raise ValueError(
-                f"there is no module {error.name}: install penstock[json-schema]"
+                f"there is no module {error.name}: install penstock-kafka[json-schema]"
             ) from None
         self._check = compile_made(_schema(self._paths.values(), null=self._null_fields))
 

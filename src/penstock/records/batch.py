@@ -17,7 +17,7 @@ from penstock.error_codes import (
     INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.records import implementation
+from penstock.records import native
 from penstock.records.compression import NAMES
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import (
@@ -78,7 +78,6 @@ def read_batch(
     api_version: int,
     max_decompressed_bytes: int,
     max_records: int = MAX_RECORDS,
-    readable_behind: int = 0,
 ) -> RecordBatch:
     """Read and check a partition's records.
 
@@ -87,8 +86,6 @@ def read_batch(
         api_version: The version of the Produce request, 3 or later.
         max_decompressed_bytes: The maximum size of the decompressed records.
         max_records: The maximum number of records.
-        readable_behind: How many bytes of the same buffer follow `data`; the Python
-            implementation copies uncompressed records where there are fewer than `SLACK`.
 
     Raises:
         UnreadableRecords: They cannot be read, or a broker or a consumer might read them
@@ -125,8 +122,7 @@ def read_batch(
         )
     if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
         check_size(view, codec, count, BatchLimits(max_decompressed_bytes, max_records))
-    reading = implementation.current()
-    if codec or readable_behind < reading.slack:
+    if codec:
         view = uncompressed(view, codec, max_decompressed_bytes)
     return RecordBatch(
         attributes,
@@ -135,7 +131,7 @@ def read_batch(
         producer_id,
         producer_epoch,
         base_sequence,
-        reading.read(view, count),
+        native.read(view, count),
     )
 
 

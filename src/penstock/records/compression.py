@@ -153,25 +153,23 @@ class Scratch(threading.local):
     Each thread has its own, since cramjam lets other threads run while it writes there.
     """
 
-    def __init__(self, *, ahead: int, behind: int) -> None:
+    def __init__(self, *, ahead: int) -> None:
         """Start small.
 
         Args:
             ahead: The number of bytes before the returned buffer.
-            behind: The number of bytes after it.
         """
         self._ahead = ahead
-        self._behind = behind
-        self.buffer = bytearray(ahead + _MIN_SIZE + behind)
+        self.buffer = bytearray(ahead + _MIN_SIZE)
 
     @property
     def size(self) -> int:
         """The size of a buffer that needs no other memory."""
-        return min(len(self.buffer), _SCRATCH_KEPT) - self._ahead - self._behind
+        return min(len(self.buffer), _SCRATCH_KEPT) - self._ahead
 
     def room(self, size: int) -> memoryview:
         """Return a buffer of this size; release it before the next call."""
-        needed = self._ahead + size + self._behind
+        needed = self._ahead + size
         if len(self.buffer) < needed or len(self.buffer) > max(needed, _SCRATCH_KEPT):
             self.buffer = bytearray(needed)
         return memoryview(self.buffer)[self._ahead : self._ahead + size]

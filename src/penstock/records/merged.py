@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.records import implementation
+from penstock.records import native
 from penstock.records.encoder import NewHeader, encode
 from penstock.records.header import CODEC, LENGTH_AT, PREFIX_BYTES
 from penstock.records.stored import SmallBatches
@@ -81,18 +81,17 @@ class SmallBatchReader:
             end: The last record is before this offset.
 
         Returns:
-            None where fewer than two batches can be merged, and in Python.
+            None where fewer than two batches can be merged.
 
         Raises:
             MemoryError: There is no memory for the records.
         """
         if self._merge is None:
-            stored_batches = implementation.current().stored_batches
             small_bytes = self._limits.small_bytes
             length = self._response[position + LENGTH_AT : position + PREFIX_BYTES]
-            if stored_batches is None or int.from_bytes(length, "big") > small_bytes:
+            if int.from_bytes(length, "big") > small_bytes:
                 return None  # a response of large batches is not copied
-            self._merge = stored_batches(self._response)
+            self._merge = native.stored_batches(self._response)
         found = self._merge(position, first, end, self._limits, self._with_transactions)
         if found is None:
             return None

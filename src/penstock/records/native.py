@@ -1,82 +1,71 @@
-"""Records read by `penstock_native`, the Rust extension in `native/`."""
+"""Records that `penstock._native` reads, the extension in Rust (`native/`)."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock import _native
 from penstock.error_codes import INVALID_RECORD
 from penstock.policy.records import Header
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.records.stored import StoredBatches, StoredRecords
 
 _new_header = partial(tuple.__new__, Header)
 
 
-def reader(module: Any) -> Callable[[memoryview, int], StoredRecords]:
-    """Return the function that reads records.
-
-    It takes the batch, header included and records uncompressed, and how many records the header
-    announces; at least 1. It raises `UnreadableRecords` (87) if the bytes are not exactly as many
-    records.
+def read(view: memoryview, count: int) -> StoredRecords:
+    """Read the records of a producer.
 
     Args:
-        module: `penstock_native`.
+        view: The batch, header included, its records uncompressed.
+        count: How many records the header announces; at least 1.
+
+    Raises:
+        UnreadableRecords: The bytes are not exactly as many records (87).
     """
-
-    def read(view: memoryview, count: int) -> StoredRecords:
-        (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
-        try:
-            records: StoredRecords = module.read(
-                view[HEADER.size :], count, base_timestamp, _new_header
-            )
-        except module.InvalidRecords as wrong:
-            raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
-        return records
-
-    return read
+    (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
+    try:
+        records: StoredRecords = _native.read(
+            view[HEADER.size :], count, base_timestamp, _new_header
+        )
+    except _native.InvalidRecords as wrong:
+        raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
+    return records
 
 
-def stored_reader(module: Any) -> Callable[[memoryview, int, int, int | None], StoredRecords]:
-    """Return the function that reads stored batches.
-
-    It takes the batch, header included and records uncompressed, how many records the header
-    announces, its last offset delta, and the timestamp that a broker gave all of them, or None. It
-    raises `UnreadableRecords` (87) as the reader of `reader`.
+def read_stored(
+    view: memoryview, count: int, last_offset_delta: int, log_append_time: int | None
+) -> StoredRecords:
+    """Read the records of a stored batch.
 
     Args:
-        module: `penstock_native`.
+        view: The batch, its records uncompressed, base offset and attributes of its header zero.
+        count: How many records the header announces.
+        last_offset_delta: Of the header.
+        log_append_time: The timestamp that a broker gave all of them, or None.
+
+    Raises:
+        UnreadableRecords: The bytes are not exactly as many records (87).
     """
-
-    def read(
-        view: memoryview, count: int, last_offset_delta: int, log_append_time: int | None
-    ) -> StoredRecords:
-        (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
-        section = view[HEADER.size :]
-        try:
-            records: StoredRecords = module.read_stored(
-                section, count, base_timestamp, _new_header, last_offset_delta, log_append_time
-            )
-        except module.InvalidRecords as wrong:
-            raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
-        return records
-
-    return read
+    (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
+    section = view[HEADER.size :]
+    try:
+        records: StoredRecords = _native.read_stored(
+            section, count, base_timestamp, _new_header, last_offset_delta, log_append_time
+        )
+    except _native.InvalidRecords as wrong:
+        raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
+    return records
 
 
-def batches_reader(module: Any) -> Callable[[memoryview], StoredBatches]:
-    """Return the function that copies the batches of a fetch response, to merge small batches.
+def stored_batches(response: memoryview) -> StoredBatches:
+    """Return the function that merges small batches of a fetch response.
 
     Args:
-        module: `penstock_native`.
+        response: The batches. They are copied.
     """
-
-    def read(response: memoryview) -> StoredBatches:
-        return partial(module.StoredBatches(response).merge, new_header=_new_header)
-
-    return read
+    return partial(_native.StoredBatches(response).merge, new_header=_new_header)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import crc32c
 
 from penstock.error_codes import CORRUPT_MESSAGE
-from penstock.records import implementation
+from penstock.records import native
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.compression import NAMES
 from penstock.records.encoder import NewHeader, encode
@@ -290,15 +290,14 @@ def _records(
     log_append_time: int | None,
     limits: BatchLimits,
 ) -> StoredRecords:
-    reading = implementation.current()
     check_size(view, codec, count, limits)
-    if codec or (count and reading.slack):
+    if codec:
         view = uncompressed(view, codec, limits.decompressed_bytes)
     if not count:
         # Compaction removed all of them. Consumers open what is compressed, and read no record.
-        return reading.read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
+        return native.read_stored(view[: HEADER.size], 0, last_delta, log_append_time)
     try:
-        return reading.read_stored(view, count, last_delta, log_append_time)
+        return native.read_stored(view, count, last_delta, log_append_time)
     except UnreadableRecords as wrong:
         raise _corrupt(wrong.message) from None
 

@@ -8,7 +8,6 @@ from penstock.error_codes import INVALID_RECORD
 from penstock.records.compression import Scratch, decompress
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import CRC_FROM, HEADER
-from penstock.records.implementation import SLACK
 
 _MIN_RECORD_BYTES: Final = 7
 _NO_OFFSET: Final = bytes(8)
@@ -54,7 +53,7 @@ def check_size(view: memoryview, codec: int, count: int, limits: BatchLimits) ->
 
 
 def uncompressed(view: memoryview, codec: int, limit: int) -> memoryview:
-    """Return a batch with its records uncompressed and memory behind it.
+    """Return a compressed batch with its records uncompressed.
 
     Args:
         view: The batch.
@@ -69,12 +68,7 @@ def uncompressed(view: memoryview, codec: int, limit: int) -> memoryview:
         UnreadableRecords: Too much comes out (87), or the data is damaged (2).
     """
     size = HEADER.size
-    if codec:
-        length = decompress(codec, view[size:], limit, _SCRATCH)
-    else:
-        length = len(view) - size
-        with _SCRATCH.room(length) as room:
-            room[:] = view[size:]
+    length = decompress(codec, view[size:], limit, _SCRATCH)
     buffer = _SCRATCH.buffer
     buffer[:size] = view[:size]
     buffer[: len(_NO_OFFSET)] = _NO_OFFSET
@@ -82,4 +76,4 @@ def uncompressed(view: memoryview, codec: int, limit: int) -> memoryview:
     return memoryview(buffer)[: size + length]
 
 
-_SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
+_SCRATCH: Final = Scratch(ahead=HEADER.size)

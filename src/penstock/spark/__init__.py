@@ -19,7 +19,7 @@ or, over any frame with the columns of Spark's Kafka source::
 
     accepted, rejected = split(frame, plan)
 
-Needs `penstock[spark]`, also on Spark's executors.
+Needs `penstock-kafka[spark]`, also on Spark's executors.
 """
 
 from __future__ import annotations

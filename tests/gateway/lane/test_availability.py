@@ -1,10 +1,14 @@
-"""Whether connections are forwarded natively: by a variable, and by the installed extension."""
+"""Whether connections are forwarded natively: by a variable, and by the system."""
 
 import pytest
 
 from penstock.gateway.lane import availability
-from penstock.gateway.lane.availability import describe_lane, find_lane, why_without_tls
-from penstock.native import NativeMissingError
+from penstock.gateway.lane.availability import (
+    NativeThreadsError,
+    describe_lane,
+    find_lane,
+    why_without_tls,
+)
 
 
 class WithLane:
@@ -17,16 +21,16 @@ class WithoutLane:
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Install an extension, or none, and set the variable."""
+    """Install an extension, and set the variable."""
 
-    def given(module, wanted, why_not=""):
-        monkeypatch.setattr(availability, "find_native", lambda: (module, why_not))
+    def install(module, wanted):
+        monkeypatch.setattr(availability, "_native", module)
         if wanted is None:
             monkeypatch.delenv("PENSTOCK_NATIVE_LANE", raising=False)
         else:
             monkeypatch.setenv("PENSTOCK_NATIVE_LANE", wanted)
 
-    return given
+    return install
 
 
 @pytest.mark.parametrize(
@@ -36,8 +40,6 @@ def installed(monkeypatch):
         (WithLane, "1", "native"),
         (WithLane, "0", "Python"),
         (WithoutLane, "", "Python"),
-        (None, "", "Python"),
-        (None, "0", "Python"),
         (WithLane, None, "native"),
     ],
 )
@@ -48,30 +50,22 @@ def test_native_threads_or_python_forward_by_variable_and_extension(
     assert describe_lane() == message
 
 
-@pytest.mark.parametrize(
-    ("module", "why_not", "message"),
-    [
-        (None, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not for"),
-        (WithoutLane, "", "PENSTOCK_NATIVE_LANE=1, but penstock_native is not installed, or not"),
-        (None, "penstock_native is of version 9", "but penstock_native is of version 9"),
-    ],
-)
-def test_a_required_extension_that_is_missing_is_an_error(installed, module, why_not, message):
-    installed(module, "1", why_not)
-    with pytest.raises(NativeMissingError, match=message):
+def test_required_threads_that_are_not_possible_are_an_error(installed):
+    installed(WithoutLane, "1")
+    with pytest.raises(NativeThreadsError, match="native threads forward connections on Linux"):
         find_lane()
 
 
 def test_other_values_of_the_variable_are_an_error(installed):
     installed(WithLane, "yes")
-    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
+    with pytest.raises(NativeThreadsError, match="PENSTOCK_NATIVE_LANE=yes: it must be 0"):
         find_lane()
 
 
 def test_other_values_of_the_variable_of_tls_are_an_error(installed, monkeypatch):
     installed(WithLane, "")
     monkeypatch.setenv("PENSTOCK_NATIVE_TLS", "no")
-    with pytest.raises(NativeMissingError, match="PENSTOCK_NATIVE_TLS=no: it must be 0"):
+    with pytest.raises(NativeThreadsError, match="PENSTOCK_NATIVE_TLS=no: it must be 0"):
         find_lane()
 
 

@@ -15,13 +15,13 @@ import pytest
 import trustme
 import uvloop
 
+from penstock import _native
 from penstock.configuration import Address
 from penstock.configuration.clients.tls import client_context
 from penstock.gateway.broker_tls import BrokerTls
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.sessions.connection import ConnectionState
-from penstock.native import find_native
 from tests.gateway.lane.tls_ends import (
     MIB,
     Client,
@@ -33,10 +33,10 @@ from tests.gateway.lane.tls_ends import (
     until,
 )
 
-native, _ = find_native()
+native = _native
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(not hasattr(native, "TlsClient"), reason="penstock_native is not installed"),
+    pytest.mark.skipif(not hasattr(native, "TlsClient"), reason="native threads need Linux"),
 ]
 HISTORIES = 60
 ENDS = ("close_notify", "end", "gone", "invalid record", "client", "gateway", "protocol error")

@@ -9,7 +9,7 @@ import zlib
 import cramjam
 import pytest
 
-from penstock.native import find_native
+from penstock import _native
 from penstock.records.compression import Scratch, compress, decompress
 from penstock.records.errors import UnreadableRecords
 from tests.records.encoding import CODECS, zstd_frame
@@ -17,13 +17,11 @@ from tests.records.encoding import compress as compress_otherwise
 from tests.records.framings import lz4_block, lz4_frame, snappy_block, xerial
 from tests.records.lz4_samples import READ, REFUSED
 
-native, _ = find_native()
-pytestmark = pytest.mark.skipif(
-    not hasattr(native, "Lane"), reason="penstock_native is not installed"
-)
+native = _native
+pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")
 COMPRESSED = [number for number in CODECS.values() if number]
 LIMIT = 40_000
-SCRATCH = Scratch(ahead=0, behind=0)
+SCRATCH = Scratch(ahead=0)
 
 
 def in_python(codec, data, limit=LIMIT):

@@ -13,6 +13,7 @@ import uuid
 import pytest
 from kio.static.primitive import i8
 
+from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
@@ -23,7 +24,6 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.between import Between
-from penstock.native import find_native
 from penstock.wire.errors import WireError
 from penstock.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
@@ -34,10 +34,8 @@ from tests.wire.entities import coordinators
 from tests.wire.topic_answers import response as metadata
 from tests.wire.topic_answers import topic as metadata_topic
 
-native, _ = find_native()
-pytestmark = pytest.mark.skipif(
-    not hasattr(native, "Lane"), reason="penstock_native is not installed"
-)
+native = _native
+pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")
 HISTORIES = 1400
 REQUEST_MAX_BYTES = 10_000
 LATER = refused(7, "later", "v")

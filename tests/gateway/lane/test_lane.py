@@ -15,12 +15,12 @@ import structlog
 import uvloop
 from kio.static.primitive import i32, i32Timedelta, i64
 
+from penstock import _native
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
-from penstock.native import find_native
 from penstock.wire.schemas import load_request_schema
 from tests.conftest import create_topic
 from tests.gateway.sessions.talk import other
@@ -28,9 +28,7 @@ from tests.gateways import write_configuration
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(find_native()[0], "Lane"), reason="penstock_native is not installed"
-)
+pytestmark = pytest.mark.skipif(not hasattr(_native, "Lane"), reason="native threads need Linux")
 POLICY = {"topics.judged-*.record.validation.policy": "yes",
           "record.validation.policy.class.name": "policies.Judges"}  # fmt: skip
 POLICIES = """

@@ -10,6 +10,7 @@ import uuid
 import crc32c
 import pytest
 
+from penstock import _native
 from penstock.configuration import load_configuration
 from penstock.configuration.topic_keys import MARK, OBSERVE, QUARANTINE
 from penstock.engine.inline import InlineJudge
@@ -25,7 +26,6 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import ReceivedRequest
-from penstock.native import find_native
 from penstock.policy import Header, Record
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import WireError
@@ -35,10 +35,8 @@ from tests.gateways import write_configuration
 from tests.raw import produce_request, request_frame
 from tests.records.encoding import encode_batch
 
-native, _ = find_native()
-pytestmark = pytest.mark.skipif(
-    not hasattr(native, "Lane"), reason="penstock_native is not installed"
-)
+native = _native
+pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")
 NOTHING = (0, False, None, 0, [], False)
 ID = uuid.UUID(int=7)
 TOPICS = ("first", "second", "free")

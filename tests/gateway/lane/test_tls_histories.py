@@ -25,7 +25,7 @@ from tests.gateway.lane.tls_ends import Client, Gateway, answer_to, live, native
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="penstock_native is not installed"),
+    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="native threads need Linux"),
 ]
 HISTORIES = 42
 ENDS = ("close_notify", "end", "gone", "invalid record", "broker", "gateway", "protocol error")

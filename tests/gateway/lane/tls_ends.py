@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
+from penstock import _native
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.lane import Lane
@@ -15,11 +16,10 @@ from penstock.gateway.listening.listener import ConnectionLimits, Listener
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import READ_BYTES, Budget
-from penstock.native import find_native
 from tests.gateway.loops import Loop
 from tests.gateway.sessions.talk import answer
 
-native, _ = find_native()
+native = _native
 MIB = 2**20
 ANY = 2**31 - 1
 

@@ -14,6 +14,7 @@ import structlog
 import trustme
 import uvloop
 
+from penstock import _native
 from penstock.configuration import Address
 from penstock.gateway.listening.listener import (
     ACCEPTED_AT_ONCE,
@@ -26,7 +27,6 @@ from penstock.gateway.listening.server_names import ServerNames
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.sessions.transports import readable_bytes
-from penstock.native import find_native
 from tests.gateway.listening.receiving import Receiving
 from tests.proxies import header
 
@@ -170,11 +170,11 @@ async def test_a_listener_recovers_from_a_lack_of_file_descriptors(listen, monke
 @pytest.fixture(params=["Python", "native"])
 def with_native(request):
     """Has rustls serve the connections of a context that it can serve."""
-    native, _ = find_native()
+    native = _native
     if request.param == "Python":
         return lambda context, *_: context
     if not hasattr(native, "TlsServer"):
-        pytest.skip("penstock_native is not installed")
+        pytest.skip("native threads need Linux")
 
     def add(context, file, names=None):
         properties = {"ssl.keystore.location": str(file)}

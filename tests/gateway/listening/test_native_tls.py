@@ -32,7 +32,7 @@ from tests.gateway.listening.tls_sessions import (
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="penstock_native is not installed"),
+    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="native threads need Linux"),
 ]
 HOST = "gw.example.com"
 

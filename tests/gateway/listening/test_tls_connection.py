@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock import _native
 from penstock.gateway.listening.tls_connection import HandshakeError, TlsConnection
-from penstock.native import find_native
 from tests.gateway.listening.receiving import Receiving
 from tests.gateway.listening.tls_files import Files
 from tests.gateway.listening.tls_sessions import Ends, client_context, native_tls
 
-native, _ = find_native()
+native = _native
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="penstock_native is not installed"),
+    pytest.mark.skipif(not hasattr(native, "TlsServer"), reason="native threads need Linux"),
 ]
 
 

@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
+from penstock import _native
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsPhase
-from penstock.native import find_native
 from tests.gateway.listening.tls_files import Files
 
-native, _ = find_native()
+native: Any = _native
 
 
 def native_tls(files: Files, names: Any = None, **properties: str) -> NativeTls:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.native import find_native
 from penstock.policies.json_schema.check import Check, compile_check, objection
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.library import LibraryCheck
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.json_schema.documents import SchemaDocuments
 
-MODULE, _ = find_native()
-IMPLEMENTATIONS = ["library", *(["native"] if MODULE else [])]
-"""Those that are installed: the library always is."""
+IMPLEMENTATIONS = ["library", "native"]
 
 
 class Judged:
@@ -39,10 +36,10 @@ def write(folder: Path, **schemas: Any) -> None:
 
 
 def compiled(files: SchemaDocuments, implementation: str, *, formats: bool = False) -> Check:
-    """Compile by one implementation; by the library what native/ leaves to it."""
+    """Compile by one implementation; by the library what the extension leaves to it."""
     if implementation == "native":
         try:
-            return NativeCheck(MODULE, files, formats=formats)
+            return NativeCheck(files, formats=formats)
         except MetaschemaNeeded:
             pass
     return LibraryCheck(files, formats=formats)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock import _native
 from tests.policies.json_schema import oracle
 from tests.policies.json_schema.oracle import compare
 from tests.policies.json_schema.pairs import DRAFTS, Pairs
-from tests.policies.json_schema.schemas import MODULE, check
-
-with_native = pytest.mark.skipif(MODULE is None, reason="native/ is not built")
+from tests.policies.json_schema.schemas import check
 
 NOT_JSON = {
     "empty": b"",
@@ -120,7 +119,6 @@ def test_the_first_reason_does_not_wait_for_all(tmp_path, size, implementation):
     assert reason == "the value at /0 must be of type string"
 
 
-@with_native
 @pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_both_implementations_agree(tmp_path, draft):
@@ -132,7 +130,6 @@ def test_both_implementations_agree(tmp_path, draft):
     assert found.other_reasons < 0.05 * found.pairs
 
 
-@with_native
 def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
     """An implementation that accepts texts that the other refuses, and one that refuses all."""
     read = oracle.read
@@ -152,7 +149,6 @@ def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
         assert len(compare("7", 100, tmp_path).differences) > 10
 
 
-@with_native
 @pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
 @settings(max_examples=100)
@@ -166,7 +162,7 @@ def test_both_readers_accept_the_same_texts(draft, seed, damage):
     for place, piece in damage[:3]:
         at = int(place * len(text))
         text = text[:at] + piece + text[at + len(piece) :]
-    anything = MODULE.json_schema([("file:///", 2020, b"true")], None)
+    anything = _native.json_schema([("file:///", 2020, b"true")], None)
     refused = [reason for _, (reason, _, _) in anything.refused([text], 0, 10_000)]
     try:
         orjson.loads(text)

@@ -3,11 +3,9 @@
 import pytest
 
 from tests.policies.json_schema.mutations import run
-from tests.policies.json_schema.schemas import MODULE
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(MODULE is None, reason="without native/ a worker's deadline is the bound")
 def test_no_judgement_and_no_reason_takes_long():
     refused, _, _ = run(4000, seed=27)
 

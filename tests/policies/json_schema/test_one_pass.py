@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.policies.json_schema.schemas import MODULE, check
+from tests.policies.json_schema.schemas import check
 
 SCHEMA = {
     "type": "object",
@@ -136,7 +136,6 @@ def test_the_reason_names_the_place(tmp_path, implementation):
     )
 
 
-@pytest.mark.skipif(MODULE is None, reason="without native/ a worker's deadline is the bound")
 def test_work_in_values_that_are_read_apart_is_bounded_together(tmp_path):
     reference = {"$ref": "#/definitions/node"}
     node = {"anyOf": [{"items": reference, "maxItems": 1}, {"items": reference, "maxItems": 2}]}

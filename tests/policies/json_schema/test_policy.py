@@ -13,8 +13,9 @@ from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import Plan
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.native import find_native
 from penstock.policies import JsonSchema
+from penstock.policies.json_schema import check as checks
+from penstock.policies.json_schema.library import LibraryCheck
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
 from tests.policies.json_schema.schemas import write
@@ -127,7 +128,6 @@ def test_the_engine_judges_by_it(folder):
     assert (bad.code, bad.message) == (87, 'the value lacks the property "id"')
 
 
-@pytest.mark.skipif(find_native()[0] is None, reason="native/ is not built")
 def test_is_bounded_is_true_only_for_bounded_schemas(folder):
     judging = policy(folder)
 
@@ -208,7 +208,7 @@ def test_a_missing_package_is_named_at_start(folder, monkeypatch):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
 
-    with pytest.raises(ConfigurationError, match=r"install penstock\[json-schema\]"):
+    with pytest.raises(ConfigurationError, match=r"install penstock-kafka\[json-schema\]"):
         loaded(folder)
 
 
@@ -244,7 +244,7 @@ def test_a_text_that_a_topic_is_to_have_is_tried(folder):
 
 def test_a_refusal_without_a_reason_is_the_same_refusal(folder, monkeypatch):
     """The library explains the first 100 of a batch: to be judged alone changes the text alone."""
-    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    monkeypatch.setattr(checks, "compile_check", LibraryCheck)
     write(folder, branches={"anyOf": [{"type": "integer"}]})
     configs = {"json.schema.folder": str(folder)}
     verdicts = judge(JsonSchema, [b'"x"'] * 150, configs=configs, validation_policy="branches.json")

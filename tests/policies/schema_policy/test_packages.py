@@ -20,14 +20,16 @@ def test_installed_packages_are_not_imported():
 
 @pytest.mark.parametrize("name", ["no_such_package", "no_such_package.inner"])
 def test_missing_packages(name):
-    with pytest.raises(ValueError, match=rf"no module {name}: pip install 'penstock\[rules\]'"):
+    with pytest.raises(
+        ValueError, match=rf"no module {name}: pip install 'penstock-kafka\[rules\]'"
+    ):
         check_packages(("json", name), "rules")
 
 
 @pytest.mark.parametrize("name", OF_SCHEMAS)
 def test_both_policies_need_all_of_them(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    expected = rf"no module {name}: pip install 'penstock\[schemas\]'"
+    expected = rf"no module {name}: pip install 'penstock-kafka\[schemas\]'"
     with pytest.raises(ValueError, match=expected):
         SchemaPolicy().configure(REGISTRY)
 
@@ -47,5 +49,5 @@ def test_rules_need_theirs(monkeypatch):
 
     (verdict,) = judged()
     assert verdict.outcome == "accepted"
-    with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[rules\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'penstock-kafka\[rules\]'"):
         judged(**{"schema.validation.level": "rules"})

@@ -18,12 +18,11 @@ from pyspark.sql.types import (
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import dropped, refused_record
 from penstock.policy import Header, Record
-from penstock.records import implementation as implementations
 from penstock.records.stored_batch import read_stored_batch
 from penstock.spark.frames.rows import Rows
 from penstock.spark.source.source_rows import TYPES, RowBatches, check_types
-from tests.conftest import RECORD_BATCHES
 from tests.records.encoding import encode_batch
+from tests.records.implementations import IMPLEMENTATIONS, use
 
 pytestmark = pytest.mark.unit
 ALL = tuple(TYPES)
@@ -49,13 +48,11 @@ SCHEMA = (
 )
 
 
-@pytest.fixture(params=RECORD_BATCHES, autouse=True)
+@pytest.fixture(params=IMPLEMENTATIONS, autouse=True)
 def implementation(request, monkeypatch):
     """Batches are read by each implementation."""
-    monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")
-    implementations.current.cache_clear()
-    yield request.param
-    implementations.current.cache_clear()
+    use(request.param, monkeypatch)
+    return request.param
 
 
 def stored(records, base=100, **fields):

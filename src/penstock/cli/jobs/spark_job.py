@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.stored.rows.count_proof import CountProof
 
 
-_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock[spark]'; or do without it: --local"
+_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock-kafka[spark]'; or do without it: --local"
 _MASTER: Final = re.compile(
     r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|[a-z][a-z0-9+.-]*://\S+"
 )

@@ -14,7 +14,6 @@ from penstock.configuration.topic_keys import MODE, value_of
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.metrics import gauges
 from penstock.gateway.metrics.readiness import Inspected, inspect
-from penstock.records.implementation import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +49,6 @@ def about(gateway: ShownGateway) -> dict[str, Any]:
         "file": shown(str(of.path)),
         "version": __version__,
         "python": platform.python_version(),
-        "record_batches": describe(),
         "started": round(_STARTED, 3),
         "mode_of_file": value_of(MODE, of.properties),
     }

@@ -8,35 +8,38 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from penstock.native import NativeMissingError, find_native
+from penstock import _native
+from penstock.errors import UnavailableError
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
-"""An environment variable: 0 for Python, 1 to require native; empty to use native if installed."""
+"""An environment variable: 0 for Python, 1 to require native threads; empty: on Linux."""
 TLS_VARIABLE: Final = "PENSTOCK_NATIVE_TLS"
 """An environment variable: 0 to leave TLS, of clients and to brokers, to Python's library."""
+
+
+class NativeThreadsError(UnavailableError):
+    """Native threads are required and not possible, or a variable has another value."""
 
 
 def find_lane() -> Any | None:
     """Return the native module if it is to forward connections; None if Python does.
 
     Raises:
-        NativeMissingError: It is required and cannot be used, or a variable has another value.
+        NativeThreadsError: It is required and not possible, or a variable has another value.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "0", "1"}:
-        raise NativeMissingError(
-            f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (what is installed)"
+        raise NativeThreadsError(
+            f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (native on Linux)"
         )
     if (wanted_tls := os.environ.get(TLS_VARIABLE, "")) not in {"", "0"}:
-        raise NativeMissingError(f"{TLS_VARIABLE}={wanted_tls}: it must be 0 (Python) or empty")
+        raise NativeThreadsError(f"{TLS_VARIABLE}={wanted_tls}: it must be 0 (Python) or empty")
     if wanted == "0":
         return None
-    module, why_not = find_native()
-    if module is not None and hasattr(module, "Lane"):
-        return module
+    if hasattr(_native, "Lane"):
+        return _native
     if is_lane_required():
-        reason = why_not or "penstock_native is not installed, or not for this system"
-        raise NativeMissingError(f"{VARIABLE}=1, but {reason}")
+        raise NativeThreadsError(f"{VARIABLE}=1, but native threads forward connections on Linux")
     return None
 
 
@@ -45,8 +48,7 @@ def find_tls() -> Any | None:
 
     The budget limits how much it reads of a client, but not the buffers of OpenSSL.
     """
-    module, _ = find_native()
-    return module if hasattr(module, "TlsServer") else None
+    return _native if hasattr(_native, "TlsServer") else None
 
 
 def is_lane_required() -> bool:
@@ -74,6 +76,6 @@ def describe_lane() -> str:
     """Return the implementation that forwards connections, for `penstock --version` and the log.
 
     Raises:
-        NativeMissingError: As `find_lane`.
+        NativeThreadsError: As `find_lane`.
     """
     return "Python" if find_lane() is None else "native"

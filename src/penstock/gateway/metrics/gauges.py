@@ -15,7 +15,6 @@ from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.gateway.metrics.process_usage import most_descriptors, open_descriptors, usage_of
 from penstock.gateway.sessions.connection import ConnectionState
-from penstock.records.implementation import describe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -278,8 +277,8 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
 def _process() -> Iterator[Gauge]:
     yield Gauge(
         "penstock_build_info",
-        "1. The labels have the versions of Penstock and Python, and the reader of record batches.",
-        ("version", "python", "record_batches"),
+        "1. The labels have the versions of Penstock and Python.",
+        ("version", "python"),
         {_build(): 1},
     )
     yield Gauge(
@@ -349,5 +348,5 @@ def of_workers(usage: Usage, lag_s: float) -> Iterator[Gauge]:
 
 
 @cache
-def _build() -> tuple[str, str, str]:
-    return __version__, platform.python_version(), describe()
+def _build() -> tuple[str, str]:
+    return __version__, platform.python_version()

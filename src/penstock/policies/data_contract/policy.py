@@ -13,7 +13,7 @@
 
 Without `object`, it is the object whose `physicalName` or name is the topic, or the only object.
 Values are JSON. Only the rules about single records are judged; `not_judged` returns the others.
-Needs the packages of `penstock[contracts]`.
+Needs the packages of `penstock-kafka[contracts]`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class DataContract(Policy):
             from penstock.policies.json_schema import check  # noqa: F401, PLC0415
         except ModuleNotFoundError as error:
             raise ValueError(
-                f"there is no module {error.name}: install penstock[contracts]"
+                f"there is no module {error.name}: install penstock-kafka[contracts]"
             ) from None
         self._named = configs.get(OBJECT, "").strip()
         try:

@@ -1,4 +1,4 @@
-"""A schema, ready to judge texts: in Rust where `native/` is installed, else by a library.
+"""A schema, ready to judge texts: in Rust, or by a library if it refers to a metaschema.
 
 Both see the same documents:
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.native import find_native
 from penstock.policies.json_schema import native
 from penstock.policies.json_schema.library import LibraryCheck
 
@@ -71,13 +70,10 @@ def compile_check(files: SchemaDocuments, *, formats: bool) -> Check:
     Raises:
         SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
     """
-    found, _ = find_native()
-    if found is not None:
-        try:
-            return native.NativeCheck(found, files, formats=formats)
-        except native.MetaschemaNeeded:
-            pass  # the library has them
-    return LibraryCheck(files, formats=formats)
+    try:
+        return native.NativeCheck(files, formats=formats)
+    except native.MetaschemaNeeded:  # the library has them
+        return LibraryCheck(files, formats=formats)
 
 
 def objection(check: Check, text: bytes, field: str) -> str | None:

@@ -117,8 +117,8 @@ def _check_patterns(files: SchemaDocuments) -> None:
     if pattern is not None:
         raise SchemaError(
             f"{files.names} has the pattern {pattern!r}, with look-around or a back-reference, in "
-            "patternProperties or under not, if, oneOf or contains: only penstock_native judges "
-            "that, and it is not installed"
+            "patternProperties or under not, if, oneOf or contains: that is not judged by a schema "
+            "that refers to a metaschema"
         )
 
 

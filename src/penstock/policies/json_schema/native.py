@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
+from penstock import _native
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
@@ -42,11 +43,10 @@ class MetaschemaNeeded(Exception):  # noqa: N818 - no error: another evaluator h
 class NativeCheck:
     """Judges texts by a schema; implements `check.Check`."""
 
-    def __init__(self, native: Any, files: SchemaDocuments, *, formats: bool) -> None:
+    def __init__(self, files: SchemaDocuments, *, formats: bool) -> None:
         """Compile a schema.
 
         Args:
-            native: `penstock_native`.
             files: The schema.
             formats: Whether `format` is judged.
 
@@ -56,7 +56,6 @@ class NativeCheck:
         """
         self._translation = Translation(is_native=True)
         self._schema = _compiled(
-            native,
             files,
             partial(_format, files.ignores_unknown_formats) if formats else None,
             self._translation,
@@ -83,7 +82,6 @@ class NativeCheck:
 
 
 def _compiled(
-    native: Any,
     files: SchemaDocuments,
     formats: Callable[[int, str], Any] | None,
     translation: Translation,
@@ -92,7 +90,7 @@ def _compiled(
     documents = [_document(files.uri, translation.document(files.schema), files.draft)]
     for _ in range(_MOST_ROUNDS):
         try:
-            made = native.json_schema(documents, formats)
+            made = _native.json_schema(documents, formats)
         except ValueError as error:
             message = translation.as_written(str(error))
             raise SchemaError(f"{files.names} cannot be used: {message}") from None

@@ -18,7 +18,7 @@ As a named policy it has its own schema:
 | `null.values`            | `accept` | or `refuse`: records without a value, if it is validated   |
 | `null.keys`              | `refuse` | or `accept`: records without a key, if it is validated     |
 
-Needs the packages of `penstock[json-schema]`.
+Needs the packages of `penstock-kafka[json-schema]`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class JsonSchema(Policy):
             import penstock.policies.json_schema.check  # noqa: F401, PLC0415 - an extra
         except ModuleNotFoundError as error:
             raise ValueError(
-                f"there is no module {error.name}: install penstock[json-schema]"
+                f"there is no module {error.name}: install penstock-kafka[json-schema]"
             ) from None
         compiler = _Compiler(folder, self._settings)
         self._unread = compiler.unread

@@ -21,7 +21,7 @@
 | `schema.registry.*`    |          | of `avro` without a file: as for `SchemaPolicy`             |
 
 `penstock.policies.rules.variables` has the variables of conditions. Needs the packages of
-`penstock[rules]`, and of `penstock[schemas]` for Avro and Protobuf.
+`penstock-kafka[rules]`, and of `penstock-kafka[schemas]` for Avro and Protobuf.
 """
 
 from __future__ import annotations

@@ -29,4 +29,4 @@ def check_packages(names: tuple[str, ...], extra: str) -> None:
         except (ModuleNotFoundError, ValueError):  # the parent is missing; the import is blocked
             is_there = False
         if not is_there:
-            raise ValueError(f"there is no module {name}: pip install 'penstock[{extra}]'")
+            raise ValueError(f"there is no module {name}: pip install 'penstock-kafka[{extra}]'")

@@ -5,7 +5,7 @@
     topics.orders.confluent.value.schema.validation=true
 
 `docs/schemas.md` has the keys of a topic and of the file. Needs the packages of
-`penstock[schemas]`, and of `penstock[rules]` for rules of data contracts.
+`penstock-kafka[schemas]`, and of `penstock-kafka[rules]` for rules of data contracts.
 """
 
 from __future__ import annotations

@@ -51,10 +51,8 @@ from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
 from penstock.processes.parent import end_with_parent
 from penstock.queued_output import log_lines_lost, queue_output_of_worker
-from penstock.records import implementation
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
-from penstock.records.implementation import SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +118,6 @@ class WorkerJudge:
                 api_version=version,
                 max_decompressed_bytes=self._limit,
                 max_records=self._max_records,
-                readable_behind=SLACK,
             )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
@@ -261,7 +258,6 @@ def main() -> None:
     end_with_parent()  # elsewhere than on Linux, it ends at the next read
     _gain_no_privileges()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    implementation.current()  # imports it before the first batch
     parent = socket.socket(fileno=int(sys.argv[1]))
     progress = SharedProgress(int(sys.argv[2]))
     inbox = _messages(parent)
@@ -412,8 +408,8 @@ def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
     """Read messages: kind, body, and whether another message has already been received.
 
-    A body is valid until the next message, and has `SLACK` bytes after it. One system
-    call reads all that has been sent, often several messages.
+    A body is valid until the next message. One system call reads all that has been sent, often
+    several messages.
     """
     prefix = messages.PREFIX
     buffer = bytearray(_BUFFER_BYTES)
@@ -432,13 +428,13 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
                 )
                 yield kind, body, more
             needed = prefix.size
-        if start or needed + SLACK > len(buffer):
+        if start or needed > len(buffer):
             begun = buffer[start:end]
-            if needed + SLACK > len(buffer) or len(buffer) > _BUFFER_KEPT_BYTES:
-                buffer = bytearray(max(needed + SLACK, _BUFFER_BYTES))
+            if needed > len(buffer) or len(buffer) > _BUFFER_KEPT_BYTES:
+                buffer = bytearray(max(needed, _BUFFER_BYTES))
             start, end = 0, len(begun)
             buffer[:end] = begun
-        with memoryview(buffer)[end : len(buffer) - SLACK] as room:
+        with memoryview(buffer)[end:] as room:
             count = parent.recv_into(room)
         if not count:
             return

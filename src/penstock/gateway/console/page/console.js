@@ -154,7 +154,6 @@ const show = {
       ["listeners", given(about.listener)],
       ["upstream", given(about.upstream)],
       ["version", `${about.version}, Python ${about.python}`],
-      ["record batches", about.record_batches],
       ["started", moment(about.started)],
     ]));
   },

@@ -45,7 +45,7 @@ def compile_schema(
         compiler = getattr(import_module(f"{__name__}.{module}"), function)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"there is no module {error.name}: pip install 'penstock[schemas]'"
+            f"there is no module {error.name}: pip install 'penstock-kafka[schemas]'"
         ) from None
     if source.schema_type == "PROTOBUF":
         return cast("CompiledSchema", compiler(source, allow_unknown_fields=unknown_fields))

@@ -42,7 +42,7 @@ _EXTENSIONS: Final = 1000
 """The first number of such an extension. protovalidate itself objects to unknown extensions."""
 _BY_EXPRESSION: Final = frozenset({"cel", "cel_expression"})
 _LITERAL: Final = re.compile(r'"([^"\\]*)"|\'([^\'\\]*)\'')
-_INSTALL: Final = "rules of buf.validate need: pip install 'penstock[rules]'"
+_INSTALL: Final = "rules of buf.validate need: pip install 'penstock-kafka[rules]'"
 
 
 class _Declared(NamedTuple):

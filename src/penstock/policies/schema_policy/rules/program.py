@@ -101,7 +101,7 @@ class Language:
             from cel_expr_python import cel  # noqa: PLC0415
             from cel_expr_python.ext import ext_math, ext_strings  # noqa: PLC0415
         except ImportError:
-            raise ValueError("rules in CEL need: pip install 'penstock[rules]'") from None
+            raise ValueError("rules in CEL need: pip install 'penstock-kafka[rules]'") from None
         of_names: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
         texts = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
         of_names |= {

@@ -1,21 +1,15 @@
-"""The same tests for both implementations that judge Avro payloads, if both are installed."""
+"""The same tests for the extension that judges Avro payloads, and for its oracle."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.native import VARIABLE
-from tests.conftest import NATIVE
+from tests.policies.schema_policy.payloads.avro.implementations import IMPLEMENTATIONS, use
 
 
-@pytest.fixture(
-    scope="module",
-    autouse=True,
-    params=["0", "1"] if NATIVE else ["0"],
-    ids={"0": "Python", "1": "native"}.get,
-)
+@pytest.fixture(scope="module", autouse=True, params=IMPLEMENTATIONS)
 def implementation(request) -> Iterator[str]:
     """Schemas are compiled for one of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, request.param)
+        use(request.param, patch)
         yield request.param

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.table import flatten
-from penstock.policies.schema_policy.payloads.avro.walk import Walker
 from tests.policies.schema_policy.payloads.avro import reference
 from tests.policies.schema_policy.payloads.avro.schemas import SCHEMAS, compiled, values, written
+from tests.policies.schema_policy.payloads.avro.walk import Walker
 
 BROAD = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 ID = b"\0\0\0\0\1"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.policies.schema_policy.payloads.avro.numbers import (
+from tests.policies.schema_policy.payloads.avro.numbers import (
     TooLongError,
     read_block,
     read_length,

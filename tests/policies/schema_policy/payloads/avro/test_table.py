@@ -17,9 +17,9 @@ from penstock.policies.schema_policy.payloads.avro.table import (
     flatten,
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_LEVELS
-from penstock.policies.schema_policy.payloads.avro.walk import Walker, _PayloadWalk
 from tests.policies.schema_policy.payloads.avro.chains import COSTLY, chain, record
 from tests.policies.schema_policy.payloads.avro.schemas import LIST, compiled, objection
+from tests.policies.schema_policy.payloads.avro.walk import Walker, _PayloadWalk
 
 
 def nodes(schema):

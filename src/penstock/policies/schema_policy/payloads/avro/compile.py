@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import fastavro
 
-from penstock.native import find_native
+from penstock import _native
 from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.table import MAX_PATH, flatten
 from penstock.policies.schema_policy.payloads.avro.types import MAX_EMPTY_ITEMS, MAX_LEVELS
-from penstock.policies.schema_policy.payloads.avro.walk import Walker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.policies.schema_policy.payloads.avro.table import TypeNode
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -38,7 +36,7 @@ class AvroSchema:
     def __init__(self, root: AvroType) -> None:
         self._root = root
         self._is_bare = root.kind == "bytes"
-        self._judge = _judge(flatten(root))
+        self._judge = _native.AvroNodes(flatten(root), MAX_LEVELS, MAX_EMPTY_ITEMS, MAX_PATH)
 
     def objections(
         self, payloads: Sequence[bytes | memoryview], start: int = 0
@@ -113,14 +111,6 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
         InvalidSchemaError: It is not an Avro schema, refers to a missing type, or is too large.
     """
     return AvroSchema(parse(source.text, dict(source.references)))
-
-
-def _judge(nodes: list[TypeNode]) -> Any:
-    """Return the judge of payloads by nodes: the native implementation, or Python's."""
-    native, _ = find_native()
-    if native is None:
-        return Walker(nodes)
-    return native.AvroNodes(nodes, MAX_LEVELS, MAX_EMPTY_ITEMS, MAX_PATH)
 
 
 def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.records.single_record import PRODUCER, RecordOrigin, read_record
+from tests.records.in_python.single_record import PRODUCER, RecordOrigin, read_record
 
 REMAINING: Final = "Incorrect declared batch size, records still remaining in file"
 

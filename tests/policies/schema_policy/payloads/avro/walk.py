@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.policies.schema_policy.payloads.avro.numbers import (
-    TooLongError,
-    read_block,
-    read_length,
-    read_number,
-)
 from penstock.policies.schema_policy.payloads.avro.table import (
     ARRAY,
     BOOLEAN,
@@ -30,6 +24,12 @@ from penstock.policies.schema_policy.payloads.avro.table import (
     UNION,
 )
 from penstock.policies.schema_policy.payloads.avro.types import MAX_EMPTY_ITEMS, MAX_LEVELS
+from tests.policies.schema_policy.payloads.avro.numbers import (
+    TooLongError,
+    read_block,
+    read_length,
+    read_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Reads records in Python: an adapter around aiokafka's decoder, which trusts its input.
 
-The reference for `penstock_native`, and the fallback where that is not installed.
+What `penstock._native` is compared with.
 What aiokafka does not check, and how that is handled here:
 
 - A varint, and the lengths of headers, may be read some bytes past the end of its buffer.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from itertools import repeat
 from operator import attrgetter, lt
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - it is a class
+from struct import error as StructError
 from typing import Final
 
 from aiokafka.errors import CorruptRecordException
@@ -27,11 +27,11 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from penstock.error_codes import INVALID_RECORD
 from penstock.records.builder import sizes
-from penstock.records.decoded_records import DecodedRecords, OddRecord
 from penstock.records.errors import UnreadableRecords
-from penstock.records.faults import find_fault, find_overlong
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER, wrapped
-from penstock.records.single_record import PRODUCER, RecordOrigin, read_record
+from tests.records.in_python.decoded_records import DecodedRecords, OddRecord
+from tests.records.in_python.faults import find_fault, find_overlong
+from tests.records.in_python.single_record import PRODUCER, RecordOrigin, read_record
 
 _INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)
 _UNREADABLE: Final = (*_INVALID, MemoryError)
@@ -46,7 +46,7 @@ def read(view: memoryview, count: int) -> DecodedRecords:
     """Read the records of a producer.
 
     Args:
-        view: The batch header, its codec bits zero, and the records uncompressed. `SLACK`
+        view: The batch header, its codec bits zero, and the records uncompressed. 64
             bytes behind it must be memory of the same buffer.
         count: How many records the header announces; at least 1.
 

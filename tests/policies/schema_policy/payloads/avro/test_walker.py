@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.policies.schema_policy.payloads.avro import walk
 from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.table import flatten
+from tests.policies.schema_policy.payloads.avro import walk
 from tests.policies.schema_policy.payloads.avro.schemas import objection
 
 

@@ -1,0 +1,1 @@
+../../../../../fish/vendor_completions.d/penstock.fish
