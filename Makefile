@@ -84,8 +84,11 @@ ZIG_CC = mkdir -p $(CACHE)/zig && printf '\#!/bin/sh\nexec "$(ZIG)/python" -m zi
 BY_ZIG = rm -rf $(CACHE)/wheel && $(ZIG_CC) && XDG_CACHE_HOME=$(CACHE) PATH="$(CACHE)/zig:$(ZIG):$$PATH" $(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/wheel --target "$(HOST)" --zig && $(BIN)/python native/install_wheel.py $(CACHE)/wheel/*.whl
 BUILD = $(FROM_CRATES) && $(if $(CC_WORKS),$(MATURIN) develop --quiet --locked --profile setup,$(BY_ZIG))
 
+# In a variable: a recipe that names make itself is executed by make --dry-run, too.
+AGAIN = $(MAKE) RUST_TRIED=1 $(NATIVE)
+
 $(NATIVE): $(NATIVE_SOURCES) $(WHEEL) $(STAMP) $(if $(WHEEL)$(CC_WORKS),,$(CACHE)/tools-cross/.installed) | $(if $(WHEEL)$(CARGO_WORKS),,$(OWN_RUST)/.installed)
-	$(if $(WHEEL),$(BIN)/python native/install_wheel.py $(WHEEL),$(if $(CARGO_WORKS),$(BUILD),$(if $(RUST_TRIED),echo "$(NO_RUST)" >&2; exit 1,$(MAKE) RUST_TRIED=1 $@)))
+	$(if $(WHEEL),$(BIN)/python native/install_wheel.py $(WHEEL),$(if $(CARGO_WORKS),{ $(BUILD); } || { echo "$(NO_RUST)" >&2; exit 1; },$(if $(RUST_TRIED),echo "$(NO_RUST)" >&2; exit 1,$(AGAIN))))
 	@echo $(if $(WHEEL),release,setup) > $@
 
 $(OWN_RUST)/.installed: $(CACHE)/tools-rust/.installed
@@ -336,4 +339,4 @@ bench-spark: optimised  ## the Spark commands against jobs that do nothing, and 
 	$(BIN)/python benchmarks/batch_jobs.py
 
 clean:  ## remove what make setup and the tests created
-	rm -rf $(VENV) $(CACHE) dist native/Cargo.lock
+	rm -rf $(VENV) $(CACHE) dist native/Cargo.lock src/penstock/_native.*.so
