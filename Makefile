@@ -97,7 +97,7 @@ $(OWN_RUST)/.installed: $(CACHE)/tools-rust/.installed
 
 # Benchmarks measure what is published, with all optimisations.
 optimised: setup
-	@grep -q release $(NATIVE) || { $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
+	@grep -q release $(NATIVE) || { $(FROM_CRATES) && $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
 $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
@@ -262,7 +262,7 @@ sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the 
 	rm -rf $(CACHE)/installed && mkdir -p dist
 	$(PYTHON) -m venv --without-pip $(CACHE)/installed
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/json-schema.txt -r requirements/schemas.txt
-	$(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/installed/wheel
+	$(FROM_CRATES) && $(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/installed/wheel
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --no-deps --no-index $(CACHE)/installed/wheel/*.whl
 	$(CACHE)/tools-sbom/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/penstock.cdx.json --pyproject pyproject.toml --mc-type application $(CACHE)/installed/bin/python
 	PENSTOCK_SBOM_TOOLS=$(CACHE)/tools-sbom/bin/python $(BIN)/python -m pytest tests/deploy/test_sbom.py -m sbom

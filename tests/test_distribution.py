@@ -91,8 +91,8 @@ def test_the_sdist_has_no_lock_file_with_addresses():
 @pytest.mark.system
 def test_make_dist_reports_the_wheels_that_it_does_not_build():
     steps = run(ROOT, "make", "--dry-run", "dist", "TARGETS=x86_64-unknown-linux-gnu")
-    [line] = [line for line in steps.splitlines() if line.startswith("echo")]
-    assert "dist/ has no wheel for aarch64" in line
+    [line] = [line for line in steps.splitlines() if "dist/ has no wheel" in line]
+    assert "for aarch64-unknown-linux-gnu" in line
     assert "rustup target add aarch64-unknown-linux-gnu" in line
 
 

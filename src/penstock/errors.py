@@ -74,7 +74,6 @@
     ├── NotNativeError                   gateway: rustls does not shake hands with a broker
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
-    ├── UnfitError                       policies: the flaw of an Avro payload
     └── UnreadableError                  policies: what a rule reads is of another format
     ConnectionError
     └── HandshakeError                   gateway: a handshake of TLS fails
@@ -83,6 +82,7 @@
     ValueError
     ├── FlawError                        policies: the flaw of a Protobuf message
     ├── FramingError                     policies: a record without a schema id
+    ├── InvalidRecords                   penstock._native: the bytes are not the records
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
     ├── InvalidTokenError                a response of a token endpoint, or a token
     ├── NotDecodedError                  policies: a value is not of its schema, or not JSON

@@ -227,7 +227,7 @@ class _Terminal:
             "policy would fail",
             "broker",
             "refusals not logged separately",
-            "record batches",
+            "native extension",
             "metrics",
             "loading policies",
             "waiting for the cluster",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
+import importlib
 import re
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -452,8 +452,10 @@ def job(options: argparse.Namespace) -> Iterator[CommandJob]:
 
 @contextlib.contextmanager
 def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
-    if importlib.util.find_spec("pyspark") is None:  # an extra
-        raise ConfigurationError(_NEEDS_SPARK)
+    try:
+        importlib.import_module("pyspark")  # an extra
+    except ImportError:
+        raise ConfigurationError(_NEEDS_SPARK) from None
     from penstock.spark.execution.loggers import quiet_loggers  # noqa: PLC0415
 
     with quiet_loggers(), _reported_job(options) as running:
