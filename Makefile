@@ -39,7 +39,7 @@ export CARGO_TARGET_DIR := $(CACHE)/native
 export CARGO_BUILD_JOBS ?= 2
 export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
 # An active conda environment is not the one that is meant, and cargo runs its jobs without make.
-MATURIN := env -u MAKEFLAGS -u MFLAGS -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+MATURIN := env -u MAKEFLAGS -u MFLAGS -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(CURDIR)/$(BIN)/maturin
 FETCH_CRATES := cargo fetch --quiet --manifest-path native/Cargo.toml
 CHECK_CRATES := $(BIN)/python native/check_crates.py native/Cargo.lock native/crates.sha256
 CARGO := env -u MAKEFLAGS -u MFLAGS PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
@@ -228,7 +228,7 @@ dist: $(NATIVE) $(CACHE)/tools-cross/.installed  ## build the sdist and the whee
 	rm -rf dist
 	$(FROM_CRATES)
 	$(BIN)/python deploy/dist/tree.py $(TREE)
-	cd $(TREE) && $(MATURIN) sdist --quiet --out $(CURDIR)/dist
+	cd $(TREE) && $(MATURIN) sdist --out $(CURDIR)/dist
 	cd $(TREE) && for target in $(TARGETS); do PATH="$(CACHE)/tools-cross/bin:$$PATH" $(MATURIN) build --quiet --locked --release --out $(CURDIR)/dist --target $$target --zig || exit 1; done
 	@$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;) true
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist

@@ -33,7 +33,7 @@ record.validator.classes=policies.One
 
 @pytest.mark.dist
 @pytest.mark.system
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", ["penstock_kafka-*.whl", "penstock_kafka-*.tar.gz"])
 def test_a_wheel_can_be_installed_and_checks_a_configuration(kind, tmp_path):
     if kind.endswith(".whl"):
@@ -174,6 +174,8 @@ def pip(python: Path, *arguments: str) -> None:
 def run(folder: Path, *command: str) -> str:
     """Run a command outside of this checkout; return its output."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # The build backend starts a program of this environment.
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
