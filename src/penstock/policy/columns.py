@@ -54,8 +54,7 @@ class BatchProxy(Protocol):
     def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
         """Return the rest of each value after a prefix, such as payloads behind a schema id.
 
-        With the native extension, this is faster than a loop over `values`. The result is not
-        cached.
+        This is faster than a loop over `values`. The result is not cached.
 
         Args:
             prefix: The beginning of the values; can be empty.

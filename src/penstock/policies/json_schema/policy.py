@@ -129,8 +129,8 @@ class JsonSchema(Policy):
     def is_bounded(self, text: str) -> bool:
         """Return whether `all_fit` takes at most a few milliseconds for any batch.
 
-        That is so with the native extension, without `format` and without patterns with
-        look-around. It is False for a text that cannot be used.
+        That is so without `format`, patterns with look-around, and a reference to a metaschema. It
+        is False for a text that cannot be used.
 
         Args:
             text: The topic's `record.validation.policy`.
