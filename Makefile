@@ -25,10 +25,11 @@ ifneq ($(RUSTS),)
 export PATH := $(RUSTS)$(PATH)
 export RUSTUP_HOME := $(OWN_RUST)/rustup
 endif
-RUST_WORKS = export PATH="$(RUSTS)$$PATH" $(if $(RUSTS),RUSTUP_HOME=$(OWN_RUST)/rustup); cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null
-CARGO_WORKS := $(shell $(RUST_WORKS) && echo yes)
+# A shell of make's own functions has no exported variables before make 4.4.
+WITH_RUST := export PATH="$(RUSTS)$$PATH" $(if $(RUSTS),RUSTUP_HOME=$(OWN_RUST)/rustup);
+CARGO_WORKS := $(shell $(WITH_RUST) cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null && echo yes)
 CC_WORKS := $(shell command -v cc)
-CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && echo yes))
+CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell $(WITH_RUST) cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && echo yes))
 NATIVE := $(VENV)/.native
 NATIVE_SOURCES := pyproject.toml native/Cargo.toml native/crates.sha256 $(shell find native/src -name '*.rs')
 # A wheel that is older than a source of the extension is not taken.
@@ -219,7 +220,7 @@ conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafk
 
 # Zig (from a package) links for Linux of either architecture, and for an old glibc.
 LINUX_TARGETS := $(foreach machine,x86_64 aarch64,$(machine)-unknown-linux-gnu)
-SYSROOT := $(if $(CARGO_WORKS),$(shell rustc --print sysroot))
+SYSROOT := $(if $(CARGO_WORKS),$(shell $(WITH_RUST) rustc --print sysroot))
 TARGETS := $(if $(SYSROOT),$(foreach target,$(LINUX_TARGETS),$(if $(wildcard $(SYSROOT)/lib/rustlib/$(target)/lib),$(target))))
 NO_WHEEL = dist/ has no wheel for $(target): run rustup target add $(target)
 TREE := $(CACHE)/dist-tree
@@ -229,7 +230,7 @@ dist: $(NATIVE) $(CACHE)/tools-cross/.installed  ## build the sdist and the whee
 	$(FROM_CRATES)
 	$(BIN)/python deploy/dist/tree.py $(TREE)
 	cd $(TREE) && $(MATURIN) sdist --out $(CURDIR)/dist
-	cd $(TREE) && for target in $(TARGETS); do PATH="$(CACHE)/tools-cross/bin:$$PATH" $(MATURIN) build --quiet --locked --release --out $(CURDIR)/dist --target $$target --zig || exit 1; done
+	cd $(TREE) && for target in $(TARGETS); do PATH="$(ZIG):$$PATH" $(MATURIN) build --quiet --locked --release --out $(CURDIR)/dist --target $$target --zig || exit 1; done
 	@$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;) true
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
 
