@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from functools import cache
 from importlib.metadata import entry_points
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import values
 from penstock.configuration.policy_classes import PolicyClass, class_of_own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GROUP: Final = "penstock.policies"
 """The entry point group, and the package of the built-in policies."""
@@ -30,7 +34,8 @@ def own_policies() -> dict[str, str]:
     return {name: f"{GROUP}.{name}" for name in described_own_policies()}
 
 
-def described_own_policies() -> dict[str, PolicyClass]:
+@cache
+def described_own_policies() -> Mapping[str, PolicyClass]:
     """Return the descriptions of the built-in policies that can be named, by short name."""
     described = {}
     for name in importlib.import_module(GROUP).__all__:  # slow: only if policies are named
