@@ -14,6 +14,15 @@ def load(tmp_path, line):
     return load_configuration(file)
 
 
+def refused(tmp_path, line):
+    """Return the error, behind the name of the file."""
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, line)
+    file, separator, message = str(raised.value).partition(": ")
+    assert (file, separator) == (f"{tmp_path}/penstock.properties", ": ")
+    return message
+
+
 @pytest.mark.parametrize("value", ["cluster", ""])
 def test_the_value_of_every_gateway_is_accepted_with_a_warning(tmp_path, value):
     (warning,) = load(tmp_path, f"{KEY}={value}").warnings
@@ -25,10 +34,8 @@ def test_the_value_of_every_gateway_is_accepted_with_a_warning(tmp_path, value):
 
 @pytest.mark.parametrize("value", ["local", "clustr"])
 def test_another_state_is_an_error_that_says_what_becomes_of_the_numbers(tmp_path, value):
-    with pytest.raises(ConfigurationError) as raised:
-        load(tmp_path, f"{KEY}={value}")
-    message = str(raised.value)
-    assert message.startswith(f"{tmp_path}/penstock.properties: {KEY} must be cluster; it is ")
+    message = refused(tmp_path, f"{KEY}={value}")
+    assert message.startswith(f"{KEY} must be cluster; it is ")
     assert f"it is {value!r}, but" in message
     assert "delete the key" in message
     assert f"takes over the numbers in {tmp_path}/penstock-state" in message
@@ -36,15 +43,11 @@ def test_another_state_is_an_error_that_says_what_becomes_of_the_numbers(tmp_pat
 
 @pytest.mark.parametrize("value", ["", "/var/lib/penstock"])
 def test_a_folder_is_an_error_that_says_where_its_files_belong(tmp_path, value):
-    with pytest.raises(ConfigurationError) as raised:
-        load(tmp_path, f"{KEY}.dir={value}")
-    message = str(raised.value)
-    assert message.startswith(f"{tmp_path}/penstock.properties: {KEY}.dir is {value!r}, but")
+    message = refused(tmp_path, f"{KEY}.dir={value}")
+    assert message.startswith(f"{KEY}.dir is {value!r}, but")
     assert f"copy the files producer-state-* of its folder to {tmp_path}/penstock-state" in message
 
 
 def test_the_value_of_a_variable_is_not_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_SECRET", "secret")
-    with pytest.raises(ConfigurationError) as raised:
-        load(tmp_path, f"{KEY}=${{env:PENSTOCK_SECRET}}")
-    assert "secret" not in str(raised.value)
+    assert "secret" not in refused(tmp_path, f"{KEY}=${{env:PENSTOCK_SECRET}}")

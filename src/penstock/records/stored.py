@@ -1,4 +1,4 @@
-"""The interface of the records of a batch, which both implementations have."""
+"""The interface of the records of a batch."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.plans.plan import Plan
 from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.context.known_topics import KNOWN_MAX, validated_topics
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from tests.engine.chains import CONFIGURATION
+from tests.gateway.listed_topics import ListedTopics
 
 KEY = "record.validation.policy"
 
@@ -22,21 +22,6 @@ def plan(*globs):
     return Plan(
         replace(CONFIGURATION, record_validation_policy_class_name="P", topic_defaults=defaults)
     )
-
-
-class Cluster:
-    """Topics, or no response."""
-
-    def __init__(self, *names):
-        self.names = names
-
-    async def topics(self):
-        if self.names == ("away",):
-            raise MetadataUnavailableError("the topics cannot be listed")
-        return dict.fromkeys(self.names, (1, 1))
-
-    def ids(self, names):
-        return {name: UUID(int=len(name)) for name in names}
 
 
 class Own(TopicConfigs):
@@ -53,7 +38,7 @@ class Own(TopicConfigs):
 
 
 async def found(plan, *names):
-    return [topic.topic for topic in await validated_topics(plan, Own(), Cluster(*names))]
+    return [topic.topic for topic in await validated_topics(plan, Own(), ListedTopics(*names))]
 
 
 async def test_the_order_is_topics_of_the_file_then_with_configs_then_matched_by_a_glob():
@@ -64,7 +49,7 @@ async def test_the_order_is_topics_of_the_file_then_with_configs_then_matched_by
 
 
 async def test_settings_of_a_topic_are_in_its_plan():
-    (only,) = await validated_topics(plan(), Own(), Cluster("own-1", "b"))
+    (only,) = await validated_topics(plan(), Own(), ListedTopics("own-1", "b"))
     assert (only.validation_policy, only.validation_setting) == ("P", "own-1")
 
 

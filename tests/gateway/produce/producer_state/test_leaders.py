@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.gateway.produce.producer_state.leaders import (
     SETTLED_AFTER_S,
     Leaders,
@@ -14,6 +13,7 @@ from penstock.gateway.produce.producer_state.producer.stored_at_leader import RE
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.wire.requests.leaders import Leader
+from tests.gateway.listed_topics import ListedTopics
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, Topic
 
@@ -236,23 +236,8 @@ class TestALeaderThatReturns:
         assert broker.append(7, 0, 9, [11, 12]).code is None
 
 
-class Cluster:
-    """Topics with a partition each, or no response."""
-
-    def __init__(self, *names):
-        self.names = names
-
-    async def topics(self):
-        if self.names == ("away",):
-            raise MetadataUnavailableError("the topics cannot be listed")
-        return dict.fromkeys(self.names, (1, 1))
-
-    def leader_epochs(self, partitions):
-        return dict.fromkeys(partitions, 7)
-
-
 async def leaders(*names, wants=lambda topic: topic.startswith("own"), most=10):
-    return await leaders_of(Cluster(*names), wants, most)
+    return await leaders_of(ListedTopics(*names), wants, most)
 
 
 async def test_leaders_of_the_selected_topics_are_found():
