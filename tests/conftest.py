@@ -19,9 +19,9 @@ from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
 from penstock.artifacts import kafka_artifacts
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from penstock.policy import sharing
-from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 from tests.records.implementations import IMPLEMENTATIONS, use
@@ -219,7 +219,7 @@ def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., 
         own = folder / f"gateway-{next(_counter)}"
         own.mkdir()
         upstream = upstream or kafka.bootstrap_servers
-        port = free_ports(6)[0]
+        port = gateway_port()
         listener = {"listeners": f"SSL://127.0.0.1:{port}"} if tls else {}
         given = {**state, **listener, **(properties or {})}
         file = write_configuration(own, upstream, port, given, policies)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.local import free_ports
+
 # kio imports Hypothesis where it is installed, which takes as long as all of Penstock.
 START = """import runpy, sys
 sys.modules["hypothesis"] = None
@@ -140,6 +142,11 @@ def write_configuration(
     if policies:
         (folder / "policies.py").write_text(policies)
     return file
+
+
+def gateway_port() -> int:
+    """Return a free port for a gateway; those for its brokers, which follow it, are free too."""
+    return free_ports(6)[0]
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 60.0, *, what: str = "") -> None:

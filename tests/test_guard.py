@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = """
 import os, subprocess, time
 from pathlib import Path
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.gateways import RunningGateway, write_configuration
 
 def processes(folder):
@@ -28,7 +28,7 @@ def processes(folder):
 def servers(folder):
     kafka = LocalKafka(folder=folder / "kafka")
     kafka.start()
-    port = free_ports(6)[0]
+    port = gateway_port()
     gateway = RunningGateway(write_configuration(folder, kafka.bootstrap_servers, port, {{}}))
     return [kafka.nodes[0].pid, gateway.pid, *gateway.workers()]
 

@@ -15,7 +15,7 @@ import pytest
 from penstock.configuration import Address, load_configuration
 from penstock.gateway.server import Gateway
 from penstock.local import free_ports
-from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
+from tests.gateways import PENSTOCK, gateway_port, is_running, wait_until, write_configuration
 from tests.metrics import get
 
 pytestmark = pytest.mark.system
@@ -123,7 +123,7 @@ def test_a_wrong_configuration_is_reported_without_a_traceback(
     tmp_path, commands, properties, message
 ):
     file = write_configuration(
-        tmp_path, "127.0.0.1:1", free_ports(3)[0], {**PROPERTIES, **properties}, POLICIES
+        tmp_path, "127.0.0.1:1", gateway_port(), {**PROPERTIES, **properties}, POLICIES
     )
 
     for command in commands:
@@ -149,7 +149,7 @@ def test_a_missing_file_is_2():
 
 def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
     (port,) = free_ports(1)
-    file = write_configuration(tmp_path, f"127.0.0.1:{port}", free_ports(3)[0], {})
+    file = write_configuration(tmp_path, f"127.0.0.1:{port}", gateway_port(), {})
 
     done = run("gateway", str(file))
 
@@ -161,7 +161,7 @@ def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
 @pytest.mark.parametrize("value", ["yes", "2"])
 def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
     monkeypatch.setenv("PENSTOCK_NATIVE_LANE", value)
-    file = write_configuration(tmp_path, "127.0.0.1:1", free_ports(3)[0], {})
+    file = write_configuration(tmp_path, "127.0.0.1:1", gateway_port(), {})
 
     done = run("gateway", str(file))
 
@@ -171,7 +171,7 @@ def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
 
 
 def test_a_waiting_start_logs_the_reason(tmp_path):
-    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", free_ports(3)[0], {})
+    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", gateway_port(), {})
 
     lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
 
@@ -297,7 +297,7 @@ def test_a_policy_that_cannot_be_configured_now_is_3(tmp_path, monkeypatch, comm
     monkeypatch.chdir(tmp_path)
     (tmp_path / "records.jsonl").write_text('{"topic": "t", "value": "v"}\n')
     properties = {"topics.t.records.policy.class.name": f"policies.{name}"}
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = write_configuration(tmp_path, "127.0.0.1:1", port, properties, AWAY)
 
     done = run(command[0], str(file), *command[1:])

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.innocent import INNOCENT
 from tests.hostile.inputs import Base, base
 from tests.hostile.recorded import HOST, recorded
@@ -45,7 +45,7 @@ def cluster():
 
 def started(cluster, folder, **more) -> RunningGateway:
     properties = {**PROPERTIES, **more}
-    port = free_ports(3)[0]
+    port = gateway_port()
     return RunningGateway(
         write_configuration(folder, cluster.bootstrap_servers, port, properties, POLICIES)
     )

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from penstock.local import free_ports
 from tests.gateways import (
     PENSTOCK,
     RunningGateway,
     descriptors,
+    gateway_port,
     wait_until,
     wait_until_settled,
     write_configuration,
@@ -99,7 +99,7 @@ def test_the_gateway_recovers_from_a_lack_of_file_descriptors(gateway, topic):
 
 def test_the_soft_limit_of_file_descriptors_is_raised(kafka, tmp_path):
     """A shell's soft limit, often 1,024, is raised to the hard limit."""
-    file = write_configuration(tmp_path, kafka.bootstrap_servers, free_ports(3)[0], {})
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, gateway_port(), {})
     few = ["sh", "-c", 'ulimit -S -n 300; exec "$0" "$@"', *PENSTOCK]
     running = RunningGateway(file, few)
     try:

@@ -2,8 +2,7 @@
 
 import sys
 
-from penstock.local import free_ports
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.attack import Attack
 from tests.hostile.conftest import POLICIES, PROPERTIES
 
@@ -21,7 +20,7 @@ runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 
 
 def test_no_request_imports_a_schema_in_the_gateway(cluster, bases, tmp_path):
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = write_configuration(tmp_path, cluster.bootstrap_servers, port, PROPERTIES, POLICIES)
     running = RunningGateway(file, [sys.executable, "-c", REPORTS_IMPORTS])
     try:

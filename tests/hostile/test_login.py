@@ -10,9 +10,9 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.greedy import Connections, is_closed, unfinished
 from tests.hostile.innocent import BATCH
 from tests.hostile.watchdog import Watchdog
@@ -49,7 +49,7 @@ def authenticating():
 @pytest.fixture(scope="module")
 def guarded(authenticating, tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
-    port = free_ports(3)[0]
+    port = gateway_port()
     properties = {
         "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         "upstream.security.protocol": "SASL_PLAINTEXT",

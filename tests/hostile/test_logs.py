@@ -5,8 +5,7 @@ import subprocess
 import threading
 import time
 
-from penstock.local import free_ports
-from tests.gateways import PENSTOCK, write_configuration
+from tests.gateways import PENSTOCK, gateway_port, write_configuration
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
 
@@ -58,7 +57,7 @@ def test_log_lines_of_long_client_ids_refusals_and_prints_are_bounded(kafka, top
     name = topic()
     properties = {"record.validator.classes": "policies.Judges"}
     file = write_configuration(
-        tmp_path, kafka.bootstrap_servers, free_ports(6)[0], properties, POLICIES
+        tmp_path, kafka.bootstrap_servers, gateway_port(), properties, POLICIES
     )
     batch = encode_batch(values(*[b"bad"] * 10))
     with Logging(file) as running:

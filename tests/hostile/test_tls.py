@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import free_ports
 from tests.certificates import Files
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.greedy import place
 
 CIPHER = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
@@ -24,7 +23,7 @@ def tls(kafka, tmp_path):
 
         def start(**properties: str) -> tuple[RunningGateway, Path, Files]:
             key = files.key("gateway.pem")
-            port = free_ports(6)[0]
+            port = gateway_port()
             properties = {
                 "listeners": f"SSL://127.0.0.1:{port}",
                 "ssl.keystore.type": "PEM",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.local import free_ports
-from tests.gateways import PENSTOCK, wait_until, write_configuration
+from tests.gateways import PENSTOCK, gateway_port, wait_until, write_configuration
 from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
@@ -100,7 +100,7 @@ def started(kafka, tmp_path):
     with contextlib.ExitStack() as running:
 
         def start(stderr: int, *, prints: bool = False, stdout: int | None = None) -> Unheard:
-            port, metrics = free_ports(6)[0], free_ports(1)[0]
+            port, metrics = gateway_port(), free_ports(1)[0]
             properties = {
                 "record.validator.classes": "policies.Judges",
                 "metrics.listener": f"127.0.0.1:{metrics}",

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from penstock.local import free_ports
 from tests.audit_records import checked, lines_of
 from tests.conftest import create_acls, create_topic
-from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.trail import (
     CHECK,
@@ -216,7 +216,7 @@ def test_records_are_written_that_would_be_too_large_together(kafka, gateway, to
 
 def started(kafka, folder, properties):
     """Run a gateway that is not expected to start; give its exit code and its output."""
-    file = write_configuration(folder, kafka.bootstrap_servers, free_ports(3)[0], properties)
+    file = write_configuration(folder, kafka.bootstrap_servers, gateway_port(), properties)
     done = subprocess.run([*PENSTOCK, "gateway", str(file)], capture_output=True, text=True,
                           timeout=120, check=False)  # fmt: skip
     return done.returncode, done.stderr
@@ -282,7 +282,7 @@ def test_the_principal_is_the_authenticated_user(secured, secured_admin, tmp_pat
     create_topic(secured_admin, "orders")
     allow(secured_admin, "orders", "alice", AclOperation.ALL)
     file = write_configuration(
-        tmp_path, secured.bootstrap_servers, free_ports(3)[0],
+        tmp_path, secured.bootstrap_servers, gateway_port(),
         {**CHECK, **upstream_as("admin"), "audit.file": "audit.jsonl"}, POLICIES,
     )  # fmt: skip
     running = RunningGateway(file)
@@ -318,7 +318,7 @@ def test_a_permission_revoked_for_a_while_loses_no_refusal(secured, secured_admi
     allow(secured_admin, "judged", "alice", AclOperation.ALL)
     allow(secured_admin, "kept-trail", "trail", AclOperation.ALL)
     file = write_configuration(
-        tmp_path, secured.bootstrap_servers, free_ports(3)[0],
+        tmp_path, secured.bootstrap_servers, gateway_port(),
         {**CHECK, **upstream_as("trail"), "audit.topic": "kept-trail"}, POLICIES,
     )  # fmt: skip
     running = RunningGateway(file)

@@ -16,10 +16,9 @@ from confluent_kafka.admin import (
 )
 
 from penstock.cluster.offsets import uuid_of
-from penstock.local import free_ports
 from penstock.topic_configs.index import TopicConfigRecord, topic_key
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.secure_brokers import secured, secured_admin
 from tests.secured import acl, as_admin, as_alice, files, upstream_as_admin
@@ -114,7 +113,7 @@ def error_of(done):
 @pytest.fixture(scope="module", params=[("1", True), ("0", False)], ids=["native+tls", "python"])
 def attack(request, secured, files, secured_admin, tmp_path_factory):
     lane, tls = request.param
-    (port,) = free_ports(1)
+    port = gateway_port()
     protocol = "SASL_SSL" if tls else "SASL_PLAINTEXT"
     file = write_configuration(
         tmp_path_factory.mktemp("names"),

@@ -7,10 +7,9 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from penstock.local import free_ports
 from tests.audit_records import lines_of
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.secure_brokers import secured, secured_admin
 from tests.proxies import LoadBalancer, header
@@ -76,7 +75,7 @@ class Through:
 @pytest.fixture(scope="module")
 def through(secured, files, secured_admin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("identity")
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = write_configuration(
         folder,
         secured.bootstrap_servers,

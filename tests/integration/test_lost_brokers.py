@@ -12,10 +12,9 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32
 
-from penstock.local import free_ports
 from tests.audit_records import checked
 from tests.faults import Proxy
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.topic_configs.admin_requests import TopicClient, creation, judged_by
 
@@ -54,7 +53,7 @@ def gateway(proxy, tmp_path):
         "policy.workers": 1,
         **names,
     }
-    file = write_configuration(tmp_path, proxy.address, free_ports(6)[0], properties, POLICIES)
+    file = write_configuration(tmp_path, proxy.address, gateway_port(), properties, POLICIES)
     running = RunningGateway(file)
     running.audit_topic = names["audit.topic"]
     yield running

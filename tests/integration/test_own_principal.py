@@ -20,10 +20,10 @@ from penstock.client.connections.connection import Connection
 from penstock.client.reading.offset_ranges import WantedRange
 from penstock.client.reading.reader import RangeReader
 from penstock.configuration import load_configuration
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.cluster.token_endpoint import TokenEndpoint
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, RunningGateway, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.secured import (
     ADMIN_LOGIN,
@@ -158,7 +158,7 @@ LEAST = {
 
 def use(folder, servers, topic, client, upstream):
     """Send every kind of request to the cluster, with a single file."""
-    port = free_ports(4)[0]
+    port = gateway_port()
     properties = {f"upstream.{key}": value for key, value in upstream.items()}
     properties |= {"upstream.send.buffer.bytes": 131072, "upstream.key.serializer": "x.Serializer"}
     file = write_configuration(folder, servers, port, {**LEAST, **properties}, POLICIES)
@@ -238,7 +238,7 @@ def test_an_endpoint_that_refuses_is_named(secured, files, endpoint, tmp_path):
         file = write_configuration(
             tmp_path,
             kafka.bootstrap_servers,
-            free_ports(3)[0],
+            gateway_port(),
             {
                 "upstream.security.protocol": "SASL_SSL",
                 "upstream.ssl.truststore.location": files.trust,

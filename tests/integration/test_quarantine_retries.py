@@ -6,9 +6,8 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from penstock.local import free_ports
 from tests.faults import Proxy
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.refusals import CLOSED_WHEN_STORED, Rule
 
@@ -30,7 +29,7 @@ def quarantining(kafka, tmp_path):
     with Proxy(kafka.bootstrap_servers) as proxy:
         properties = {"record.validator.classes": "policies.NoBad", "penstock.mode": "quarantine",
                       "errors.deadletterqueue.topic.replication.factor": "1"}  # fmt: skip
-        file = write_configuration(tmp_path, proxy.address, free_ports(3)[0], properties, POLICIES)
+        file = write_configuration(tmp_path, proxy.address, gateway_port(), properties, POLICIES)
         running = RunningGateway(file)
         try:
             yield proxy, running

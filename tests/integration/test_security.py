@@ -11,11 +11,10 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from penstock.cluster.connection_faults import fault_of
 from penstock.cluster.errors import NotDescribedError
 from penstock.cluster.offsets import Cluster
-from penstock.local import free_ports
 from penstock.stored.topics.topics import StoredTopics
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
-from tests.gateways import PENSTOCK, RunningGateway, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.secure_brokers import secured, secured_admin
 from tests.raw import RawClient
@@ -55,7 +54,7 @@ def secured_gateway(secured, files, secured_admin, tmp_path_factory):
 def gateway_of_admin(secured, files, folder, *, protocol="SASL_SSL", **more):
     (folder / "password").write_text("a-secret\n")
     (folder / "authority.pem").write_bytes(files.trust.read_bytes())
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = write_configuration(
         folder,
         secured.bootstrap_servers,
@@ -171,7 +170,7 @@ def test_a_client_without_tls_is_not_served(secured_gateway):
 def test_certificates_of_clients(gateway, files, topic):
     """`ssl.client.auth=required`: clients without a certificate of the authority are not served."""
     name = topic()
-    port = free_ports(3)[0]
+    port = gateway_port()
     running = gateway(
         {
             "listeners": f"SSL://127.0.0.1:{port}",
@@ -201,7 +200,7 @@ def test_a_broker_with_an_untrusted_certificate_is_not_used(
     secured, secured_gateway, files, secured_admin, tmp_path
 ):
     other = Files(tmp_path)
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = write_configuration(
         tmp_path,
         secured.bootstrap_servers,
@@ -233,7 +232,7 @@ def gateway_of_alice(secured, files, folder, **more) -> RunningGateway:
         "produce.request.interceptors.state.topic": "state-of-producers",
         **more,
     }
-    port = free_ports(3)[0]
+    port = gateway_port()
     return RunningGateway(
         write_configuration(folder, secured.bootstrap_servers, port, properties, DROPS)
     )

@@ -18,8 +18,8 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from structlog.testing import capture_logs
 
 from penstock.cluster.compacted_topic import CompactedTopic
-from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, write_configuration
+from penstock.local import LocalKafka
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.integration.clients_at_work import MIXED, PLAIN, TRANSACTED, ClientsAtWork
 from tests.integration.reading import read_topic, topic_id
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
@@ -56,7 +56,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture(scope="module")
 def through(cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("through-three")
-    port = free_ports(5)[0]
+    port = gateway_port()
     file = write_configuration(
         folder,
         cluster.bootstrap_servers,
@@ -362,7 +362,7 @@ def test_dead_letters_of_many_producers_outlive_the_loss_of_a_broker(cluster, tm
     file = write_configuration(
         tmp_path,
         cluster.bootstrap_servers,
-        free_ports(5)[0],
+        gateway_port(),
         {
             "record.validator.classes": "policies.NoBad",
             "penstock.mode": "quarantine",

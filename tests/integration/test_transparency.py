@@ -18,10 +18,10 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from penstock.wire.schemas import load_request_schema
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import topic_id
 from tests.integration.samples import TOPIC, WITHOUT_RESPONSE, has_schema, offered, sample, smallest
 from tests.raw import RawClient, parse_response, produce_request, request_frame
@@ -72,7 +72,7 @@ def through(cluster, tmp_path_factory):
     file = write_configuration(
         folder,
         cluster.bootstrap_servers,
-        free_ports(4)[0],
+        gateway_port(),
         {
             "record.validation.policy.class.name": "policies.Never",
             "topics.judged.record.validation.policy": "x",
@@ -302,7 +302,7 @@ def test_a_fetch_of_any_size_is_streamed(cluster, through, size):
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_a_listener_of_all_addresses_serves_ipv4_and_ipv6(cluster, tmp_path, host, family):
     """The bootstrap listener and the listeners of brokers, as Kafka does."""
-    port = free_ports(4)[0]
+    port = gateway_port()
     local = {"v4": "127.0.0.1", "v6": "::1"}[family]
     properties = {"listeners": f"PLAINTEXT://{host}:{port}", "advertised.host": local}
     running = RunningGateway(

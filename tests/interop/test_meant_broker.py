@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.interop.conftest import JAVA
 from tests.interop.programs import running
@@ -32,7 +32,7 @@ class Gateways:
 
     def start(self, upstream: str, host: str = "127.0.0.1", *, port: int = 0) -> int:
         """Start a gateway; return its port, before those of its brokers."""
-        port = port or free_ports(4)[0]
+        port = port or gateway_port()
         folder = self._folder / str(len(self._running))
         folder.mkdir()
         properties = {
@@ -64,7 +64,7 @@ def test_a_record_is_not_stored_in_a_cluster_that_took_over_the_port(kafka, mean
     leader = admin.list_topics(name).topics[name].partitions[0].leader
     port = gateways.start(meant.bootstrap_servers, Forwarder.host)
     of_other = gateways.start(kafka.bootstrap_servers)
-    second = free_ports(4)[0]
+    second = gateway_port()
     servers = f"{Forwarder.host}:{port},127.0.0.1:{second}"
     brokers = {at: at for at in (port + 1, port + 2)}
 

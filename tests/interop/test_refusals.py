@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from penstock.local import free_ports
 from tests.faults import Proxy
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.interop.conftest import JAVA
 from tests.interop.senders import Java, Job, Librdkafka, Outcome, Sender
@@ -133,7 +132,7 @@ class Stage:
     def __enter__(self):
         self.proxy.__enter__()
         properties = {"produce.request.interceptors": "policies.DropsDrop", "policy.workers": 1}
-        port = free_ports(3)[0]
+        port = gateway_port()
         file = write_configuration(self._folder, self.proxy.address, port, properties, POLICIES)
         self._gateway = RunningGateway(file)
         return self

@@ -28,8 +28,8 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.errors import KafkaError as PythonKafkaError
 
-from penstock.local import free_ports, run_tool
-from tests.gateways import RunningGateway, write_configuration
+from penstock.local import run_tool
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.go import go_program
 from tests.integration.reading import read_topic, values_of
 from tests.interop.conftest import JAVA
@@ -82,7 +82,7 @@ def gateway_address(kafka, tmp_path_factory) -> Iterator[str]:
     file = write_configuration(
         tmp_path_factory.mktemp("topic-settings"),
         kafka.bootstrap_servers,
-        free_ports(3)[0],
+        gateway_port(),
         PROPERTIES,
         POLICIES,
     )

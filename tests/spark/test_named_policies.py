@@ -8,10 +8,9 @@ import pytest
 
 from penstock.configuration import load_configuration
 from penstock.engine.plans.declared import classes_here
-from penstock.local import free_ports
 from penstock.policy import Record
 from penstock.spark import apply, judge, load_plan, split
-from tests.gateways import RunningGateway
+from tests.gateways import RunningGateway, gateway_port
 from tests.integration.reading import read_topic
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch
@@ -67,7 +66,7 @@ def file(tmp_path, kafka) -> Path:
     (tmp_path / f"{module}.py").write_text(MODULE)
     lines = {
         "upstream.bootstrap.servers": kafka.bootstrap_servers,
-        "listeners": f"PLAINTEXT://127.0.0.1:{free_ports(3)[0]}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{gateway_port()}",
         "topic.settings.topic": "",
         "policies": "no-a,no-b,whole,keyed,mark,other",
         "policies.no-a.type": f"{module}.Without",

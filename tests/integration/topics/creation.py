@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.local import free_ports
 from penstock.wire.schemas import load_request_schema
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.raw import RawClient
 
 METADATA, CREATE_TOPICS = 3, 19
@@ -118,5 +117,5 @@ def start_gateway(
     folder: Path, upstream: str, policies: str, properties: Mapping[str, object]
 ) -> RunningGateway:
     """Start a gateway that a test module keeps."""
-    port = free_ports(6)[0]
+    port = gateway_port()
     return RunningGateway(write_configuration(folder, upstream, port, properties, policies))

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import TOPIC_KEYS
-from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from penstock.local import LocalKafka
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.topic_configs.added_key import ADDED
 from tests.topic_configs.admin_requests import NOT_BAD, judged_by
 
@@ -31,7 +31,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_configuration(
         tmp_path_factory.mktemp("added"),
         kafka.bootstrap_servers,
-        free_ports(6)[0],
+        gateway_port(),
         {
             "records.policy.class.names.allowed": "policies.*",
             "policy.workers": 1,

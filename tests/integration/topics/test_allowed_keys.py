@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 )
 
 from penstock.configuration.topic_keys import MODE, RECORDS_POLICY_ENABLED
-from penstock.local import LocalKafka, free_ports
-from tests.gateways import wait_until, write_configuration
+from penstock.local import LocalKafka
+from tests.gateways import gateway_port, wait_until, write_configuration
 from tests.topic_configs.admin_requests import NOT_BAD, TopicClient, judged_by
 
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
@@ -33,7 +33,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_configuration(
         tmp_path_factory.mktemp("allowed"),
         kafka.bootstrap_servers,
-        free_ports(6)[0],
+        gateway_port(),
         {
             "records.policy.class.names.allowed": "policies.*",
             "policy.workers": 1,

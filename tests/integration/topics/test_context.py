@@ -19,10 +19,9 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
-from penstock.local import free_ports
 from penstock.wire.schemas import load_request_schema
 from tests.conftest import create_acls, create_topic
-from tests.gateways import wait_until
+from tests.gateways import gateway_port, wait_until
 from tests.integration.topics.config_changes import TOPIC, Change, incremental, resource_results
 from tests.integration.topics.creation import (
     TIMEOUT,
@@ -257,7 +256,7 @@ def secured(files):
 def secured_judging(secured, files, tmp_path_factory):
     """A gateway with TLS on both sides, and the same policy."""
     folder = tmp_path_factory.mktemp("secured")
-    port = free_ports(3)[0]
+    port = gateway_port()
     properties = {
         "listeners": f"SASL_SSL://127.0.0.1:{port}",
         "ssl.keystore.location": files.key("gateway.pem"),

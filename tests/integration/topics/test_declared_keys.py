@@ -14,9 +14,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.topic_configs.admin_requests import TopicClient
 
 POLICIES = """
@@ -41,7 +41,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_configuration(
         tmp_path_factory.mktemp("declared"),
         kafka.bootstrap_servers,
-        free_ports(6)[0],
+        gateway_port(),
         {
             "record.validation.policy.class.name": "policies.Levels",
             "topics.declared-file-*.shop.validation": "true",
@@ -180,7 +180,7 @@ def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_p
     own_topic = f"__settings_{uuid.uuid4().hex[:8]}"
     properties = {"topic.settings.topic": own_topic, "policy.workers": 1}
     with_policy = properties | {"record.validation.policy.class.name": "policies.Levels"}
-    port = free_ports(6)[0]
+    port = gateway_port()
 
     def write(chosen: dict[str, object]) -> Path:
         return write_configuration(tmp_path, kafka.bootstrap_servers, port, chosen, POLICIES)

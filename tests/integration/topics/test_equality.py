@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from penstock.wire.schemas import load_request_schema
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.samples import offered
 from tests.integration.topics.equality.config_cases import (
     alter_configs,
@@ -172,7 +172,7 @@ def start(cluster, tmp_path_factory):
         file = write_configuration(
             tmp_path_factory.mktemp("gateway"),
             upstream or cluster.bootstrap_servers,
-            free_ports(3)[0],
+            gateway_port(),
             properties,
             policies,
         )

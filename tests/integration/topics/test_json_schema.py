@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import LocalKafka, free_ports
-from tests.gateways import write_configuration
+from penstock.local import LocalKafka
+from tests.gateways import gateway_port, write_configuration
 from tests.topic_configs.admin_requests import alteration, creation
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
@@ -33,7 +33,7 @@ def file(kafka: LocalKafka, folder: Path) -> Path:
         "json.schema.folder": "schemas",
         "policy.workers": 1,
     }
-    return write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
+    return write_configuration(folder, kafka.bootstrap_servers, gateway_port(), properties, "")
 
 
 def name() -> str:

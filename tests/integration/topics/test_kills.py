@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
-from penstock.local import free_ports
 from tests.faults import REQUEST, RESPONSE, Proxy
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.topic_configs.admin_requests import (
     CREATE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,
@@ -70,7 +69,7 @@ def start(tmp_path_factory) -> Iterator[Callable[[str], RunningGateway]]:
 
     def start(upstream: str) -> RunningGateway:
         folder = tmp_path_factory.mktemp("gateway")
-        port = free_ports(6)[0]
+        port = gateway_port()
         file = write_configuration(folder, upstream, port, properties, POLICIES)
         running.append(RunningGateway(file))
         return running[-1]

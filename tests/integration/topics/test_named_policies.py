@@ -14,7 +14,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.static.primitive import i8
 
 from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.metrics import scrape
 from tests.topic_configs.admin_requests import TopicClient, creation
 
@@ -79,7 +79,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory, metrics_po
     return write_configuration(
         tmp_path_factory.mktemp("named"),
         kafka.bootstrap_servers,
-        free_ports(6)[0],
+        gateway_port(),
         {
             **NAMED,
             "policy.workers": 1,
@@ -237,7 +237,7 @@ def test_if_the_key_is_not_allowed_no_operation_changes_it(kafka, tmp_path, topi
         write_configuration(
             tmp_path,
             kafka.bootstrap_servers,
-            free_ports(6)[0],
+            gateway_port(),
             {
                 **NAMED,
                 "topic.settings.keys.allowed": "penstock.mode",

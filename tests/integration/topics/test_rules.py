@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import LocalKafka, free_ports
-from tests.gateways import write_configuration
+from penstock.local import LocalKafka
+from tests.gateways import gateway_port, write_configuration
 
 OK, INVALID_RECORD = 0, 87
 GOOD = b'{"amount": 1}'
@@ -25,7 +25,7 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rules.small.message": "at most three records",
         "policy.workers": 1,
     }
-    return write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
+    return write_configuration(folder, kafka.bootstrap_servers, gateway_port(), properties, "")
 
 
 def test_records_and_batches(topic_client):

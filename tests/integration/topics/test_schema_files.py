@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from tests.conftest import delete_topic
-from tests.gateways import write_configuration
+from tests.gateways import gateway_port, write_configuration
 from tests.topic_configs.admin_requests import alteration, creation
 
 FILE, VALIDATES = "schema.file", "confluent.value.schema.validation"
@@ -34,7 +34,7 @@ def file(kafka: LocalKafka, folder: Path) -> Path:
         "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
         "policy.workers": 1,
     }
-    return write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
+    return write_configuration(folder, kafka.bootstrap_servers, gateway_port(), properties, "")
 
 
 @pytest.fixture

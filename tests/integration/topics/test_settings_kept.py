@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
-from penstock.local import LocalKafka, free_ports
+from penstock.local import LocalKafka
 from penstock.topic_configs.index import topic_key
 from tests.conftest import create_topic, delete_topic
 from tests.faults import FETCH, RESPONSE, Proxy
-from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
+from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic, topic_id
 from tests.topic_configs.admin_requests import TopicClient, judged_by
 
@@ -63,7 +63,7 @@ def configure(folder: Path, upstream: str, **properties: object) -> Path:
     return write_configuration(
         folder,
         upstream,
-        free_ports(6)[0],
+        gateway_port(),
         {
             "records.policy.class.names.allowed": "policies.*",
             "record.validation.policy.class.name": "policies.Validation",

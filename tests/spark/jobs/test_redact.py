@@ -2,9 +2,8 @@
 
 import time
 
-from penstock.local import free_ports
 from penstock.policy import Header, Record
-from tests.gateways import RunningGateway
+from tests.gateways import RunningGateway, gateway_port
 from tests.integration.reading import read_topic
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch
@@ -62,7 +61,7 @@ def produce_each(bootstrap: str, name: str, records: list[Record]) -> list[int]:
 
 def test_both_doors_leave_the_same(command, configured, topic, kafka, tmp_path):
     (tmp_path / "key").write_text("0123456789abcdef")
-    port = free_ports(3)[0]
+    port = gateway_port()
     file = configured(
         {
             "produce.request.interceptors": ",".join(f"policies.{name}" for name in NAMES),
