@@ -13,6 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 FETCHED := $(CACHE)/.fetched
+ARCHIVED := $(CACHE)/class-archives/.created
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
 # The extension is built by a cargo that is new enough (a rustup without a toolchain answers, too, and
@@ -106,6 +107,11 @@ $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_
 	$(BIN)/python -m tests.spark_connector
 	touch $@
 
+# Tests start more than a hundred brokers and Sparks.
+$(ARCHIVED): tests/class_archives.py | $(FETCHED) $(NATIVE) $(SPARK)
+	$(BIN)/python -m tests.class_archives
+	touch $@
+
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
@@ -115,7 +121,7 @@ unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no se
 # What needs no other result of these is done at the same time. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
 	$(MAKE) setup
-	$(MAKE) --jobs=2 lint test-native
+	$(MAKE) --jobs=2 lint test-native $(ARCHIVED)
 	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
@@ -131,7 +137,7 @@ $(VENV)/.lowest: $(STAMP) tests/floors.py
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip -r $@.txt
 	touch $@
 
-slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
+slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
 
 slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
@@ -149,30 +155,30 @@ coverage: setup  ## what the tests run, by module, gateways and commands include
 	-$(BIN)/coverage combine --append
 	$(BIN)/coverage report
 
-interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; Streams, Connect, MirrorMaker, Flink, Spark and log shippers in each mode; needs Go
+interop: setup $(ARCHIVED)  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; Streams, Connect, MirrorMaker, Flink, Spark and log shippers in each mode; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
 	$(BIN)/python -m tests.interop.programs
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_refused_streams.py tests/interop/test_streams.py tests/interop/test_connect.py tests/interop/test_mirror_maker.py tests/interop/test_shippers.py tests/interop/test_meant_broker.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
-chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
+chaos: setup $(ARCHIVED)  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
-spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
+spark: setup $(ARCHIVED)  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
 	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes --kill-rounds=3
 
-spark-kills: setup  ## split, its stream and redrive, on Spark and without it, killed at random moments in 50 rounds while brokers come and go; ROUNDS=, SEED=
+spark-kills: setup $(ARCHIVED)  ## split, its stream and redrive, on Spark and without it, killed at random moments in 50 rounds while brokers come and go; ROUNDS=, SEED=
 	$(BIN)/python -m pytest tests/stored/kills -m spark_processes --kill-rounds=$(or $(ROUNDS),50) $(if $(SEED),--chaos-seed=$(SEED)) -o timeout=7200
 
 spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; each is installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
-kafka-versions: setup  ## the tests of the gateway and of the jobs on brokers of Kafka 3.9, 4.0, 4.2 and 4.4; VERSIONS= for others
+kafka-versions: setup $(ARCHIVED)  ## the tests of the gateway and of the jobs on brokers of Kafka 3.9, 4.0, 4.2 and 4.4; VERSIONS= for others
 	$(BIN)/python -m tests.kafka_versions $(VERSIONS) -- $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 spark-tables: setup  ## split to real Delta and Iceberg tables, each on a PySpark in an environment of its own: batches, streams, crashes between commits, kills; STEPS= for some, and for one format
 	$(BIN)/python -m tests.spark_tables $(STEPS)
 
-parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, frames of Spark and raw batches; RECORDS=, SEED=
+parity: setup $(ARCHIVED)  ## 100,000 records a kind of policy, judged alike by the gateway, frames of Spark and raw batches; RECORDS=, SEED=
 	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))
 
 registry: setup  ## a real schema registry (Apicurio, fetched here), with what Confluent's serializers write
@@ -208,7 +214,7 @@ schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
 
-soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
+soak: setup $(ARCHIVED)  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
 
 suites: setup  ## tests and schemas of others, fetched here: JSON Schema and SchemaStore, Avro, Protobuf, CEL, data contracts, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat, MINUTES= of mutated records for workers; needs Go

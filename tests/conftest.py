@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from penstock.artifacts import kafka_artifacts
 from penstock.local import LocalKafka
 from penstock.policy import sharing
+from tests import class_archives
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
@@ -35,7 +36,7 @@ pytest_plugins = [
     "tests.guard",
 ]
 _counter = itertools.count()
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join((*QUICK, *class_archives.spark_options())))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if version := config.getoption("kafka_version"):
         LocalKafka.kafka = kafka_artifacts(version)
+    LocalKafka.java_options = class_archives.kafka_options()
     # On a busy machine any example may take long.
     settings.register_profile(
         "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from penstock.artifacts import cache_folder, java
+from penstock.artifacts import Artifacts, cache_folder, java
 from penstock.local import class_path
+from tests.class_archives import kafka_options
 
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options for short JVM processes, for which the optimizing compiler does not pay off."""
@@ -35,6 +36,7 @@ def program(source: Path, *, log_level: str = "off", classes: str = "") -> list[
                 check=True,
                 timeout=300,
             )  # fmt: skip
-    return [java(), "-Xmx256m", *QUICK,
+    archive = () if classes else kafka_options(Artifacts.KAFKA)
+    return [java(), "-Xmx256m", *QUICK, *archive,
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
             "-cp", f"{used}:{folder}", source.stem]  # fmt: skip

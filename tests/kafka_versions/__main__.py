@@ -10,6 +10,8 @@ import time
 from typing import Final
 
 from penstock.artifacts import ArtifactError, class_path, kafka_artifacts
+from penstock.local import LocalKafka
+from tests import class_archives
 
 VERSIONS: Final = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
 """Their files have listed sums; those of other versions are taken as the registry has them."""
@@ -43,6 +45,8 @@ def main(arguments: list[str]) -> int:
         except ArtifactError as error:
             sys.stderr.write(f"{error}\n")
             return 3
+        LocalKafka.kafka = kafka_artifacts(version)
+        class_archives.create()
         began = time.monotonic()
         done = subprocess.run(command(version, how), check=False)
         results[version] = done.returncode == 0

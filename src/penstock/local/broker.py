@@ -62,17 +62,25 @@ class LocalNode:
         host: Always loopback.
         port: Where clients connect.
         log: The file its output goes to.
+        java_options: More options of its Java.
         java_class_path: What Java finds: Kafka's own classes, and those that were given.
     """
 
     def __init__(
-        self, node_id: int, port: int, folder: Path, heap: str, java_class_path: str
+        self,
+        node_id: int,
+        port: int,
+        folder: Path,
+        heap: str,
+        java_options: Sequence[str],
+        java_class_path: str,
     ) -> None:
         self.node_id = node_id
         self.host = "127.0.0.1"
         self.port = port
         self.properties = folder / "server.properties"
         self.log = folder / "server.log"
+        self.java_options = (*_JVM, *java_options)
         self.java_class_path = java_class_path
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
@@ -95,7 +103,7 @@ class LocalNode:
         with self.log.open("ab") as output:
             self._process = _SPAWNER.submit(
                 subprocess.Popen,
-                [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *_JVM,
+                [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *self.java_options,
                  "-cp", self.java_class_path, "kafka.Kafka", str(self.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -154,9 +162,11 @@ class LocalKafka:
 
     Attributes:
         kafka: The artifacts of the brokers; tools are those of `Artifacts.KAFKA`.
+        java_options: More options of the brokers' Java.
     """
 
     kafka: ClassVar[str] = Artifacts.KAFKA
+    java_options: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,
@@ -258,7 +268,7 @@ class LocalKafka:
         for node_id, port, controller in zip(ids, brokers, controllers, strict=True):
             home = self.folder / f"node-{node_id}"
             home.mkdir(parents=True, exist_ok=True)
-            node = LocalNode(node_id, port, home, heap, self._java_class_path)
+            node = LocalNode(node_id, port, home, heap, self.java_options, self._java_class_path)
             settings = self._settings(node, controller, voters, home)
             node.properties.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
             if not (home / "data" / "meta.properties").exists():
@@ -309,7 +319,7 @@ class LocalKafka:
 
 def _format(node: LocalNode, cluster_id: str) -> None:
     done = subprocess.run(
-        [java(), "-Xmx128m", *_JVM, "-cp", node.java_class_path,
+        [java(), "-Xmx128m", *node.java_options, "-cp", node.java_class_path,
          "kafka.tools.StorageTool", "format",
          "--cluster-id", cluster_id, "--config", str(node.properties)],
         capture_output=True,
