@@ -102,8 +102,8 @@ optimised: setup
 	@grep -q release $(NATIVE) || { $(FROM_CRATES) && $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
-$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
-	$(BIN)/python -m penstock.artifacts
+$(FETCHED): src/penstock/kafka/local/artifacts.py src/penstock/kafka/local/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
+	$(BIN)/python -m penstock.kafka.local.artifacts
 	$(BIN)/python -m tests.spark_connector
 	touch $@
 
@@ -164,10 +164,10 @@ chaos: setup $(ARCHIVED)  ## exactly once: 50 rounds in which brokers, gateways 
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
 spark: setup $(ARCHIVED)  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
-	$(BIN)/python -m pytest tests/spark tests/stored -m spark_processes --kill-rounds=3
+	$(BIN)/python -m pytest tests/spark tests/jobs -m spark_processes --kill-rounds=3
 
 spark-kills: setup $(ARCHIVED)  ## split, its stream and redrive, on Spark and without it, killed at random moments in 50 rounds while brokers come and go; ROUNDS=, SEED=
-	$(BIN)/python -m pytest tests/stored/kills -m spark_processes --kill-rounds=$(or $(ROUNDS),50) $(if $(SEED),--chaos-seed=$(SEED)) -o timeout=7200
+	$(BIN)/python -m pytest tests/jobs/kills -m spark_processes --kill-rounds=$(or $(ROUNDS),50) $(if $(SEED),--chaos-seed=$(SEED)) -o timeout=7200
 
 spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; each is installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
@@ -203,7 +203,7 @@ model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTOR
 
 fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= for another number, SEED= to begin with
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
-	$(BIN)/python -m pytest tests/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
+	$(BIN)/python -m pytest tests/kafka/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
 mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)

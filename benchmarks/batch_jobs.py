@@ -22,25 +22,25 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from confluent_kafka.admin import AdminClient  # noqa: E402
-from tests.batch_jobs.memory import MemoryCluster  # noqa: E402
-from tests.client.settings import FILE  # noqa: E402
 from tests.conftest import create_topic  # noqa: E402
 from tests.engine.chains import TOPIC_ID, chain  # noqa: E402
 from tests.integration.reading import topic_id  # noqa: E402
-from tests.records.encoding import encode_stored  # noqa: E402
+from tests.jobs.batches.memory import MemoryCluster  # noqa: E402
+from tests.kafka.client.settings import FILE  # noqa: E402
+from tests.kafka.records.encoding import encode_stored  # noqa: E402
 
-from penstock.batch_jobs.at_cluster import range_task  # noqa: E402
-from penstock.batch_jobs.judge import BatchJudge  # noqa: E402
-from penstock.batch_jobs.redact import Redact  # noqa: E402
-from penstock.batch_jobs.split import Split  # noqa: E402
-from penstock.batch_jobs.targets import Target  # noqa: E402
-from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
-from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import PositionTask  # noqa: E402
-from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
-from penstock.client.reading.reader import WantedRange  # noqa: E402
-from penstock.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
-from penstock.client.writing.limits import WriterLimits  # noqa: E402
+from penstock.jobs.batches.at_cluster import range_task  # noqa: E402
+from penstock.jobs.batches.judge import BatchJudge  # noqa: E402
+from penstock.jobs.batches.redact import Redact  # noqa: E402
+from penstock.jobs.batches.split import Split  # noqa: E402
+from penstock.jobs.batches.targets import Target  # noqa: E402
+from penstock.jobs.batches.task import RangeTask, run  # noqa: E402
+from penstock.kafka.client.connections.connection import Connection  # noqa: E402
+from penstock.kafka.client.positions import PositionTask  # noqa: E402
+from penstock.kafka.client.protocol.produced_batches import BatchSource  # noqa: E402
+from penstock.kafka.client.reading.reader import WantedRange  # noqa: E402
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
+from penstock.kafka.client.writing.limits import WriterLimits  # noqa: E402
 from penstock.policy import (  # noqa: E402
     ProduceRequestInterceptor,
     ProduceRequestInterceptorResult,

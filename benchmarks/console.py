@@ -20,10 +20,10 @@ from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import RecordError, refused, refused_records
 from penstock.engine.workers.processes.worker import Worker, WorkerState
-from penstock.gateway.console.console import Console
-from penstock.gateway.console.recent_refusals import NEW_MAX, ROWS_MAX, RecentRefusals
-from penstock.gateway.metrics.broker_checks import Reached
-from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.observing.console.console import Console
+from penstock.gateway.observing.console.recent_refusals import NEW_MAX, ROWS_MAX, RecentRefusals
+from penstock.gateway.observing.metrics.broker_checks import Reached
+from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
 

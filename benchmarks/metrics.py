@@ -18,9 +18,9 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from penstock.gateway.metrics.cells import Histogram, MetricCounter
-from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.exposition import render
+from penstock.gateway.observing.metrics.cells import Histogram, MetricCounter
+from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import Session
 

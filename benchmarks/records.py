@@ -19,7 +19,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.records.encoding import encode_batch, encode_stored  # noqa: E402
+from tests.kafka.records.encoding import encode_batch, encode_stored  # noqa: E402
 
 from penstock.configuration import load_configuration  # noqa: E402
 from penstock.engine.chain import Chain  # noqa: E402
@@ -27,10 +27,10 @@ from penstock.engine.columns import as_proxies  # noqa: E402
 from penstock.engine.instances import PolicyInstances  # noqa: E402
 from penstock.engine.plans.plan import Plan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
+from penstock.kafka.records.batch import read_batch  # noqa: E402
+from penstock.kafka.records.encoder import rebuild  # noqa: E402
+from penstock.kafka.records.stored_batch import read_stored_batch  # noqa: E402
 from penstock.policy import Record, RecordIntrospectionHints  # noqa: E402
-from penstock.records.batch import read_batch  # noqa: E402
-from penstock.records.encoder import rebuild  # noqa: E402
-from penstock.records.stored_batch import read_stored_batch  # noqa: E402
 
 ROUNDS = 41
 SIZES = {"1 MB": 6_500, "16 KB": 100}

@@ -36,8 +36,8 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.kafka.records.encoding import encode_batch, values  # noqa: E402
 from tests.policies.schema_policy.fake_registry import FakeRegistry  # noqa: E402
-from tests.records.encoding import encode_batch, values  # noqa: E402
 
 from penstock.configuration import load_configuration  # noqa: E402
 from penstock.engine.chain import Chain  # noqa: E402
@@ -46,10 +46,10 @@ from penstock.engine.plans.plan import Plan  # noqa: E402
 from penstock.engine.plans.topic_plan import TopicPlan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
 from penstock.engine.verdict import ACCEPTED  # noqa: E402
+from penstock.kafka.records.batch import read_batch  # noqa: E402
 from penstock.policies.schema_policy.payloads import compile_schema  # noqa: E402
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource  # noqa: E402
 from penstock.policy import RecordIntrospectionHints, RecordValidationPolicy  # noqa: E402
-from penstock.records.batch import read_batch  # noqa: E402
 
 ROUNDS = 31
 SIZES = {"1 MB": 1 << 20, "16 KB": 1 << 14}

@@ -21,25 +21,25 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from confluent_kafka.admin import AdminClient  # noqa: E402
-from tests.client.settings import FILE  # noqa: E402
 from tests.conftest import create_topic  # noqa: E402
 from tests.engine.chains import TOPIC_ID  # noqa: E402
 from tests.integration.reading import topic_id  # noqa: E402
+from tests.kafka.client.settings import FILE  # noqa: E402
 
 import batch_jobs  # noqa: E402
-from penstock.batch_jobs.at_cluster import range_task  # noqa: E402
-from penstock.batch_jobs.judge import BatchJudge  # noqa: E402
-from penstock.batch_jobs.split import Split  # noqa: E402
-from penstock.batch_jobs.targets import Target  # noqa: E402
-from penstock.batch_jobs.task import run  # noqa: E402
-from penstock.client.connections.connection import Connection  # noqa: E402
-from penstock.client.positions import PositionTask  # noqa: E402
-from penstock.client.protocol.produced_batches import BatchSource  # noqa: E402
-from penstock.client.reading.reader import RangeReader, WantedRange  # noqa: E402
-from penstock.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
-from penstock.client.writing.limits import WriterLimits  # noqa: E402
-from penstock.local import LocalKafka  # noqa: E402
-from penstock.records.header import CONTROL  # noqa: E402
+from penstock.jobs.batches.at_cluster import range_task  # noqa: E402
+from penstock.jobs.batches.judge import BatchJudge  # noqa: E402
+from penstock.jobs.batches.split import Split  # noqa: E402
+from penstock.jobs.batches.targets import Target  # noqa: E402
+from penstock.jobs.batches.task import run  # noqa: E402
+from penstock.kafka.client.connections.connection import Connection  # noqa: E402
+from penstock.kafka.client.positions import PositionTask  # noqa: E402
+from penstock.kafka.client.protocol.produced_batches import BatchSource  # noqa: E402
+from penstock.kafka.client.reading.reader import RangeReader, WantedRange  # noqa: E402
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline  # noqa: E402
+from penstock.kafka.client.writing.limits import WriterLimits  # noqa: E402
+from penstock.kafka.local import LocalKafka  # noqa: E402
+from penstock.kafka.records.header import CONTROL  # noqa: E402
 from records import schema_chain  # noqa: E402
 
 SIZES = {1: 10_000, 10: 60_000, 40: 120_000, 100: 120_000, 1000: 120_000}

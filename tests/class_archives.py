@@ -20,8 +20,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.artifacts import cache_folder, java
-from penstock.local import LocalKafka, class_path
+from penstock.kafka.local import LocalKafka, class_path
+from penstock.kafka.local.artifacts import cache_folder, java
 
 _FOLDER: Final = cache_folder() / "class-archives"
 _ENDS_WITHIN_S: Final = 300
@@ -52,7 +52,7 @@ def kafka_options(kafka: str | None = None) -> tuple[str, ...]:
 
 def spark_options() -> tuple[str, ...]:
     """Return the options with which Spark's JVM uses its archive; none without it."""
-    return _options(_spark_archive)
+    return _options(_spark_archive) if importlib.util.find_spec("pyspark") else ()
 
 
 def create() -> None:

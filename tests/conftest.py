@@ -18,14 +18,14 @@ from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient, Off
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
-from penstock.artifacts import kafka_artifacts
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.local.artifacts import kafka_artifacts
 from penstock.policy import sharing
 from tests import class_archives
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
-from tests.records.implementations import IMPLEMENTATIONS, use
+from tests.kafka.records.implementations import IMPLEMENTATIONS, use
 
 pytest_plugins = [
     "tests.unit",

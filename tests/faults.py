@@ -14,9 +14,9 @@ from typing import Final
 
 from kio.serial import entity_reader, entity_writer
 
-from penstock.wire.addresses import replace_in_slices
-from penstock.wire.schemas import load_response_schema
-from penstock.wire.slices import finish
+from penstock.kafka.wire.addresses import replace_in_slices
+from penstock.kafka.wire.schemas import load_response_schema
+from penstock.kafka.wire.slices import finish
 from tests.gateways import wait_until
 from tests.loop_thread import LoopThread
 from tests.readdressed import is_readdressed

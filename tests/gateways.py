@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 
 # kio imports Hypothesis where it is installed, which takes as long as all of Penstock.
 START = """import runpy, sys

@@ -15,7 +15,7 @@ import pytest
 TESTS: Final = Path(__file__).parent
 LONGEST: Final = (
     "spark/jobs/test_split.py",
-    "client/test_writer_failures.py",
+    "kafka/client/test_writer_failures.py",
     "spark/execution/test_failures.py",
     "chaos/test_exactly_once.py",
     "integration/test_interceptors.py",

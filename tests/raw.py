@@ -12,7 +12,7 @@ from uuid import UUID
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.wire.schemas import load_request_schema, load_response_schema
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
 
 
 class RawClient:

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32, i64
 
-from penstock.wire.schemas import load_request_schema, load_response_schema
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
 
 PRODUCE: Final = 0
 _RECORD_ERRORS_FROM: Final = 8

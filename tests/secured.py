@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.certificates import Files
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

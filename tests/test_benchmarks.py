@@ -9,8 +9,8 @@ import pytest
 from benchmarks.console import gateway
 from benchmarks.metrics import request_of
 
-from penstock.gateway.console.console import Console
-from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.observing.console.console import Console
+from penstock.gateway.observing.metrics.counts import GatewayCounts
 
 ROOT = Path(__file__).parents[1]
 

@@ -80,8 +80,8 @@ def test_the_shown_refusal_is_that_of_the_program(tmp_path):
     """The lines of the page are the output of the program."""
     from kio.schema.errors import ErrorCode
 
-    from penstock.local.produce import lines_of
-    from tests.local.produce_answers import answer
+    from penstock.kafka.local.produce import lines_of
+    from tests.kafka.local.produce_answers import answer
 
     [shown] = [block for block in blocks("console") if "refused: " in block]
     [elsewhere] = [block for block in blocks("console") if "without an offset" in block]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = """
 import os, subprocess, time
 from pathlib import Path
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.gateways import RunningGateway, write_configuration
 
 def processes(folder):

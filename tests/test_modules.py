@@ -25,6 +25,8 @@ FROM_TEST_FILE: Final = re.compile(
     r"|^ *from tests(?:\.\w+)* import (?:\(\s*)?(?:\w+,\s*)*test_\w+",
     re.MULTILINE,
 )
+_OF_PACKAGES: Final = frozenset({"jobs", "kafka"})
+"""The rooms whose packages have a test folder each."""
 
 
 def has_its_own(module: Path) -> bool:
@@ -34,9 +36,15 @@ def has_its_own(module: Path) -> bool:
     """
     if (TESTS / module.parent / f"test_{module.name}").exists():
         return True
-    package = module.parts[0]
-    same = [other for other in MODULES if other.parts[0] == package and other.name == module.name]
+    package = _package_of(module)
+    same = [other for other in MODULES if other.name == module.name and package in other.parents]
     return len(same) == 1 and any((TESTS / package).rglob(f"test_{module.name}"))
+
+
+def _package_of(module: Path) -> Path:
+    """Return the folder below which a module's test file may be."""
+    depth = 2 if module.parts[0] in _OF_PACKAGES else 1
+    return Path(*module.parts[: min(depth, len(module.parts) - 1)])
 
 
 def test_each_module_is_tested_in_a_single_place():

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.relay import Relay
 
 pytestmark = pytest.mark.system

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 SYSTEM_FOLDERS: Final = frozenset(
-    {"chaos", "hostile", "integration", "interop", "local", "parity", "registry", "spark", "suites"}
+    {"chaos", "hostile", "integration", "interop", "parity", "registry", "spark", "suites"}
 )
 MARKED_IN: Final = "spark"
 """The folder of these in which some tests are marked `unit`."""
@@ -24,9 +24,9 @@ WITH_SPARK: Final = (
     MARKED_IN,
     "cli/test_query_watch.py",
     "cli/test_stream_lines.py",
-    "stored",
-    "test_artifacts.py",
-    "topic_configs/test_added_key.py",
+    "engine/topic_configs/test_added_key.py",
+    "jobs/topics/test_access.py",
+    "kafka/local/test_artifacts.py",
 )
 """Unit tests that import PySpark."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})

@@ -34,7 +34,7 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.table import Table
 
-from penstock.local import LocalKafka, LocalNode, free_ports
+from penstock.kafka.local import LocalKafka, LocalNode, free_ports
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

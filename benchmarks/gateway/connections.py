@@ -33,7 +33,7 @@ from tests.gateways import resident_bytes, write_configuration
 from tests.hostile.greedy import place
 from tests.raw import produce_request, request_frame
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 
 VARIANTS = ("direct", "bare relay", "no policy", "JSON Schema", "trivial policy", "map one field")
 BUSY, RATE, SECONDS = 200, 500, 10.0

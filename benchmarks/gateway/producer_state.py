@@ -26,15 +26,15 @@ from rich.console import Console
 from rich.table import Table
 from small_requests import Load, send_elsewhere
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.conftest import create_topic  # noqa: E402
 from tests.gateways import RunningGateway, write_configuration  # noqa: E402
+from tests.kafka.records.encoding import encode_batch, values  # noqa: E402
 from tests.raw import RawClient, produce_request, produced  # noqa: E402
-from tests.records.encoding import encode_batch, values  # noqa: E402
 
 POLICIES = """
 from penstock.policy import *

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))

@@ -27,19 +27,19 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.table import Table
 
-from penstock.batch_jobs.targets import Target
-from penstock.cluster.offsets import Cluster
-from penstock.local import LocalKafka
+from penstock.jobs.audit import audit_raw
+from penstock.jobs.batches.targets import Target
+from penstock.jobs.positions import Known, claims
+from penstock.jobs.runner import LocalRunner
+from penstock.jobs.tasks.writing import write_raw
+from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
+from penstock.jobs.topics.access import ClusterAccess
+from penstock.jobs.topics.sizes import measured
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.session import start_session, stop_session
-from penstock.stored.jobs.audit import audit_raw
-from penstock.stored.jobs.positions import Known, claims
-from penstock.stored.jobs.runner import LocalRunner
-from penstock.stored.tasks.writing import write_raw
-from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
-from penstock.stored.topics.access import ClusterAccess
-from penstock.stored.topics.sizes import measured
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

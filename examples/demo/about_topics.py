@@ -7,7 +7,7 @@ import shlex
 
 from rich.console import Console
 
-from penstock.local.tools import run_tool
+from penstock.kafka.local.tools import run_tool
 
 TOPIC, FILE, SETTING = "returns", "schema.file", "confluent.value.schema.validation"
 RECORD = 'r-1|{"id": 1}'

@@ -29,7 +29,7 @@ from rich.console import Console
 
 from penstock.configuration import load_configuration
 from penstock.gateway.server import Gateway
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 
 HERE = Path(__file__).resolve().parent
 TOPIC, PARTITIONS, COUNT, BAD_SHARE = "orders", 3, 5000, 0.04

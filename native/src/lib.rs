@@ -3,7 +3,7 @@
 //! And connections that are forwarded without Python: `lane`.
 //!
 //! All bytes come from strangers. `section` checks all of it once, and what it accepts is
-//! exactly what `penstock.records.decoder` accepts, which says the same in Python. No module but
+//! exactly what `penstock.kafka.records.decoder` accepts, which says the same in Python. No module but
 //! `arrow` and `lane::epoll` may contain `unsafe`.
 
 pub mod avro;

@@ -1,4 +1,4 @@
-//! Small batches of a log that follow each other, merged into one: `penstock.records.merged`, without
+//! Small batches of a log that follow each other, merged into one: `penstock.kafka.records.merged`, without
 //! Python's work on each of them.
 //!
 //! Only batches are merged that Python, too, would read and merge. Anything else is left to it: a batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.browser.made_up import MadeUp, about
 
 POLICIES = """

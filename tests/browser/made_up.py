@@ -13,16 +13,16 @@ from penstock.configuration import Address, load_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import RecordError, refused_records
 from penstock.engine.workers.processes.worker import WorkerState
-from penstock.gateway.console import state
-from penstock.gateway.console.console import Console
-from penstock.gateway.metrics.access import Access
-from penstock.gateway.metrics.broker_checks import Reached
-from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.metrics.counts import CountedTotals, GatewayCounts
-from penstock.gateway.metrics.http_server import HttpServer
+from penstock.gateway.observing.console import state
+from penstock.gateway.observing.console.console import Console
+from penstock.gateway.observing.metrics.access import Access
+from penstock.gateway.observing.metrics.broker_checks import Reached
+from penstock.gateway.observing.metrics.cells import BOUNDS
+from penstock.gateway.observing.metrics.counts import CountedTotals, GatewayCounts
+from penstock.gateway.observing.metrics.http_server import HttpServer
 from penstock.gateway.refusal_log import Refused
 from penstock.gateway.sessions.connection import ConnectionState
-from tests.gateway.metrics.schedules import schedule
+from tests.gateway.observing.metrics.schedules import schedule
 
 FILE = """
 upstream.bootstrap.servers=kafka-1:9092,kafka-2:9092,kafka-3:9092

@@ -16,7 +16,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.chaos.account import account
 from tests.chaos.leaders import move_leaders
 from tests.chaos.producers import HANGS_AFTER_S, HERE, Producer, Running

@@ -16,7 +16,7 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest, T
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.raw import RawClient
 
 _REFUSED: Final = re.compile(

@@ -15,8 +15,8 @@ from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from tests.chaos.stale_verification import Refusal, refused_in_order
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 WITHIN_S = 60
 OUT_OF_ORDER = 45

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.chaos import modes
 from tests.faults import Proxy
 from tests.gateways import RunningGateway, wait_until, write_configuration

@@ -11,8 +11,8 @@ from penstock.cli.audit import conclude
 from penstock.cli.jobs.spark_job import ratio
 from penstock.configuration import ConfigurationError
 from penstock.engine.path_counts import PathCount
-from penstock.report.document import as_json
-from tests.report.samples import records, report_of
+from penstock.jobs.report.document import as_json
+from tests.jobs.report.samples import records, report_of
 
 GOOD = report_of(records(count=90), records(count=10, message="bad"))
 WORSE = report_of(records(count=80), records(count=20, message="bad"))

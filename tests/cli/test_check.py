@@ -10,9 +10,9 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
-from penstock.report.counts import AuditCounts
-from penstock.stored.tasks.whole_batches import count_batch
-from penstock.stored.topics.excerpt_reading import ReadBatch
+from penstock.jobs.report.counts import AuditCounts
+from penstock.jobs.tasks.whole_batches import count_batch
+from penstock.jobs.topics.excerpt_reading import ReadBatch
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 PLAN = TopicPlan(topic="orders", validators=("a.V",), mode="observe")

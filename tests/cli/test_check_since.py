@@ -9,15 +9,15 @@ from penstock import cli
 from penstock.cli import check
 from penstock.cli.checks import check_since
 from penstock.cli.jobs.dry_run import DryRun
-from penstock.client.errors import DeniedError
-from penstock.cluster.errors import ClusterError
-from penstock.cluster.offsets import Topic
-from penstock.cluster.ranges import OffsetRange
 from penstock.engine.path_counts import PathCount, events_of
 from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
+from penstock.kafka.client.errors import DeniedError
+from penstock.kafka.cluster.errors import ClusterError
+from penstock.kafka.cluster.offsets import Topic
+from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.policy import Record
-from tests.client.selection import selection
-from tests.records.encoding import encode_batch
+from tests.kafka.client.selection import selection
+from tests.kafka.records.encoding import encode_batch
 
 FILE = """
 upstream.bootstrap.servers=127.0.0.1:1

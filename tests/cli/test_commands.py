@@ -14,7 +14,7 @@ import pytest
 
 from penstock.configuration import Address, load_configuration
 from penstock.gateway.server import Gateway
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import PENSTOCK, gateway_port, is_running, wait_until, write_configuration
 from tests.metrics import get
 

@@ -31,7 +31,9 @@ KAFKA, GATEWAY, CONSOLE = "k:1", Address("127.0.0.1", 2), Address("127.0.0.1", 3
 
 
 def command_in(output: str) -> list[list[str]]:
-    return [shlex.split(line) for line in output.splitlines() if "penstock.local.produce" in line]
+    return [
+        shlex.split(line) for line in output.splitlines() if "penstock.kafka.local.produce" in line
+    ]
 
 
 def test_the_command_can_be_pasted_for_any_path_of_the_clone(capsys, monkeypatch):
@@ -43,7 +45,7 @@ def test_the_command_can_be_pasted_for_any_path_of_the_clone(capsys, monkeypatch
         [
             "/home/a b/pen$tock/.venv/bin/python",
             "-m",
-            "penstock.local.produce",
+            "penstock.kafka.local.produce",
             "127.0.0.1:2",
             "orders",
             '{"id": 1, "amount": 12.5}',

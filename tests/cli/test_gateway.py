@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli import gateway as command
 from penstock.configuration import ConfigurationError
-from penstock.processes.importing import import_in_thread
+from penstock.gateway.importing import import_in_thread
 from tests.gateways import wait_until, write_configuration
 
 HANGS = """

@@ -4,10 +4,10 @@ from penstock.cli.checks.gateway_counts import count_lines, counts_of
 from penstock.configuration import Address
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
-from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.exposition import render
+from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.exposition import render
 from penstock.policy import Record
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 DATA = encode_batch([Record(0, None, b"x")] * 3)
 

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.cli.jobs.query_watch import QueryWatch
 from penstock.cli.process.background import in_background
-from penstock.cluster.errors import ClusterError
-from penstock.cluster.offset_requests import OffsetRefusal
-from penstock.cluster.ranges import Partition
+from penstock.kafka.cluster.errors import ClusterError
+from penstock.kafka.cluster.offset_requests import OffsetRefusal
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.streams.stream_figures import StreamFigures, StreamOutcome
 
 FIRST, SECOND = Partition("t", 0), Partition("t", 1)

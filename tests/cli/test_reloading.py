@@ -6,8 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.cli.process.reloading import NOT_RELOADED, Reload, reload
-from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster.brokers import UnreachableError
 
 FILE = SimpleNamespace(path="penstock.properties", warnings=("a is unknown",))
 

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from penstock.batch_jobs.counts import TaskCounts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
-from penstock.cluster.ranges import Partition
-from penstock.report.counts import Reason
+from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import Reason
+from penstock.jobs.tasks.writing_task import WritingResult
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.streams.stream_figures import StreamFigures
 from penstock.spark.streams.stream_offsets import MicroBatch
-from penstock.stored.tasks.writing_task import WritingResult
 
 
 class Clock:

@@ -109,8 +109,8 @@ def test_suggestions_from_a_topic_of_the_cluster(file, kafka, capsys):
 
 
 def test_an_unavailable_cluster_is_3(file, capsys, monkeypatch):
-    from penstock.cluster import offsets
-    from penstock.cluster.errors import ClusterError
+    from penstock.kafka.cluster import offsets
+    from penstock.kafka.cluster.errors import ClusterError
 
     def unavailable(*_):
         raise ClusterError("away")

@@ -21,15 +21,15 @@ from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.policy import RecordValidationPolicy, TopicConfig, TopicMetadata
-from penstock.stored.plan import load_plan
-from penstock.topic_configs import definitions
-from penstock.topic_configs.index import (
+from penstock.engine.topic_configs import definitions
+from penstock.engine.topic_configs.index import (
     TopicConfigIndex,
     TopicConfigRecord,
     UnreadableTopicConfigsError,
     topic_key,
 )
+from penstock.jobs.plan import load_plan
+from penstock.policy import RecordValidationPolicy, TopicConfig, TopicMetadata
 from tests.engine.chains import TOPIC_ID, chain, columns
 from tests.gateways import is_running
 

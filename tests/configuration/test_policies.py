@@ -55,7 +55,7 @@ def test_processes_that_run_policies_do_without_pydantic():
 @pytest.mark.system
 def test_executors_of_spark_do_without_pydantic():
     program = (
-        "import penstock.spark, penstock.stored.plan, penstock.spark.evaluation, sys; "
+        "import penstock.spark, penstock.jobs.plan, penstock.spark.evaluation, sys; "
         "sys.exit('pydantic' in sys.modules)"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
 from tests.metrics import scrape
 

@@ -9,9 +9,9 @@ from penstock.engine.verdict import PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.wire.requests.topics import NO_ID
+from penstock.kafka.wire.requests.topics import NO_ID
 from tests.gateways import wait_until, write_configuration
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 ENDLESS_MS, AMPLE_MS = 2500, 100_000
 """A time that is to pass, and a time that never passes, on any machine."""

@@ -23,7 +23,7 @@ from penstock.policy import (
 )
 from penstock.policy.testing import judge
 from tests.engine.chains import CONFIGURATION, TOPIC_ID, chain, columns, instances
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 ALICE = ClientContext("User:alice", "shop", "10.0.0.7")
 IDENTITY = {"principal": "User:alice", "client_id": "shop", "address": "10.0.0.7"}

@@ -9,6 +9,8 @@ from penstock.engine.objections import BatchPolicy
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, TEXTS_MAX_BYTES, Outcome
 from penstock.engine.workers import messages
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import (
     BrokerRecordValidator,
     Header,
@@ -19,10 +21,8 @@ from penstock.policy import (
     ProduceRequestInterceptorSkipRecordException,
     Record,
 )
-from penstock.records.batch import read_batch
-from penstock.records.stored_batch import read_stored_batch
 from tests.engine.chains import TOPIC_ID, columns, each, instances
-from tests.records.encoding import CODECS, encode_batch
+from tests.kafka.records.encoding import CODECS, encode_batch
 
 FORGED = Header("__mark.errors.policy", b"nobody")
 

@@ -23,11 +23,11 @@ from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
+from penstock.kafka.records.batch import read_batch
 from penstock.policies.json_schema.native import NativeCheck
 from penstock.policy import Header, Record
-from penstock.records.batch import read_batch
 from tests.gateways import write_configuration
-from tests.records.encoding import CODECS, encode_batch, values
+from tests.kafka.records.encoding import CODECS, encode_batch, values
 
 TOPIC_ID = uuid.UUID(int=7)
 MAX_BYTES = 32 * 1024

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.interceptors.intercepted_batch import drop_again, intercept_and_judge
 from penstock.engine.verdict import Outcome
+from penstock.kafka.records.batch import read_batch
 from penstock.policy import (
     Header,
     ProduceRequestInterceptor,
@@ -14,11 +15,10 @@ from penstock.policy import (
     Record,
     RecordValidationPolicy,
 )
-from penstock.records.batch import read_batch
 from tests.engine.chains import TOPIC_ID, chain
 from tests.engine.interceptors import CHANGE, DROP, FAIL, LEAVE, REKEY, interceptor
 from tests.engine.validators import PASS, REFUSE, validator
-from tests.records.encoding import CODECS, encode_batch
+from tests.kafka.records.encoding import CODECS, encode_batch
 
 kinds = st.sampled_from(["record", "batch", "both"])
 intercepting = st.sampled_from([LEAVE] * 6 + [CHANGE, REKEY, DROP, DROP, FAIL])

@@ -2,9 +2,9 @@
 
 from penstock.engine.modes.marks import PREFIX, has_marks, marks_of
 from penstock.engine.verdict import RecordError
+from penstock.kafka.records.batch import read_batch
 from penstock.policy import Header, Record
-from penstock.records.batch import read_batch
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 
 def test_a_mark_names_the_policy_and_the_reason():

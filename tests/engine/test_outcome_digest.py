@@ -10,11 +10,11 @@ import tracemalloc
 import pytest
 
 from penstock.configuration import read_configuration
+from penstock.configuration.processes.bounded import Imports
 from penstock.engine.plans import files_below, outcome_digest
 from penstock.engine.plans.files_below import NotKnownError
 from penstock.engine.plans.outcome_digest import OutcomeDigest
 from penstock.engine.plans.plan import Plan
-from penstock.processes.bounded import Imports
 
 pytestmark = pytest.mark.system
 

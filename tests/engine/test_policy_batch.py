@@ -9,9 +9,9 @@ import pytest
 from penstock.engine.columns import Columns, columns_of
 from penstock.engine.interceptors.policy_batch import ArrowMissingError, PolicyBatch, binary_array
 from penstock.engine.stored_columns import StoredColumns
+from penstock.kafka.records.batch import read_batch
 from penstock.policy import Header, Record, RecordIntrospectionHints
-from penstock.records.batch import read_batch
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 RECORDS = [
     Record(5, b"key", b"value", (Header("h", b"1"), Header("h", None))),

@@ -6,10 +6,10 @@ from penstock.engine.modes import quarantine
 from penstock.engine.modes.dead_letters import Origin, read_id, read_origin
 from penstock.engine.modes.quarantine import Blame, Place, write_letters
 from penstock.engine.verdict import RecordError
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
-from penstock.records.batch import read_batch
-from penstock.records.stored_batch import read_stored_batch
-from tests.records.encoding import CODECS, encode_batch
+from tests.kafka.records.encoding import CODECS, encode_batch
 
 PLACE = Place("orders", 3)
 NOW = 1_800_000_000

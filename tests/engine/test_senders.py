@@ -11,10 +11,10 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
+from penstock.kafka.wire.requests.topics import NO_ID
 from penstock.policy import ClientContext
-from penstock.wire.requests.topics import NO_ID
 from tests.gateways import write_configuration
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 ALICE = ClientContext("User:alice", "shop", "10.0.0.7")

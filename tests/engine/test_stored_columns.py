@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.stored_columns import StoredColumns
+from penstock.kafka.records.batch import read_batch
 from penstock.policy import Header, Record
-from penstock.records.batch import read_batch
-from tests.records.encoding import encode_batch
-from tests.records.implementations import IMPLEMENTATIONS, use
+from tests.kafka.records.encoding import encode_batch
+from tests.kafka.records.implementations import IMPLEMENTATIONS, use
 
 RECORDS = [
     Record(5, b"a", b"one", (Header("h", b"x"),)),

@@ -20,10 +20,10 @@ from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child, ProcessEnd
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.wire.requests.topics import NO_ID
+from penstock.kafka.wire.requests.topics import NO_ID
 from tests.engine.supervised import AMPLE_MS, ENDLESS_MS, POLICIES, Gate, Judging
 from tests.gateways import is_running, wait_until
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 

@@ -21,8 +21,8 @@ from penstock.engine.workers.processes.worker import WorkerState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.policy import ClientContext
-from tests.client.settings import FILE
-from tests.records.encoding import encode_batch, values
+from tests.kafka.client.settings import FILE
+from tests.kafka.records.encoding import encode_batch, values
 
 TOPIC_ID = UUID(int=9)
 DATA = encode_batch(values(b"a", b"b"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
 
 
 class ListedTopics:

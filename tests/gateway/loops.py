@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kio.static.primitive import i8
 
 from penstock.gateway.context.turns import Turns
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.sessions.talk import Talk
 from tests.raw import request_frame
 

@@ -7,20 +7,20 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC
+from penstock.engine.topic_configs.definitions import config_keys
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import COLLECTED_MAX_BYTES
-from penstock.topic_configs.definitions import config_keys
-from penstock.wire.errors import WireError
-from penstock.wire.primitives import varint
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.primitives import varint
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.loops import Loop, find_coordinators, numbered
 from tests.gateway.sessions.talk import answer, other, produce
+from tests.kafka.wire.config_answers import request as describe
+from tests.kafka.wire.config_answers import response as described
+from tests.kafka.wire.entities import coordinators, written
+from tests.kafka.wire.share_fetches import response, small_partitions
 from tests.raw import parse_response, request_frame
-from tests.wire.config_answers import request as describe
-from tests.wire.config_answers import response as described
-from tests.wire.entities import coordinators, written
-from tests.wire.share_fetches import response, small_partitions
 
 SOME_TIME = datetime.timedelta(0)
 

@@ -13,7 +13,7 @@ from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.session import Session
 from tests.gateways import write_configuration
 from tests.hostile.greedy import produce_frame, unfinished
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

@@ -11,7 +11,7 @@ import uvloop
 from penstock.gateway.sessions.memory import LOW_USE_BYTES, READ_BYTES, UNREAD_S, Budget
 from tests.gateway.loops import find_coordinators, numbered
 from tests.gateway.lying_server import BUDGET, MIB, Server, settled
-from tests.wire.entities import coordinators
+from tests.kafka.wire.entities import coordinators
 
 
 def test_endless_responses_are_held_up_to_the_budget_and_a_single_response_beyond():

@@ -4,12 +4,12 @@ import asyncio
 import time
 from uuid import UUID
 
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 from tests.gateway.produce.intercepted import (
     Intercepted,
     WithLastSequences,
@@ -22,8 +22,8 @@ from tests.gateway.produce.intercepted import (
     two_partitions,
 )
 from tests.gateway.sessions.talk import produce_response
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 
 class Shared:

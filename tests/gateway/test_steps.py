@@ -18,10 +18,10 @@ from penstock.gateway.admin import create_topics
 from penstock.gateway.context import handler_context
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import route
-from penstock.wire.client_requests import read_request
-from penstock.wire.requests.entities import write_entity
-from penstock.wire.schemas import load_request_schema, load_response_schema
-from penstock.wire.slices import finish
+from penstock.kafka.wire.client_requests import read_request
+from penstock.kafka.wire.requests.entities import write_entity
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
+from penstock.kafka.wire.slices import finish
 from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, request_frame
 

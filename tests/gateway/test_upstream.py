@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.cluster import brokers
 from penstock.configuration import Address
 from penstock.gateway.listening.addresses import Addresses
 from penstock.gateway.upstream import CONNECTING_MAX, Upstream
+from penstock.kafka.cluster import brokers
 
 
 class Places:

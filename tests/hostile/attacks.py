@@ -15,12 +15,12 @@ from uuid import UUID, uuid4
 
 from kio.static.primitive import i8
 
-from penstock.wire.primitives import varint
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.primitives import varint
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.hostile.bombs import bomb
 from tests.hostile.greedy import Connections, place, produce_frame, unfinished
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, request_frame
-from tests.records.encoding import encode_batch, values
 
 MIB = 2**20
 

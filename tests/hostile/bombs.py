@@ -1,6 +1,6 @@
 """Batches that are large when they are decompressed."""
 
-from tests.records.encoding import encode_batch, zigzag
+from tests.kafka.records.encoding import encode_batch, zigzag
 
 
 def bomb(count: int, *, rising: bool) -> bytes:

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.innocent import INNOCENT

@@ -4,8 +4,8 @@ import contextlib
 import threading
 import time
 
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 INNOCENT = "innocent"
 BATCH = encode_batch(values(b"good"))

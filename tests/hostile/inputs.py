@@ -7,8 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 from penstock.gateway.sessions.routes import FETCH, ROUTES
-from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
-from penstock.wire.structures import Structure, WireField, skip_field, structure_of
+from penstock.kafka.wire.primitives import read_length, read_long_length, read_varint, varint
+from penstock.kafka.wire.structures import Structure, WireField, skip_field, structure_of
 from tests.integration.samples import request_schema, sample
 from tests.raw import request_frame
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.certificates import Files
 from tests.conftest import create_topic
 from tests.hostile.attack import unexpected

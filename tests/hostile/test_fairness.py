@@ -8,7 +8,7 @@ from tests.gateways import wait_until
 from tests.hostile.attacks import Target, clients_that_leave
 from tests.hostile.greedy import Connections, produce_frame
 from tests.hostile.innocent import PROMPTLY_S, Innocent
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

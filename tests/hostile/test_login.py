@@ -10,7 +10,7 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.hostile.greedy import Connections, is_closed, unfinished

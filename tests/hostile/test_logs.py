@@ -6,8 +6,8 @@ import threading
 import time
 
 from tests.gateways import PENSTOCK, gateway_port, write_configuration
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

@@ -8,8 +8,8 @@ from tests.gateways import wait_until
 from tests.hostile.greedy import Connections, produce_frame, unfinished
 from tests.hostile.innocent import PROMPTLY_S, Innocent, is_served
 from tests.hostile.watchdog import Watchdog, tree_bytes
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
-from penstock.wire.checked import checked
-from penstock.wire.errors import WireError
-from penstock.wire.primitives import read_length, read_varint
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.checked import checked
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.primitives import read_length, read_varint
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.hostile.attack import codes
 from tests.hostile.greedy import place
 from tests.hostile.inputs import Base, mutated

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.certificates import Files
 from tests.gateways import wait_until
 from tests.hostile.attack import unexpected

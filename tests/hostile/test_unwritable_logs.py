@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import PENSTOCK, gateway_port, wait_until, write_configuration
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 CLIENTS = 300
 POLICIES = """

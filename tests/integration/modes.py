@@ -10,7 +10,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.integration.reading import read_topic
 from tests.raw import RawClient, produce_request
 

@@ -5,8 +5,8 @@ import uuid
 from typing import Any
 
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from tests.gateways import RunningGateway
+from tests.kafka.records.encoding import encode_batch, values
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.policies.schema_policy.orders import avro, framed
 from tests.raw import RawClient, errors, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 SECRET = "4111-1111"
 VALIDATION = "confluent.value.schema.validation"

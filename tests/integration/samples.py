@@ -10,10 +10,10 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.index import api_key_map
 from kio.static.primitive import i32
 
-from penstock.wire.schemas import known_versions, load_request_schema
+from penstock.kafka.wire.schemas import known_versions, load_request_schema
+from tests.kafka.records.encoding import encode_batch, values
+from tests.kafka.wire.generated_schemas import load
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
-from tests.wire.generated_schemas import load
 
 # Without a transaction in it, the broker answers neither.
 WITHOUT_RESPONSE = {(24, 4), (24, 5)}

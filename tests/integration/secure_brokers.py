@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
 from tests.secured import acl, add_alice, as_admin, secure_kafka

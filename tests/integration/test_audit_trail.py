@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.audit_records import checked, lines_of
 from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
@@ -36,9 +36,9 @@ from tests.integration.trail import (
     secured_admin,
     upstream_as,
 )
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 from tests.secured import acl
 
 __all__ = ["secured", "secured_admin"]

@@ -6,14 +6,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.gateway.audit_trail.trail import HELD_MAX_BYTES
-from penstock.local import LocalKafka, free_ports
+from penstock.gateway.observing.audit_trail.trail import HELD_MAX_BYTES
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.audit_records import checked
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

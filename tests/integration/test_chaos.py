@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kio.schema.metadata.v12.request import MetadataRequest
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 from tests.soak.segments import Epochs, batches
 
 POLICIES = """

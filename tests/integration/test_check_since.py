@@ -15,14 +15,14 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from penstock.policy import Record
 from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.trail import secured, secured_admin, upstream_as
+from tests.kafka.records.encoding import encode_batch
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch
 from tests.secured import acl
 
 __all__ = ["secured", "secured_admin"]

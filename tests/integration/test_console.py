@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from penstock.gateway.console.recent_refusals import ROWS_MAX
-from penstock.gateway.console.subscribers import SUBSCRIBERS_MAX
-from penstock.local import free_ports
+from penstock.gateway.observing.console.recent_refusals import ROWS_MAX
+from penstock.gateway.observing.console.subscribers import SUBSCRIBERS_MAX
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import get
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 from pathlib import Path

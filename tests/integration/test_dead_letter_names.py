@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.cluster.offsets import uuid_of
-from penstock.topic_configs.index import TopicConfigRecord, topic_key
+from penstock.engine.topic_configs.index import TopicConfigRecord, topic_key
+from penstock.kafka.cluster.offsets import uuid_of
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic

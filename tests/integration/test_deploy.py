@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "penstock.json"

@@ -10,8 +10,8 @@ from penstock.gateway.produce.cleanup_policies import REFRESH_S
 from tests.conftest import create_topic, delete_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

@@ -13,8 +13,8 @@ from kio.schema.fetch.v12 import request as fetch
 from kio.schema.metadata.v12.request import MetadataRequest
 
 from tests.gateways import descriptors, resident_bytes, wait_until, wait_until_settled
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

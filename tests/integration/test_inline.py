@@ -9,8 +9,8 @@ import pytest
 
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 GOOD, BAD = b'{"id": 1}', b'{"id": "1"}'

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaException, Producer
 from penstock.policy import Header, Record
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.records.encoding import CODECS, encode_batch, values
 from tests.raw import RawClient, errors, produce_request, produced
-from tests.records.encoding import CODECS, encode_batch, values
 
 FLUSH_S = 300.0  # a thousand batches, five at a time, on a machine with much else to do
 POLICIES = """

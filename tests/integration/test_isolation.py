@@ -8,8 +8,8 @@ import pytest
 
 from tests.gateways import RunningGateway, is_running, wait_until
 from tests.integration.reading import values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 import os, sys, time

@@ -7,13 +7,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.metadata import ClusterMetadata
 from penstock.gateway.produce.producer_state.leaders import leaders_of
-from penstock.local import LocalKafka
-from penstock.wire.requests import leaders
-from penstock.wire.requests.leaders import Leader
+from penstock.kafka.cluster.metadata import ClusterMetadata
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.wire.requests import leaders
+from penstock.kafka.wire.requests.leaders import Leader
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

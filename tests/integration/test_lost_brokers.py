@@ -13,10 +13,10 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32
 
 from tests.audit_records import checked
+from tests.engine.topic_configs.admin_requests import TopicClient, creation, judged_by
 from tests.faults import Proxy
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic
-from tests.topic_configs.admin_requests import TopicClient, creation, judged_by
 
 POLICIES = """
 from penstock.policy import *

@@ -23,12 +23,12 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_families,
 )
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until, wait_until_settled, write_configuration
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 POLICIES = """
 import os, time

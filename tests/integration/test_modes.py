@@ -15,15 +15,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from penstock.policy import Header, Record
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.modes import dead_letters, produce, set_config
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 

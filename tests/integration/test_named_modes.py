@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
 from tests.integration.modes import dead_letters, produce
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import get, scrape
 from tests.raw import RawClient
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 

@@ -16,15 +16,15 @@ from confluent_kafka.admin import AdminClient, ScramMechanism
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from penstock.client.connections.connection import Connection
-from penstock.client.reading.offset_ranges import WantedRange
-from penstock.client.reading.reader import RangeReader
 from penstock.configuration import load_configuration
-from penstock.local import LocalKafka
-from tests.cluster.token_endpoint import TokenEndpoint
+from penstock.kafka.client.connections.connection import Connection
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.cluster.token_endpoint import TokenEndpoint
 from tests.secured import (
     ADMIN_LOGIN,
     SCRAM,

@@ -9,14 +9,15 @@ import uuid
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
 from penstock.configuration.producer_state_keys import FORMER_FOLDER
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.local import free_ports
+from penstock.kafka.cluster.compacted_topic_writer import RECORD_MAX_BYTES
+from penstock.kafka.local import free_ports
 from tests.conftest import create_topic, delete_topic
+from tests.engine.topic_configs.admin_requests import TopicClient
 from tests.faults import Proxy
 from tests.gateway.produce.producer_state.former_file import write_former_file
 from tests.gateways import RunningGateway, wait_until
@@ -25,7 +26,6 @@ from tests.integration.reading import values_of
 from tests.metrics import get, scrape
 from tests.raw import RawClient
 from tests.refusals import Rule
-from tests.topic_configs.admin_requests import TopicClient
 
 
 def test_a_gap_gets_the_error_of_a_broker(gateway, topic, kafka, stored):

@@ -9,8 +9,8 @@ from penstock.policy import Header, Record
 from tests.gateways import wait_until
 from tests.integration.modes import set_config
 from tests.integration.reading import topic_id, values_of
+from tests.kafka.records.encoding import CODECS, encode_batch, values
 from tests.raw import RawClient, errors, parse_response, produce_request, produced
-from tests.records.encoding import CODECS, encode_batch, values
 
 VERSION_12 = pytest.param(12, marks=pytest.mark.since("4.0"))
 POLICIES = """

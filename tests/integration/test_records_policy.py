@@ -4,8 +4,8 @@ import pytest
 
 from penstock.policy import Header, Record
 from tests.integration.reading import values_of
+from tests.kafka.records.encoding import CODECS, encode_batch, values
 from tests.raw import RawClient, errors, produce_request, produced
-from tests.records.encoding import CODECS, encode_batch, values
 
 POLICIES = """
 from penstock.policy import *

@@ -11,10 +11,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.messages import order_class
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 SECRET = "078-05-1120"
 USER = "me:registry-secret"

@@ -21,9 +21,9 @@ from tests.integration.registered import (
     settings,
     text_of,
 )
+from tests.kafka.records.encoding import encode_batch, values
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.orders import ORDER, framed
-from tests.records.encoding import encode_batch, values
 
 PARTITIONS = 8
 QUICK = """

@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.conftest import create_topic
 from tests.gateways import wait_until
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 TOPIC = "reloads"
 INVALID_RECORD = 87

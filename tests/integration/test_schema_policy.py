@@ -35,10 +35,10 @@ from tests.integration.registered import (
     settings,
     text_of,
 )
+from tests.kafka.records.encoding import encode_batch, values
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.orders import CONTRACT, ORDER, ORDER_2, avro, framed
 from tests.raw import RawClient, errors, produce_request
-from tests.records.encoding import encode_batch, values
 
 
 @pytest.fixture

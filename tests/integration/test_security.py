@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from penstock.cluster.connection_faults import fault_of
-from penstock.cluster.errors import NotDescribedError
-from penstock.cluster.offsets import Cluster
-from penstock.stored.topics.topics import StoredTopics
+from penstock.jobs.topics.topics import StoredTopics
+from penstock.kafka.cluster.connection_faults import fault_of
+from penstock.kafka.cluster.errors import NotDescribedError
+from penstock.kafka.cluster.offsets import Cluster
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration

@@ -16,13 +16,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import free_ports, run_tool
+from penstock.kafka.local import free_ports, run_tool
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import read_topic, values_of
+from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.system
 

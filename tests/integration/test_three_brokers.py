@@ -17,15 +17,15 @@ from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.metadata.v12.request import MetadataRequest
 from structlog.testing import capture_logs
 
-from penstock.cluster.compacted_topic import CompactedTopic
-from penstock.local import LocalKafka
+from penstock.kafka.cluster.compacted_topic import CompactedTopic
+from penstock.kafka.local import LocalKafka
 from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.integration.clients_at_work import MIXED, PLAIN, TRANSACTED, ClientsAtWork
 from tests.integration.reading import read_topic, topic_id
+from tests.kafka.records.encoding import encode_batch, values
+from tests.kafka.wire.share_fetches import without_filler
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 from tests.relay import Relay
-from tests.wire.share_fetches import without_filler
 
 pytestmark = pytest.mark.slow
 

@@ -13,13 +13,13 @@ from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.static.primitive import i8, i16, i32Timedelta, i64
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic, started_gateways
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic, values_of
 from tests.integration.transactional import POLICIES
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.since("4.0")  # EndTxn 5
 

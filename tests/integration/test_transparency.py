@@ -18,14 +18,14 @@ from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
 
-from penstock.local import LocalKafka
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import topic_id
 from tests.integration.samples import TOPIC, WITHOUT_RESPONSE, has_schema, offered, sample, smallest
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, parse_response, produce_request, request_frame
-from tests.records.encoding import encode_batch, values
 
 # Responses with addresses of brokers; every other response has to be the same to the byte.
 ADDRESSED = {3, 10, 60}

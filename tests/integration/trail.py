@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
 from tests.secured import PLAIN
 
 POLICIES = """

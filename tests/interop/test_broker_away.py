@@ -9,7 +9,7 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local.broker import LocalKafka
+from penstock.kafka.local.broker import LocalKafka
 from tests.chaos.producers import Producer, Running
 from tests.chaos.world import Way
 from tests.conftest import create_topic, started_gateways

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, values_of

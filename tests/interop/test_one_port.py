@@ -19,16 +19,16 @@ from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.metadata.v12.request import MetadataRequest
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.certificates import Files
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.go import go_program
 from tests.integration.reading import read_topic, values_of
 from tests.java import program
+from tests.kafka.records.encoding import encode_batch, values
 from tests.namespaces import with_hosts
 from tests.proxies import LoadBalancer
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

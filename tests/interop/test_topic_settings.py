@@ -23,19 +23,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
-from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.errors import KafkaError as PythonKafkaError
 
-from penstock.local import run_tool
+from kafka import KafkaAdminClient, KafkaProducer
+from penstock.kafka.local import run_tool
 from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.go import go_program
 from tests.integration.reading import read_topic, values_of
 from tests.interop.conftest import JAVA
 from tests.java import program
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.slow
 

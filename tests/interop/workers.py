@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
 from tests.interop.programs import Programs, Running, running
 

@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
-from penstock.client.connections.connection import Connection
-from penstock.client.reading.offset_ranges import WantedRange
-from penstock.client.reading.reader import RangeReader
-from penstock.cluster.offsets import Cluster
-from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
+from penstock.jobs.evaluation import Evaluator
+from penstock.jobs.plan import RecordPlan
+from penstock.jobs.topics.access import ClusterAccess
+from penstock.kafka.client.connections.connection import Connection
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.cluster.ranges import OffsetRange
+from penstock.kafka.records.stored_batch import read_stored_batch
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
 from penstock.policy import Header, Record
-from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import apply, load_plan
 from penstock.spark.source.range_frames import read_range
-from penstock.stored.evaluation import Evaluator
-from penstock.stored.plan import RecordPlan
-from penstock.stored.topics.access import ClusterAccess
-from penstock.wire.errors import REQUEST_TIMED_OUT
 from tests.gateways import RunningGateway
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import CODECS, encode_batch
+from tests.kafka.records.implementations import use
 from tests.parity.json_texts import TEXTS
 from tests.parity.same import HEADERS, KEYS, READINGS, VALUES
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import CODECS, encode_batch
-from tests.records.implementations import use
 
 PARTITIONS = 50
 ATTEMPTS = 3

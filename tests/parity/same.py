@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.client.connections.connection import Connection
-from penstock.client.reading.offset_ranges import WantedRange
-from penstock.client.reading.reader import RangeReader
-from penstock.cluster.offsets import Cluster
-from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
-from penstock.local import LocalKafka
+from penstock.jobs.evaluation import Evaluator
+from penstock.kafka.client.connections.connection import Connection
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.cluster.ranges import OffsetRange
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
-from penstock.records.stored_batch import read_stored_batch
 from penstock.spark import judge, load_plan, register
-from penstock.stored.evaluation import Evaluator
 from tests.gateways import RunningGateway
+from tests.kafka.records.encoding import encode_batch
+from tests.kafka.records.implementations import IMPLEMENTATIONS, use
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch
-from tests.records.implementations import IMPLEMENTATIONS, use
 from tests.spark_connector import read_by_connector
 
 # What the engine adds to a failure is a class's name, never the text of the exception.

@@ -13,7 +13,7 @@ import fastavro
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from penstock.policy import Header, Record
-from tests.records.encoding import CODECS
+from tests.kafka.records.encoding import CODECS
 
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 _UNKNOWN = (0, 2**31 - 1, 2**32 - 1, 900, 901)

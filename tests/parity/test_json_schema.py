@@ -6,9 +6,9 @@ import time
 import pytest
 
 from penstock.policy import Record
+from tests.kafka.records.encoding import CODECS
 from tests.parity.json_texts import LINE, SCHEMA, TEXTS
 from tests.parity.same import VALUES, Sinks, check
-from tests.records.encoding import CODECS
 
 
 @pytest.fixture

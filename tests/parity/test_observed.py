@@ -8,12 +8,13 @@ from collections import Counter
 
 import pytest
 
-from penstock.cluster.offsets import Cluster
 from penstock.engine.plans.plan import Plan
-from penstock.local import free_ports
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.local import free_ports
 from penstock.spark import apply, load_plan
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch
 from tests.metrics import scrape
 from tests.parity.doors import (
     ALL_BUT_BATCH,
@@ -27,7 +28,6 @@ from tests.parity.doors import (
 )
 from tests.parity.json_texts import LINE, SCHEMA
 from tests.parity.same import POLICIES
-from tests.records.encoding import encode_batch
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
 AT_ONCE = 10 * PARTITIONS

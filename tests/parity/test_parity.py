@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
+from tests.kafka.records.encoding import CODECS
 from tests.parity.same import COLUMNS, HEADERS, KEYS, POLICIES, PROPERTIES, VALUES, Sinks, check
-from tests.records.encoding import CODECS
 
 
 @pytest.fixture(

@@ -11,6 +11,8 @@ from penstock.engine.chain import Chain
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policies import RedactTagged
 from penstock.policies.schema_policy import payloads
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -25,11 +27,9 @@ from penstock.policy import (
     Record,
     RetriableException,
 )
-from penstock.records.batch import read_batch
-from penstock.records.stored_batch import read_stored_batch
 from tests.engine.chains import TOPIC_ID, columns, instances
+from tests.kafka.records.encoding import encode_batch
 from tests.policies.schema_policy.messages import Messages, meta, order_class
-from tests.records.encoding import encode_batch
 
 PREFIX = b"\x00\x00\x00\x00\x07"
 AVRO = {

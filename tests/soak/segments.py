@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from penstock.local import LocalKafka
-from penstock.records.header import CONTROL, HEADER, PREFIX_BYTES
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.records.header import CONTROL, HEADER, PREFIX_BYTES
 
 
 class Batch(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.relay import Relay

@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyspark
 import pytest
 from confluent_kafka import Producer
 
-import penstock.spark.session
 from penstock import cli
-from penstock.local import free_ports
-from penstock.spark import load_plan
+from penstock.jobs.plan import load_plan
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
 from tests.java import QUICK
 
@@ -59,9 +57,6 @@ NO_BAD = {
 }
 
 
-SPARK = Path(pyspark.__file__).parent
-
-
 class Done(NamedTuple):
     """What a command did."""
 
@@ -86,8 +81,8 @@ def command(request, runner, monkeypatch) -> Callable[..., Done]:
     """Runs `penstock` in this process: on a session, or with `--local`."""
     if runner == "spark":
         spark = request.getfixturevalue("spark")
-        monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_, **__: spark)
-        monkeypatch.setattr(penstock.spark.session, "stop_session", lambda _: None)
+        monkeypatch.setattr("penstock.spark.session.start_session", lambda *_, **__: spark)
+        monkeypatch.setattr("penstock.spark.session.stop_session", lambda _: None)
 
     def run(*arguments: object) -> Done:
         if runner == "local" and arguments[0] in LOCAL:
@@ -179,6 +174,8 @@ def elsewhere(spark, tmp_path) -> Callable[[Path], str]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Starts a master and two workers; returns the master's address and the workers' processes."""
+    from tests.spark.installed import SPARK
+
     folder = tmp_path_factory.mktemp("cluster")
     environment = {
         **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",

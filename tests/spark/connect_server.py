@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
 from tests.limits import HANGS_S
 

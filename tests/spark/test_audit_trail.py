@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.gateway.audit_trail.audit_file import AuditFile
-from penstock.gateway.audit_trail.trail import AuditTrail
+from penstock.gateway.observing.audit_trail.audit_file import AuditFile
+from penstock.gateway.observing.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"

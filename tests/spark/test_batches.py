@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.evaluation import Evaluator
 from penstock.spark import apply, evaluation, judge
-from penstock.stored.evaluation import Evaluator
 from tests.spark.verdicts import verdicts
 
 # Each class returns its input in its message, so a different input results in another message.

@@ -17,7 +17,8 @@ import pytest
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 from tests.limits import HANGS_S
-from tests.spark.conftest import NO_BAD, SPARK
+from tests.spark.conftest import NO_BAD
+from tests.spark.installed import SPARK
 
 pytestmark = pytest.mark.spark_processes
 COUNT = 60_000

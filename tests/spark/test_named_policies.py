@@ -12,8 +12,8 @@ from penstock.policy import Record
 from penstock.spark import apply, judge, load_plan, split
 from tests.gateways import RunningGateway, gateway_port
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch
 
 MODULE = """
 from penstock.policy import *

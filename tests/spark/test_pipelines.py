@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.limits import HANGS_S
-from tests.spark.conftest import SPARK
+from tests.spark.installed import SPARK
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines"
 

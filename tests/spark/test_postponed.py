@@ -3,10 +3,10 @@
 import pytest
 from pyspark.errors import PySparkException
 
+from penstock.jobs import policy_retries
+from penstock.jobs.plan import load_plan
 from penstock.spark import judge, register
 from penstock.spark.execution.failures import reason_of
-from penstock.stored import policy_retries
-from penstock.stored.plan import load_plan
 
 pytestmark = pytest.mark.slow
 

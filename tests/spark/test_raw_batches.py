@@ -17,9 +17,9 @@ def reads(properties: dict[str, str], topic: str, per_task: int):
 
         import pyarrow as pa
 
-        from penstock.client.connections.connection import connect
-        from penstock.client.reading.offset_ranges import WantedRange
-        from penstock.client.reading.reader import RangeReader
+        from penstock.kafka.client.connections.connection import connect
+        from penstock.kafka.client.reading.offset_ranges import WantedRange
+        from penstock.kafka.client.reading.reader import RangeReader
 
         with warnings.catch_warnings():  # the worker is used again
             warnings.simplefilter("error")

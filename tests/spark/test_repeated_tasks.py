@@ -30,7 +30,7 @@ SCRIPT = """
 import json, sys
 import penstock.spark.session as sessions
 from penstock import cli
-from penstock.stored import policy_retries
+from penstock.jobs import policy_retries
 
 policy_retries.FOR_S = 0.0
 spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from penstock.stored import policy_retries
+from penstock.jobs import policy_retries
 from tests.integration.reading import read_topic, values_of
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.spark.registered import (

@@ -24,7 +24,7 @@ from penstock import cli
 from penstock.configuration import load_configuration
 from penstock.spark import register
 from penstock.spark.execution.failures import is_late_worker
-from penstock.stored.topics.access import ClusterAccess
+from penstock.jobs.topics.access import ClusterAccess
 
 master, (file, shown, events) = sys.argv[1], map(Path, sys.argv[2:])
 configuration = load_configuration(file)

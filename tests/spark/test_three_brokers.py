@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.integration.reading import read_topic
+from tests.jobs.kills.brokers import Disturbances, replicated_brokers
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
-from tests.stored.kills.brokers import Disturbances, replicated_brokers
 
 pytestmark = pytest.mark.spark_processes
 COUNT, PARTITIONS = 30_000, 3

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
-from penstock.cluster.offsets import Cluster
 from penstock.configuration import load_configuration
-from penstock.stored.tasks.tasks import PackedTasks, Sizes, plan_tasks
-from penstock.stored.topics.access import ClusterAccess
-from penstock.stored.topics.sizes import measured
+from penstock.jobs.tasks.tasks import PackedTasks, Sizes, plan_tasks
+from penstock.jobs.topics.access import ClusterAccess
+from penstock.jobs.topics.sizes import measured
+from penstock.kafka.cluster.offsets import Cluster
 from tests.conftest import create_topic
+from tests.jobs.slow_records import values
 from tests.spark.conftest import BOTH, NO_BAD
-from tests.stored.slow_records import values
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.wire.requests.topics import NO_ID
+from penstock.kafka.wire.requests.topics import NO_ID
 from tests.gateways import write_configuration
+from tests.kafka.records.encoding import encode_batch, values
 from tests.policies.schema_policy.fake_registry import FakeRegistry
-from tests.records.encoding import encode_batch, values
 from tests.suites.mutated import kinds, rule_set
 
 pytestmark = pytest.mark.suites

@@ -1,4 +1,4 @@
-//! The records of one partition of a Produce request: `penstock.records.batch.read_batch` in few lines.
+//! The records of one partition of a Produce request: `penstock.kafka.records.batch.read_batch` in few lines.
 #![forbid(unsafe_code)]
 
 use super::compression::{ZSTD, decompressed};

@@ -1,4 +1,4 @@
-//! Decompression with a limit that holds while decompressing: `penstock.records.compression` for what
+//! Decompression with a limit that holds while decompressing: `penstock.kafka.records.compression` for what
 //! clients send.
 //!
 //! That is one gzip member, one lz4 or zstd frame, or snappy in either form, from the first byte to the

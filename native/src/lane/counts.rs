@@ -12,7 +12,7 @@ const KEYS: usize = 128;
 pub const BUCKETS_MAX: usize = 32;
 /// Records of more topics are counted together until the next time. Python does so, too.
 const TOPICS_MAX: usize = 1000;
-/// What stands for their names, as in `penstock.gateway.metrics.cells`.
+/// What stands for their names, as in `penstock.gateway.observing.metrics.cells`.
 const OTHER: &str = "(other)";
 
 /// How long the requests of one API took.

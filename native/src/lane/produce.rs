@@ -1,4 +1,4 @@
-//! What the lane reads of Produce requests and responses: `penstock.wire.requests.produce` in few lines.
+//! What the lane reads of Produce requests and responses: `penstock.kafka.wire.requests.produce` in few lines.
 //! Whatever is not plain is left to Python, which reads all of it.
 #![forbid(unsafe_code)]
 

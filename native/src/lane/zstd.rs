@@ -22,7 +22,7 @@ const WINDOW_MAX: usize = 1 << 27;
 const BLOCK_MAX: usize = 128 * 1024;
 /// With less than a block the library reads no frame at once.
 const PIECE: usize = BLOCK_MAX / 2;
-/// How often content is larger than a frame, as in `penstock.records.compression`.
+/// How often content is larger than a frame, as in `penstock.kafka.records.compression`.
 const FIRST_GUESS: usize = 4;
 const GROWTH: usize = 8;
 const ROOM_MIN: usize = 16 * 1024;

@@ -2,6 +2,11 @@
 
 Exit codes: 0 done; 1 the check failed; 2 wrong use or configuration; 3 what may go away by itself:
 the cluster cannot be reached or failed, an address is in use. A traceback only with `--debug`.
+
+A command reads its arguments, calls the gateway, a job or the engine, and prints what they return;
+it decides nothing by itself. Its file is imported when it is chosen, so that `--help` is quick.
+`checks` has the parts of `check`, `jobs` what the commands over stored records share, `process`
+signals, logs and systemd. Begin with the file of a command, such as `audit.py`.
 """
 
 from __future__ import annotations
@@ -173,7 +178,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
 
 def _code_of(error: Exception) -> ExitCode:
     """Return how a command ends that cannot use its configuration, or cannot use it now."""
-    from penstock.not_now import may_pass  # noqa: PLC0415
+    from penstock.configuration.not_now import may_pass  # noqa: PLC0415
 
     return ExitCode.CLUSTER_FAILED if may_pass(error) else ExitCode.WRONG_USE
 

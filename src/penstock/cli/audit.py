@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.report.counts import AuditCounts
-    from penstock.report.document import About, BaselineEntry, ContractEntry, Report
-    from penstock.report.history import AuditRun
-    from penstock.stored.jobs.audit import RawAudit
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks.retention import Coverage
+    from penstock.jobs.audit import RawAudit
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.counts import AuditCounts
+    from penstock.jobs.report.document import About, BaselineEntry, ContractEntry, Report
+    from penstock.jobs.report.history import AuditRun
+    from penstock.jobs.tasks.retention import Coverage
+    from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
 
     _Plans = tuple[RecordPlan, RecordPlan | None]
 
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     before = _baseline(options)
     _check_folders(options)
     with job(options) as running:
-        from penstock.report.summary import summarize  # noqa: PLC0415
+        from penstock.jobs.report.summary import summarize  # noqa: PLC0415
 
         topics = running.sources()
         plan = running.plan(topics)
@@ -152,7 +152,7 @@ def _read_raw(
     ranges: Sequence[OffsetRange],
     plans: _Plans,
 ) -> RawAudit:
-    from penstock.stored.jobs.audit import add_payloads, audit_raw  # noqa: PLC0415
+    from penstock.jobs.audit import add_payloads, audit_raw  # noqa: PLC0415
 
     plan, other = plans
     there = running.there
@@ -172,9 +172,9 @@ def _read_raw(
 
 
 def _read_files(options: argparse.Namespace, running: LocalJob, plans: _Plans) -> AuditCounts:
-    from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
-    from penstock.stored.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
-    from penstock.stored.files.files import read_listed  # noqa: PLC0415
+    from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
+    from penstock.jobs.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
+    from penstock.jobs.files.files import read_listed  # noqa: PLC0415
 
     read = running.runner.counter()
     with (
@@ -215,8 +215,8 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
         ConfigurationError: The baseline says nothing about any of the topics.
         OSError: The report cannot be written, or the run cannot be kept.
     """
-    from penstock.report.baseline import compare  # noqa: PLC0415
-    from penstock.report.files import write_report  # noqa: PLC0415
+    from penstock.jobs.report.baseline import compare  # noqa: PLC0415
+    from penstock.jobs.report.files import write_report  # noqa: PLC0415
 
     if before is not None:
         compared = compare(report, before, Path(options.baseline), options.tolerance or 0.0)
@@ -246,8 +246,8 @@ def _baseline(options: argparse.Namespace) -> Report | None:
         if options.tolerance is not None:
             raise ConfigurationError("--tolerance requires --baseline REPORT")
         return None
-    from penstock.report.baseline import topics_of  # noqa: PLC0415
-    from penstock.report.document import read_report  # noqa: PLC0415
+    from penstock.jobs.report.baseline import topics_of  # noqa: PLC0415
+    from penstock.jobs.report.document import read_report  # noqa: PLC0415
 
     before = read_report(Path(options.baseline), key="--baseline")
     wanted = set((options.topic or "").split(","))
@@ -288,7 +288,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[AuditRun] | N
     """Keep the run; return those of its series, or None where none are kept."""
     if options.history is None:
         return None
-    from penstock.report.history import add_run  # noqa: PLC0415
+    from penstock.jobs.report.history import add_run  # noqa: PLC0415
 
     series = add_run(Path(options.history), report)
     for path in series.unreadable:
@@ -304,7 +304,7 @@ def _about(
     ranges: Sequence[OffsetRange],
     coverage: Coverage | None,
 ) -> About:
-    from penstock.stored.subject import subject_of  # noqa: PLC0415
+    from penstock.jobs.subject import subject_of  # noqa: PLC0415
 
     plan, other = plans
     about = subject_of(
@@ -389,7 +389,7 @@ def _print_contract(contract: ContractEntry) -> None:
 
 
 def _print_comparison(baseline: BaselineEntry) -> None:
-    from penstock.report.baseline import in_words  # noqa: PLC0415
+    from penstock.jobs.report.baseline import in_words  # noqa: PLC0415
 
     if baseline.topics:
         what = "worse than" if baseline.worse else "no worse than"

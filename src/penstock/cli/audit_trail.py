@@ -10,23 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.audit_trail.counts import BY, TrailCounts, as_document, hours
-from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.process.descriptors import raise_descriptor_limit
-from penstock.client.connections.connection import connect
-from penstock.client.errors import ClientError, UnreadableBatchError
-from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.offset_ranges import WantedRange
-from penstock.client.reading.reader import RangeReader
-from penstock.cluster.errors import ClusterError
-from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.jobs.audit_trail.counts import BY, TrailCounts, as_document, hours
+from penstock.jobs.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
+from penstock.jobs.report.atomic_file import write_file
+from penstock.kafka.client.connections.connection import connect
+from penstock.kafka.client.errors import ClientError, UnreadableBatchError
+from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.cluster.errors import ClusterError
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.records.errors import UnreadableRecords
+from penstock.kafka.wire.errors import WireError
 from penstock.progress import Progress
-from penstock.records.errors import UnreadableRecords
-from penstock.report.atomic_file import write_file
-from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     import argparse

@@ -27,8 +27,8 @@ from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.plan import Plan, allows_topic_settings
 from penstock.gateway.listening.endpoints import endpoints_of
+from penstock.jobs.topics.excerpt import RECORDS_MAX
 from penstock.progress import waiting
-from penstock.stored.topics.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
     import argparse

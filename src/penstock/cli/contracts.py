@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import on_spark
-from penstock.stored.contracts import measured_contracts
-from penstock.stored.data_sets import DataSetSums, MeasuringTask, measure_files
-from penstock.stored.files.files import read_listed
-from penstock.stored.tasks.tasks import plan_tasks
+from penstock.jobs.contracts import measured_contracts
+from penstock.jobs.data_sets import DataSetSums, MeasuringTask, measure_files
+from penstock.jobs.files.files import read_listed
+from penstock.jobs.tasks.tasks import plan_tasks
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Mapping, Sequence
 
     from penstock.cli.jobs.job import CommandJob
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.jobs.data_sets import RuleKey
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.document import ContractEntry
+    from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.policies.data_contract.data_set import Totals
-    from penstock.report.document import ContractEntry
-    from penstock.stored.data_sets import RuleKey
-    from penstock.stored.plan import RecordPlan
 
 
 def measure_contracts(

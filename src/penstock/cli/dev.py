@@ -21,7 +21,6 @@ import structlog
 import uvloop
 
 from penstock import early_signals
-from penstock.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.output.printable import printable
@@ -30,7 +29,6 @@ from penstock.cli.output.steps import StepLines
 from penstock.cli.process.logs import set_up_logs
 from penstock.cli.process.reloading import NOT_RELOADED, reload
 from penstock.cli.sample import CONFIGURATION, POLICY
-from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
     Address,
     ConfigurationError,
@@ -42,6 +40,8 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.server import Gateway
+from penstock.kafka.cluster.brokers import UnreachableError
+from penstock.kafka.local.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
 
     from penstock.configuration import Configuration
+    from penstock.configuration.processes.bounded import Imports
     from penstock.gateway.refusal_log import Refused
-    from penstock.processes.bounded import Imports
 
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9191
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     # Imported here: a gateway does without the extra that this needs.
     try:
-        from penstock.local import LocalKafka, LocalKafkaError  # noqa: PLC0415
+        from penstock.kafka.local import LocalKafka, LocalKafkaError  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(f"dev needs the extra penstock-kafka[local]: {error}") from None
 
@@ -240,7 +240,7 @@ class _Terminal:
 
 
 def _write_sample(folder: Path, kafka: str) -> Path:
-    from penstock.local import free_ports  # noqa: PLC0415
+    from penstock.kafka.local import free_ports  # noqa: PLC0415
 
     port = _DEFAULT_PORT
     if not _can_listen(range(port, port + _PORTS_NEEDED)):
@@ -313,5 +313,5 @@ def _greet(
 
 def _produce(address: Address, topic: str, values: Sequence[str]) -> str:
     """Return a command that sends records and shows the reason of a refusal."""
-    program = [sys.executable, "-m", "penstock.local.produce"]
+    program = [sys.executable, "-m", "penstock.kafka.local.produce"]
     return shlex.join([*program, str(address), topic, *values])

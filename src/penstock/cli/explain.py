@@ -22,9 +22,9 @@ from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import REJECTED, Outcome
+from penstock.kafka.wire.names import NO_ID
 from penstock.policy import Header, Record
 from penstock.progress import waiting
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     import argparse
@@ -128,8 +128,8 @@ def _from_cluster(
     options: argparse.Namespace, configuration: Configuration
 ) -> tuple[str, LocatedRecord]:
     from penstock.cli.checks.topic_settings import settings_of  # noqa: PLC0415
-    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
-    from penstock.cluster.offsets import Cluster  # noqa: PLC0415
+    from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.kafka.cluster.offsets import Cluster  # noqa: PLC0415
 
     partition, separator, offset = options.offset.partition(":")
     if not (separator and partition.isdecimal() and offset.isdecimal()):

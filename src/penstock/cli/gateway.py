@@ -23,13 +23,13 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.process.descriptors import raise_descriptor_limit
 from penstock.cli.process.reloading import reload
 from penstock.cli.process.systemd import Notifications
-from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import load_configuration
 from penstock.configuration.declared_keys import declared_by_user
 from penstock.configuration.policy_classes import classes_of_user
+from penstock.configuration.processes.descendants import adopt_orphans, reap_orphans
 from penstock.gateway.process_memory import collect_seldom, share_arenas
 from penstock.gateway.server import Gateway
-from penstock.processes.descendants import adopt_orphans, reap_orphans
+from penstock.kafka.cluster.brokers import UnreachableError
 from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.configuration import Address, Configuration
-    from penstock.processes.bounded import Imports
+    from penstock.configuration.processes.bounded import Imports
 
 log = structlog.get_logger()
 

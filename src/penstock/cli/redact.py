@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.plan import RecordPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     check_writing_arguments(options, [options.target])
     with job(options) as running:
-        from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
         _interceptors_of(running.plan_without_topics())  # before the cluster is contacted

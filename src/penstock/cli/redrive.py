@@ -13,23 +13,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_jobs.letter_outcomes import AGAIN, PARKED, RETURNED
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
 from penstock.cli.jobs.spark_job import add_job_arguments, job, location, show_counts
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
-from penstock.stored.locations import check_apart
+from penstock.jobs.batches.letter_outcomes import AGAIN, PARKED, RETURNED
+from penstock.jobs.locations import check_apart
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.batch_jobs.letter_topics import FoundLetters, LetterTopics
     from penstock.cli.jobs.job import CommandJob
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.batches.letter_topics import FoundLetters, LetterTopics
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,8 +88,8 @@ def _topics(options: argparse.Namespace) -> LetterTopics:
     Raises:
         ConfigurationError: `--topic` names none.
     """
-    from penstock.batch_jobs.letter_topics import LetterTopics  # noqa: PLC0415
-    from penstock.cluster import topic_names  # noqa: PLC0415
+    from penstock.jobs.batches.letter_topics import LetterTopics  # noqa: PLC0415
+    from penstock.kafka.cluster import topic_names  # noqa: PLC0415
 
     if options.topic is not None:
         return LetterTopics(topic_names.parse(options.topic))
@@ -153,12 +153,12 @@ def _between_topics(
     options: argparse.Namespace, running: CommandJob, plan: RecordPlan, topics: LetterTopics
 ) -> ExitCode:
     """Return dead letters of a topic to a topic."""
-    from penstock.stored.jobs.redrive import (  # noqa: PLC0415
+    from penstock.jobs.redrive import (  # noqa: PLC0415
         outcomes_of,
         prepare_redrive,
         refused_by_broker,
     )
-    from penstock.stored.tasks.writing import count_raw  # noqa: PLC0415
+    from penstock.jobs.tasks.writing import count_raw  # noqa: PLC0415
 
     there = running.there
     found = prepare_redrive(

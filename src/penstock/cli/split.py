@@ -36,7 +36,7 @@ from penstock.cli.jobs.split_stream import (
     run_stream,
 )
 from penstock.engine.verdict import OF_RECORDS
-from penstock.stored.locations import check_apart
+from penstock.jobs.locations import check_apart
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
             return _batch(options, running)
         running_on_spark = on_spark(running, "--streaming")
         if are_topics(options.accepted, options.rejected):
-            from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+            from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
             return run_stream(
                 options, running_on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
@@ -80,7 +80,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _batch(options: argparse.Namespace, running: CommandJob) -> int:
-    from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+    from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
     topics = running.sources((options.accepted, options.rejected))
     plan = running.plan(topics)

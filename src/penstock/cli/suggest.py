@@ -22,20 +22,20 @@ from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.arguments import bootstrap_servers
+from penstock.jobs.topics.excerpt import excerpt
+from penstock.jobs.topics.excerpt_reading import Reading, reader_of
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.errors import UnreadableRecords
 from penstock.policy import Record
 from penstock.progress import Progress
-from penstock.records.batch import read_batch
-from penstock.records.errors import UnreadableRecords
-from penstock.stored.topics.excerpt import excerpt
-from penstock.stored.topics.excerpt_reading import Reading, reader_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.configuration import Configuration
-    from penstock.stored.topics.excerpt_reading import ReadBatch
-    from penstock.suggestions.proposals import Proposals
+    from penstock.jobs.suggestions.proposals import Proposals
+    from penstock.jobs.topics.excerpt_reading import ReadBatch
 
 RECORDS_MAX: Final = 10_000
 BYTES_MAX: Final = 256 * 1024 * 1024
@@ -91,8 +91,8 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.tolerance < 0.5:
         raise ConfigurationError("--tolerance must be less than 0.5")
     try:
-        from penstock.suggestions.proposals import propose  # noqa: PLC0415 - extras
-        from penstock.suggestions.writing import properties, table  # noqa: PLC0415
+        from penstock.jobs.suggestions.proposals import propose  # noqa: PLC0415 - extras
+        from penstock.jobs.suggestions.writing import properties, table  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"there is no module {error.name}: pip install 'penstock-kafka[rules]'"
@@ -122,11 +122,11 @@ def _records(options: argparse.Namespace, configuration: Configuration) -> list[
 
 
 async def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
-    from penstock.client.connections.connection import connect  # noqa: PLC0415 - not for a file
-    from penstock.client.errors import ClientError, UnreadableBatchError  # noqa: PLC0415
-    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
-    from penstock.cluster.offsets import Cluster, check_place  # noqa: PLC0415
-    from penstock.wire.errors import WireError  # noqa: PLC0415
+    from penstock.kafka.client.connections.connection import connect  # noqa: PLC0415 - not for a file
+    from penstock.kafka.client.errors import ClientError, UnreadableBatchError  # noqa: PLC0415
+    from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.kafka.cluster.offsets import Cluster, check_place  # noqa: PLC0415
+    from penstock.kafka.wire.errors import WireError  # noqa: PLC0415
 
     check_place(options.start, "--from")
     check_place(options.end, "--to")
@@ -187,7 +187,7 @@ def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
     Raises:
         ConfigurationError: It cannot be written, or a file exists already.
     """
-    from penstock.suggestions.writing import schema_file  # noqa: PLC0415 - extras
+    from penstock.jobs.suggestions.writing import schema_file  # noqa: PLC0415 - extras
 
     texts = {PROPERTIES: "\n".join(lines) + "\n"}
     if found.schema is not None:

@@ -1,7 +1,12 @@
 """The configuration file: its keys, its values, its errors.
 
+`keys` declares the keys of the file, `topic_keys` those of topics; `file` reads a file into a
+`model`, and each error names the key and says what is right. `processes` runs the code of users
+that a file names, in processes that end. Values are checked here and nowhere else.
+
 The model is imported when a file is read: policy workers and Spark's executors import this
-package, too, and do without pydantic. They get a `PolicyConfiguration`.
+package, too, and do without pydantic. They get a `PolicyConfiguration`. Nothing here opens a
+connection, or knows a built-in policy: policies declare their own keys. Begin with `keys.py`.
 """
 
 from __future__ import annotations

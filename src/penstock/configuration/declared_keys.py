@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from penstock.processes.bounded import Imports
+    from penstock.configuration.processes.bounded import Imports
 
     ReadDeclaredKeys = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
     """Returns the keys that a user's class declares; see `declared_by_user`."""
@@ -117,7 +117,7 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
     # Workers and executors import this module, and need none of these.
     import subprocess  # noqa: PLC0415
 
-    from penstock.processes.bounded import run_module  # noqa: PLC0415
+    from penstock.configuration.processes.bounded import run_module  # noqa: PLC0415
 
     read, write = os.pipe()
     # The class may print: the result has a separate pipe.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from penstock.processes.bounded import Imports
+    from penstock.configuration.processes.bounded import Imports
 
     DescribeClasses = Callable[[Mapping[str, str], Path], "Mapping[str, PolicyClass]"]
     """Returns descriptions of users' classes; see `classes_of_user`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.engine.answers import returned_error
 from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict, cause_of, postponed, refused
-from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
+from penstock.kafka.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
     ConfigResource,

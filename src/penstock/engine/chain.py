@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.not_now import may_pass
 from penstock.configuration.topic_keys import OBSERVE
 from penstock.engine.columns import put_in
 from penstock.engine.interceptors.interceptor_chain import intercept
@@ -34,8 +35,7 @@ from penstock.engine.verdict import (
     refused_record,
     refused_records,
 )
-from penstock.error_codes import REQUEST_TIMED_OUT
-from penstock.not_now import may_pass
+from penstock.kafka.error_codes import REQUEST_TIMED_OUT
 from penstock.policy import (
     TopicIdPartition,
     TopicMetadata,

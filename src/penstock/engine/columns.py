@@ -13,14 +13,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.engine.stored_columns import StoredColumns
+from penstock.kafka.records.prefixes import after
 from penstock.policy import Header, Record, RecordProxy
-from penstock.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.kafka.records.stored import KeysAndValues
     from penstock.policy import RecordIntrospectionHints
-    from penstock.records.stored import KeysAndValues
 
     T = TypeVar("T")
     Headers = tuple[Header, ...]

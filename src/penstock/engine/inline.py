@@ -22,8 +22,8 @@ from penstock.engine.modes.marks import has_marks
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.loading import load_class
 from penstock.engine.plans.plan import Plan
-from penstock.records.batch import read_batch
-from penstock.records.header import ZSTD, ZSTD_FROM_VERSION, codec_of
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.header import ZSTD, ZSTD_FROM_VERSION, codec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

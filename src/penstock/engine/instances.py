@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError, interfaces
 from penstock.configuration.globs import is_glob
 from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
+from penstock.configuration.not_now import unusable_by
 from penstock.configuration.policies import NAMES
+from penstock.configuration.processes.environment import what_changes_policies
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.batch_methods import (
@@ -46,10 +48,8 @@ from penstock.engine.validation_policy import (
     PREPARE_TOPIC,
     ValidationPolicy,
 )
-from penstock.not_now import unusable_by
 from penstock.policy import ClientContext, RecordsPolicy
 from penstock.policy.path_counts import CountsPaths
-from penstock.processes.environment import what_changes_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ from penstock.engine.columns import as_proxies, as_records, halves
 from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import FailureCause, Outcome, cause_of, failed, postponed, refused
-from penstock.error_codes import POLICY_VIOLATION
+from penstock.kafka.error_codes import POLICY_VIOLATION
 from penstock.policy import (
     InvalidRecordException,
     PolicyViolationException,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from penstock.records.prefixes import after
+from penstock.kafka.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
+    from penstock.kafka.records.stored import StoredRecords
     from penstock.policy import Header
-    from penstock.records.stored import StoredRecords
 
 T = TypeVar("T")
 

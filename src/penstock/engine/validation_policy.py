@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.not_now import unusable_by
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.plans.loading import describe
-from penstock.not_now import unusable_by
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
 from penstock.errors import UnavailableError
+from penstock.kafka.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
 from penstock.policy import UndecidableException
 
 if TYPE_CHECKING:

@@ -1,7 +1,11 @@
 """A Kafka proxy: clients connect here instead of to the brokers.
 
-`server` starts, reloads and stops; `listener` accepts; `connection` owns the sockets of a
-client; `session` has its protocol state, without I/O; `routes` is the table of the APIs and their
-handlers; `produce` and `admin` have the requests that are held; `addresses` knows where brokers
-are and where clients find them.
+`server` starts, reloads and stops; `listening` accepts connections; `sessions` has the protocol
+state of a connection, without I/O, and `routes`, the table of the APIs and their handlers; `lane`
+passes connections to native threads while they need no Python. `produce` and `admin` handle the
+requests that are held; `observing` has metrics, the console and the audit trail.
+
+The event loop never runs a user's class and never waits for a file: policies run in workers,
+outputs have bounded queues. Nothing here knows the jobs over stored records. Begin with
+`sessions/routes.py`, and then follow a request through `produce/exchange.py`.
 """

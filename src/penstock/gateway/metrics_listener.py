@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from penstock.configuration import Address
-from penstock.gateway.console import assets
-from penstock.gateway.console.console import Console, ConsoleGateway
 from penstock.gateway.listening.listener import bind
-from penstock.gateway.metrics import gauges
-from penstock.gateway.metrics.access import Access
-from penstock.gateway.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
-from penstock.gateway.metrics.http_server import HttpResponse, HttpServer
-from penstock.gateway.metrics.loop_lag import LoopLag
-from penstock.gateway.metrics.negotiation import accepts, compressed
-from penstock.gateway.metrics.process_usage import WorkerUsage
-from penstock.gateway.metrics.readiness import Readiness, inspect
+from penstock.gateway.observing.console import assets
+from penstock.gateway.observing.console.console import Console, ConsoleGateway
+from penstock.gateway.observing.metrics import gauges
+from penstock.gateway.observing.metrics.access import Access
+from penstock.gateway.observing.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
+from penstock.gateway.observing.metrics.http_server import HttpResponse, HttpServer
+from penstock.gateway.observing.metrics.loop_lag import LoopLag
+from penstock.gateway.observing.metrics.negotiation import accepts, compressed
+from penstock.gateway.observing.metrics.process_usage import WorkerUsage
+from penstock.gateway.observing.metrics.readiness import Readiness, inspect
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from penstock.gateway.metrics.broker_checks import BrokerChecks
-    from penstock.gateway.metrics.counts import GatewayCounts
-    from penstock.gateway.metrics.http_server import Request
+    from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.http_server import Request
 
 log = structlog.get_logger()
 

@@ -15,10 +15,10 @@ from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
+from penstock.gateway.importing import import_in_thread
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
-from penstock.processes.importing import import_in_thread
 
 if TYPE_CHECKING:
     import re
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.engine.workers.batch_to_judge import Submit
     from penstock.engine.workers.gathered_writes import GatheredWrites
     from penstock.engine.workers.shared_values import SharedValues
-    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
     from penstock.gateway.refusal_log import Refused
 
     Patterns = Sequence[tuple[str, re.Pattern[str]]]

@@ -13,20 +13,16 @@ import structlog
 from confluent_kafka import KafkaException
 
 from penstock import __version__
-from penstock.cluster import brokers
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plans.plan import Plan, allows_topic_settings
+from penstock.engine.topic_configs.storage import topic_configs_topic
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
-from penstock.gateway.audit_trail.audit_keys import check_audit_keys
-from penstock.gateway.audit_trail.opening import open_audit_trail
 from penstock.gateway.connection_checks import check_once, close_idle, idle_interval
 from penstock.gateway.context.known_topics import validated_topics
 from penstock.gateway.context.turns import Turns
@@ -42,9 +38,11 @@ from penstock.gateway.listening.client_listeners import Listening, check_free
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.listening.listener import ConnectionLimits
 from penstock.gateway.listening.tls import server_context
-from penstock.gateway.metrics.broker_checks import BrokerChecks
-from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics_listener import MetricsListener
+from penstock.gateway.observing.audit_trail.audit_keys import check_audit_keys
+from penstock.gateway.observing.audit_trail.opening import open_audit_trail
+from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
+from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
@@ -66,23 +64,25 @@ from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import LOOK_EVERY_S, READ_BYTES, Budget, default_budget
 from penstock.gateway.sessions.schemas import load_schemas
 from penstock.gateway.upstream import Upstream
-from penstock.topic_configs.storage import topic_configs_topic
+from penstock.kafka.cluster import brokers
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.metadata import ClusterMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
-    from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
+    from penstock.engine.topic_configs.index import Before
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_policies import TopicPolicies
-    from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
+    from penstock.gateway.observing.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_loader import LoadedPolicies
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
-    from penstock.topic_configs.index import Before
+    from penstock.kafka.cluster.state_writes import StateWrites
 
 log = structlog.get_logger()
 

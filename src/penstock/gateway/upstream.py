@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from penstock.cluster import brokers
 from penstock.gateway.broker_connection import ConnectError, connect
 from penstock.gateway.broker_outage_log import BrokerOutageLog
 from penstock.gateway.broker_tls import BrokerTls
+from penstock.kafka.cluster import brokers
 
 if TYPE_CHECKING:
     import ssl

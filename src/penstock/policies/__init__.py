@@ -1,4 +1,6 @@
-"""Built-in policies. They use only `penstock.policy`.
+"""Built-in policies, over the public interfaces: they import `penstock.policy` and the extension.
+
+That proves that the interfaces are enough for yours. Begin with `required.py` and `max_bytes.py`.
 
 Policies over records (KIP-940): `JsonSchema`, `SchemaPolicy`, `Rules`, `DataContract`, `Required`,
 `MaxBytes`, `HeaderRequired`, `KeyRequired`. Interceptors of records (KIP-905): `RedactJsonFields`,

@@ -20,18 +20,22 @@ or, over any frame with the columns of Spark's Kafka source::
     accepted, rejected = split(frame, plan)
 
 Needs `penstock-kafka[spark]`, also on Spark's executors.
+
+Only this package imports PySpark. It distributes: `execution` runs tasks of `penstock.jobs`,
+`frames` and `values` are rows and columns, `source`, `sink` and `streams` read and write. What a
+record is worth, `penstock.engine` decides. Begin with `functions.py` and `verdicts.py`.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.spark.functions import audit, redact, redrive, split
-from penstock.spark.verdicts import apply, close_policies, judge
-from penstock.stored.plan import RecordPlan, load_plan
-
 if TYPE_CHECKING:
+    from penstock.jobs.plan import RecordPlan, load_plan
+    from penstock.spark.functions import audit, redact, redrive, split
     from penstock.spark.source.data_source import PenstockDataSource, register
+    from penstock.spark.verdicts import apply, close_policies, judge
 
 __all__ = [
     "PenstockDataSource",
@@ -47,17 +51,33 @@ __all__ = [
     "split",
 ]
 
-_LAZY: Final = frozenset({"PenstockDataSource", "register"})
+_MODULES: Final = {
+    "PenstockDataSource": "penstock.spark.source.data_source",
+    "RecordPlan": "penstock.jobs.plan",
+    "apply": "penstock.spark.verdicts",
+    "audit": "penstock.spark.functions",
+    "close_policies": "penstock.spark.verdicts",
+    "judge": "penstock.spark.verdicts",
+    "load_plan": "penstock.jobs.plan",
+    "redact": "penstock.spark.functions",
+    "redrive": "penstock.spark.functions",
+    "register": "penstock.spark.source.data_source",
+    "split": "penstock.spark.functions",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the data source when it is first used: executors that only judge do without it."""
-    if name not in _LAZY:
+    """Import a name's module when it is first used.
+
+    Executors that only judge do without the data source, and the daemon of Spark's workers, which
+    forks, without any of them.
+    """
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from penstock.spark.source import data_source  # noqa: PLC0415
+        module = importlib.import_module(_MODULES[name])
     except ModuleNotFoundError as error:
         if error.name != "pyspark.sql.datasource":
             raise
         raise ImportError('format("penstock") needs PySpark 4.0 or newer') from None
-    return getattr(data_source, name)
+    return getattr(module, name)

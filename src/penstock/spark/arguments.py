@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.stored.plan import RecordPlan
+from penstock.jobs.plan import RecordPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The function that runs in Spark's Python workers: Arrow batches in, verdicts out.
 
-Policies are those of the worker (`penstock.stored.evaluation`). Spark ends its workers without a
+Policies are those of the worker (`penstock.jobs.evaluation`). Spark ends its workers without a
 chance to do anything more, so a session that just stops closes nothing; `close_policies` does.
 """
 
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.jobs.evaluation import Evaluator, close_all, evaluator_of, task_ended
 from penstock.spark.frames.rows import Rows, runs, verdict_array
-from penstock.stored.evaluation import Evaluator, close_all, evaluator_of, task_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.chain import KeysAndValues
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.plan import RecordPlan
 
     Function = Callable[[Evaluator, dict[str, pa.Array], str | None], pa.StructArray]
 

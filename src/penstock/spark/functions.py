@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-    from penstock.report.document import Report
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.document import Report
     from penstock.spark.jobs.topic_jobs import JobResult
-    from penstock.stored.plan import RecordPlan
 
     Topics = str | Sequence[str]
 

@@ -15,9 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from penstock import artifacts
-from penstock.machine import memory_bytes
-from penstock.processes import spark_daemon
+from penstock.engine.machine import memory_bytes
+from penstock.kafka.local import artifacts
 from penstock.spark.execution.failures import SparkError, first_line, jvm_end
 from penstock.spark.execution.jvm_output import forward
 from penstock.spark.execution.memory import cores_of, jvm_memory
@@ -101,7 +100,7 @@ def _own_settings(master: str | None) -> dict[str, str]:
         settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
         # Python workers print on this command's terminal, and Penstock is installed for them. On a
         # cluster, they print into the executors' logs.
-        settings["spark.python.daemon.module"] = spark_daemon.__name__
+        settings["spark.python.daemon.module"] = "penstock.spark.daemon"
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "-Dlog4j2.configurationFile=" not in options:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from penstock.jobs.plan import RecordPlan
     from penstock.spark.values.value_column import ValueColumn
-    from penstock.stored.plan import RecordPlan
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
-from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError, LogRecord
 
 
 class Died(BaseException):

@@ -14,17 +14,17 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import MetadataUnavailableError, MissingTopic
 from penstock.configuration.file import read_configuration
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin.topic_configs import StoredTopicConfigs, TopicConfigs
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.sessions.routes import VERSIONS, route
-from penstock.wire.schemas import load_request_schema, load_response_schema
-from tests.client.settings import FILE
+from penstock.kafka.cluster.metadata import MetadataUnavailableError, MissingTopic
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
 from tests.gateway.admin.memory_log import MemoryLog, MemoryTopic
 from tests.gateway.sessions.talk import Talk
+from tests.kafka.client.settings import FILE
 from tests.raw import parse_response, request_frame
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock.gateway.admin.policy_checks import (
     syntax_error,
 )
 from penstock.policy import TopicConfig
-from tests.client.settings import FILE
+from tests.kafka.client.settings import FILE
 
 
 class Worker:

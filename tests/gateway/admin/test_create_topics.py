@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 import structlog
 
+from penstock.engine.topic_configs import definitions
 from penstock.gateway.admin import topic_configs
 from penstock.gateway.admin.create_topics import SLICE
-from penstock.topic_configs import definitions
 from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
 
 API = 19

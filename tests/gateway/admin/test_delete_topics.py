@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.topic_configs.index import topic_key
+from penstock.engine.topic_configs.index import topic_key
 from tests.gateway.admin.talk import OWN, AdminTalk, Policies, versions
 
 API = 20

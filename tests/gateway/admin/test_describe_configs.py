@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.topic_configs import definitions
+from penstock.engine.topic_configs import definitions
 from tests.gateway.admin.talk import OWN, AdminTalk, versions
 
 API, TOPIC, BROKER = 32, 2, 4

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.engine.verdict import ACCEPTED, not_judged, refused
 from penstock.gateway.admin.policy_checks import PolicyChecks
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
 
 NO = refused(44, "no", "a.P")
 CREATION = TopicCreation("watched", 3, 1, None, {})

@@ -8,7 +8,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.engine.topic_configs.index import (
+    TopicConfigRecord,
+    UnreadableTopicConfigsError,
+    creation_key,
+    topic_key,
+)
 from penstock.gateway.admin import topic_configs as topic_settings
 from penstock.gateway.admin.topic_configs import (
     ABANDONED_AFTER_S,
@@ -16,15 +21,10 @@ from penstock.gateway.admin.topic_configs import (
     MISSED_TIMES,
     StoredTopicConfigs,
 )
-from penstock.topic_configs.index import (
-    TopicConfigRecord,
-    UnreadableTopicConfigsError,
-    creation_key,
-    topic_key,
-)
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from tests.engine.topic_configs.admin_requests import judged_by
+from tests.engine.topic_configs.settings_records import WITHOUT_A_NAME, with_a_name
 from tests.gateway.admin.memory_log import Died, MemoryLog, MemoryTopic
-from tests.topic_configs.admin_requests import judged_by
-from tests.topic_configs.settings_records import WITHOUT_A_NAME, with_a_name
 
 OWN = judged_by("A")
 OTHERS = judged_by("B")

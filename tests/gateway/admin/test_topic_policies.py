@@ -14,7 +14,7 @@ from penstock.engine.workers.messages import (
     TryTopic,
 )
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from tests.client.settings import FILE
+from tests.kafka.client.settings import FILE
 
 CREATE, ALTER, VALIDATE = "a.Create", "a.Alter", "a.V"
 CREATION = TopicCreation("orders", 3, 1, None, {})

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.context.turns import Turns
-from penstock.wire.errors import TOPIC_AUTHORIZATION_FAILED
-from penstock.wire.requests import topics
-from tests.wire.topic_answers import response, topic
+from penstock.kafka.wire.errors import TOPIC_AUTHORIZATION_FAILED
+from penstock.kafka.wire.requests import topics
+from tests.kafka.wire.topic_answers import response, topic
 
 
 class Broker:

@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from penstock.gateway.context.turns import Turns
-from penstock.wire.slices import finish
+from penstock.kafka.wire.slices import finish
 
 
 class Loop:

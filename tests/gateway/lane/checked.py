@@ -7,7 +7,7 @@ from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.declared import classes_here
 from penstock.policy import Header, Record
 from tests.gateways import write_configuration
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 CLASS = "penstock.policies.JsonSchema"
 SCHEMAS = ("first.json", "key=key.json,value=second.json")

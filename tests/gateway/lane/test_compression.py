@@ -10,12 +10,12 @@ import cramjam
 import pytest
 
 from penstock import _native
-from penstock.records.compression import Scratch, compress, decompress
-from penstock.records.errors import UnreadableRecords
-from tests.records.encoding import CODECS, zstd_frame
-from tests.records.encoding import compress as compress_otherwise
-from tests.records.framings import lz4_block, lz4_frame, snappy_block, xerial
-from tests.records.lz4_samples import READ, REFUSED
+from penstock.kafka.records.compression import Scratch, compress, decompress
+from penstock.kafka.records.errors import UnreadableRecords
+from tests.kafka.records.encoding import CODECS, zstd_frame
+from tests.kafka.records.encoding import compress as compress_otherwise
+from tests.kafka.records.framings import lz4_block, lz4_frame, snappy_block, xerial
+from tests.kafka.records.lz4_samples import READ, REFUSED
 
 native = _native
 pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")

@@ -18,21 +18,21 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.lane.table_topics import TableTopics
-from penstock.gateway.metrics.cells import BOUNDS
+from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.between import Between
-from penstock.wire.errors import WireError
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.loops import Loop, numbered
 from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
+from tests.kafka.wire.entities import coordinators
+from tests.kafka.wire.topic_answers import response as metadata
+from tests.kafka.wire.topic_answers import topic as metadata_topic
 from tests.raw import produce_request, request_frame
-from tests.wire.entities import coordinators
-from tests.wire.topic_answers import response as metadata
-from tests.wire.topic_answers import topic as metadata_topic
 
 native = _native
 pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")

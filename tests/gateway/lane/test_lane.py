@@ -21,12 +21,12 @@ from penstock.gateway.lane.lane import Lane
 from penstock.gateway.server import Gateway
 from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.conftest import create_topic
 from tests.gateway.sessions.talk import other
 from tests.gateways import write_configuration
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.skipif(not hasattr(_native, "Lane"), reason="native threads need Linux")
 POLICY = {"topics.judged-*.record.validation.policy": "yes",

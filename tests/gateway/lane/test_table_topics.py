@@ -18,7 +18,7 @@ from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
-from penstock.gateway.metrics.cells import BOUNDS
+from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.producer_state.arrivals import Arrival
@@ -26,14 +26,14 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import ReceivedRequest
+from penstock.kafka.records.header import BatchProducer
+from penstock.kafka.wire.errors import WireError
 from penstock.policy import Header, Record
-from penstock.records.header import BatchProducer
-from penstock.wire.errors import WireError
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
 from tests.gateway.sessions.talk import Talk
 from tests.gateways import write_configuration
+from tests.kafka.records.encoding import encode_batch
 from tests.raw import produce_request, request_frame
-from tests.records.encoding import encode_batch
 
 native = _native
 pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")

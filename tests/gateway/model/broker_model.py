@@ -4,7 +4,7 @@ It does what Kafka (ProducerAppendInfo.java, ProducerStateEntry.java) does with 
 partition, as far as it affects stored records, and the responses to clients.
 """
 
-from penstock.wire.requests.leaders import Leader
+from penstock.kafka.wire.requests.leaders import Leader
 from tests.gateway.model.producer_model import after, distance
 
 

@@ -11,9 +11,9 @@ from kio.schema.types import ProducerId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16
 
-from penstock.wire.client_requests import NO_TIME, read_request
-from penstock.wire.schemas import load_request_schema, load_response_schema
-from penstock.wire.slices import finish
+from penstock.kafka.wire.client_requests import NO_TIME, read_request
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
+from penstock.kafka.wire.slices import finish
 
 END_TXN, INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 26, 22, 65
 EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT = (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from penstock.gateway.context.handler_context import HandlerContext
 from penstock.gateway.produce.end_txn import end_txn
-from penstock.wire.client_requests import read_request
-from penstock.wire.slices import finish
+from penstock.kafka.wire.client_requests import read_request
+from penstock.kafka.wire.slices import finish
 from tests.gateway.model.coordinator_model import (
     CONCURRENT_TRANSACTIONS,
     ONGOING,

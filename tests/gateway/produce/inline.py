@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.topic_configs.index import UnreadableTopicConfigsError
 from tests.gateway.sessions.talk import Talk
 
 ID = uuid.UUID(int=5)

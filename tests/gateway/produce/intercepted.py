@@ -8,8 +8,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, PolicyVerdict, replaced
 from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.sessions.talk import Talk, produce_response
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 
 class Intercepted(Talk):

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.exposition import render
+from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.produce.observed_batches import ObservedBatches
 from penstock.policy import Record
+from tests.kafka.records.encoding import encode_batch
 from tests.metrics import Metrics
-from tests.records.encoding import encode_batch
 
 DATA = encode_batch([Record(0, None, b"x")] * 4)
 

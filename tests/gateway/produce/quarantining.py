@@ -14,8 +14,8 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.talk import Talk
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 WRITE, DESCRIBE = 1 << 4, 1 << 8
 IDS = {"judged": uuid4(), "other": uuid4()}

@@ -1,6 +1,6 @@
 """The broker's answers about the rights of a client."""
 
-from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.produce.write_rights import WriteRights
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.talk import Talk

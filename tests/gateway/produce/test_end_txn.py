@@ -8,11 +8,11 @@ from kio.schema.end_txn.v5.request import EndTxnRequest
 from kio.static.primitive import i16, i64
 
 from penstock.gateway.produce.end_txn import is_empty
-from penstock.wire.producer_ids import ProducerIdAndEpoch
-from penstock.wire.requests.transactions import TransactionState
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.wire.requests.transactions import TransactionState
 from tests.gateway.sessions.talk import Talk
+from tests.kafka.wire.descriptions import description
 from tests.raw import parse_response, request_frame
-from tests.wire.descriptions import description
 
 END, DESCRIBE, NEXT_EPOCH = 26, 65, 22
 PRODUCER, NEXT = (17, 3), (17, 4)

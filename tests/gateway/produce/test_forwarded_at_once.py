@@ -11,13 +11,13 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
-from penstock.records.header import BatchProducer
-from penstock.wire.names import NO_ID
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.records.header import BatchProducer
+from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.produce.inline import ID, Inline, Stored, observing, talk_with
 from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 
 def records(number):

@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.engine.verdict import replaced
-from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
-from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests.produce import ProduceRequest
+from penstock.kafka.error_codes import MESSAGE_TOO_LARGE
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests.produce import ProduceRequest
 from tests.gateway.produce.intercepted import Intercepted, batch
 from tests.gateway.sessions.talk import produce_response
 from tests.raw import parse_response, produce_request, produced, request_frame

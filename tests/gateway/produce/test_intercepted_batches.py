@@ -19,7 +19,7 @@ from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.records.batch import read_batch
+from penstock.kafka.records.batch import read_batch
 from tests.gateway.produce.intercepted import (
     DROPPED,
     HIGH_WATERMARK,
@@ -36,8 +36,8 @@ from tests.gateway.produce.intercepted import (
     two_partitions,
 )
 from tests.gateway.sessions.talk import produce_response
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 
 def sent(talk):

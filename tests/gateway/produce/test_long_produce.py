@@ -15,15 +15,15 @@ from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.arrivals import Arrivals
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.request import SLICE
-from penstock.wire.primitives import varint
-from penstock.wire.requests.produce import ENTRIES_MAX, ProduceRequest
-from penstock.wire.requests.produce_response import ProduceResponse
-from penstock.wire.requests.topics import NamedTopic
+from penstock.kafka.wire.primitives import varint
+from penstock.kafka.wire.requests.produce import ENTRIES_MAX, ProduceRequest
+from penstock.kafka.wire.requests.produce_response import ProduceResponse
+from penstock.kafka.wire.requests.topics import NamedTopic
 from tests.gateway.produce.inline import ID, Stored
 from tests.gateway.produce.intercepted import Intercepted
 from tests.gateway.sessions.talk import Answering, answer, produce_response, turns_until
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 TOPICS = tuple(f"topic-{number}" for number in range(2_000))
 LATER = refused(7, "later", "v")

@@ -19,8 +19,8 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.metrics.counts import GatewayCounts
-from penstock.gateway.metrics.exposition import render
+from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.produce import observed_batches
 from penstock.gateway.produce.observed_batches import ObservedBatch, TimesBeside
 from penstock.policy import ClientContext

@@ -10,11 +10,11 @@ from penstock.gateway.produce import request as produce_request
 from penstock.gateway.produce import single_batch
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.gateway.produce.single_batch import SingleBatch
-from penstock.wire.requests.produce import ProduceRequest
+from penstock.kafka.wire.requests.produce import ProduceRequest
 from tests import raw
 from tests.gateway.produce.intercepted import DROPPED, Intercepted, batch, request
 from tests.gateway.sessions.talk import Talk, produce_response
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 NO = refused(44, "no", "v")
 

@@ -13,15 +13,15 @@ from penstock.gateway.produce.postponed_batches import (
     PostponedBatches,
 )
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.records.header import BatchProducer
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests.producers import LastSequence
 from penstock.policy import RetriableException
-from penstock.records.header import BatchProducer
-from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests.producers import LastSequence
 from tests.gateway.produce.inline import Inline, talk_with
 from tests.gateway.produce.intercepted import array, framed, frames_of, word
 from tests.gateway.sessions.talk import Talk, answer, produce_response
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 LAST = 2**31 - 1
 KEY = ProducerKey("orders", 3, 17, "User:a")

@@ -16,7 +16,7 @@ from penstock.engine.verdict import (
 )
 from penstock.gateway.produce.bad_shares import BAD_MIN
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.records.batch import read_batch
+from penstock.kafka.records.batch import read_batch
 from tests.gateway.produce.quarantining import (
     BAD,
     DESCRIBE,

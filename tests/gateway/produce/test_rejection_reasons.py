@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import RecordError, refused, refused_records
 from tests.gateway.sessions.talk import Talk
+from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch, values
 
 KEY = "produce.rejection.reasons"
 RECORDS = 20

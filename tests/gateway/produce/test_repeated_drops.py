@@ -10,8 +10,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
-from penstock.records.batch import read_batch
-from tests.records.encoding import encode_batch, values
+from penstock.kafka.records.batch import read_batch
+from tests.kafka.records.encoding import encode_batch, values
 
 LIMITS = SimpleNamespace(
     decompressed_batch_max_bytes=2**20,

@@ -15,9 +15,9 @@ from penstock.gateway.admin.delete_records import delete_records
 from penstock.gateway.admin.delete_topics import delete_topics
 from penstock.gateway.admin.streams_group_heartbeat import _listed
 from penstock.gateway.context.turns import Turns
-from penstock.wire.client_requests import read_request
-from penstock.wire.schemas import load_request_schema
-from penstock.wire.slices import finish
+from penstock.kafka.wire.client_requests import read_request
+from penstock.kafka.wire.schemas import load_request_schema
+from penstock.kafka.wire.slices import finish
 from tests.raw import request_frame
 
 OURS = "__settings"

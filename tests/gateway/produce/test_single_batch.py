@@ -6,12 +6,12 @@ import random
 import pytest
 
 from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict, postponed, refused, replaced
-from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.single_batch import SingleBatch
 from penstock.gateway.sessions import routes
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
 from penstock.policy import RetriableException
-from penstock.wire.errors import REQUEST_TIMED_OUT
 from tests.gateway.produce.inline import ID, Inline, Stored, talk_with
 from tests.gateway.produce.intercepted import Intercepted, batch, codes, request
 from tests.gateway.produce.planned import with_plan

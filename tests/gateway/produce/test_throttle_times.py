@@ -11,7 +11,7 @@ from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.gateway.listening.addresses import Addresses
-from penstock.wire.schemas import load_request_schema, load_response_schema
+from penstock.kafka.wire.schemas import load_request_schema, load_response_schema
 from tests.gateway.produce.intercepted import Intercepted, batch
 from tests.gateway.sessions.talk import Talk
 from tests.raw import errors, parse_response, produce_request, produced, request_frame

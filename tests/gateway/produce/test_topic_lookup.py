@@ -5,8 +5,8 @@ from uuid import uuid4
 
 from penstock.gateway.context.topic_names import TopicNames
 from penstock.gateway.produce.topic_lookup import TopicLookup
-from penstock.wire.requests.topics import NamedTopic
-from penstock.wire.slices import finish
+from penstock.kafka.wire.requests.topics import NamedTopic
+from penstock.kafka.wire.slices import finish
 
 CACHED_S = 10.0
 

@@ -1,7 +1,7 @@
 """A session that begins with a login."""
 
 from tests.gateway.sessions.talk import Talk, answer
-from tests.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
+from tests.kafka.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
 
 HANDSHAKE_RESPONSE = answer(7, b"\x00\x00" + bytes(4))
 

@@ -18,7 +18,7 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.sessions.routes import Route, handled_by, route
 from penstock.gateway.sessions.session import Session
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.raw import produce_request, request_frame
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.wire.errors import WireError
+from penstock.kafka.wire.errors import WireError
 from tests.gateway.sessions.secured import HANDSHAKE_RESPONSE, Secured
 from tests.gateway.sessions.talk import Talk, answer, other, produce, produce_response
-from tests.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
+from tests.kafka.wire.sasl_frames import authenticate_frame, handshake_frame, response_frame
 
 
 @pytest.mark.parametrize("request_of", [lambda: produce(1, "judged"), lambda: other(1)])

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.gateway.sessions import routes
 from penstock.gateway.sessions.routes import ROUTES, VERSIONS, route
-from penstock.wire.errors import WireError
-from penstock.wire.schemas import API_NAMES
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.schemas import API_NAMES
 
 PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
 TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}

@@ -10,11 +10,11 @@ from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.request import SLICE
 from penstock.gateway.sessions.routes import route
 from penstock.gateway.sessions.session import PENDING_MAX, UNANSWERED_MAX
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.primitives import varint
+from penstock.kafka.wire.requests.produce import ProduceRequest
+from penstock.kafka.wire.schemas import load_request_schema
 from penstock.policy import Record
-from penstock.wire.errors import WireError
-from penstock.wire.primitives import varint
-from penstock.wire.requests.produce import ProduceRequest
-from penstock.wire.schemas import load_request_schema
 from tests.gateway.sessions.talk import (
     LONG,
     NO,
@@ -27,8 +27,8 @@ from tests.gateway.sessions.talk import (
     produce_response,
     turns_until,
 )
+from tests.kafka.records.encoding import encode_batch
 from tests.raw import parse_response, produce_request, produced, request_frame
-from tests.records.encoding import encode_batch
 
 
 @pytest.mark.parametrize(("sent", "believed"), [(3, 3), (5000, 1000)])

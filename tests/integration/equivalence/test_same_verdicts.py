@@ -19,9 +19,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.artifacts import java
-from penstock.local import LocalKafka, class_path
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.local import LocalKafka, class_path
+from penstock.kafka.local.artifacts import java
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateways import wait_until
 from tests.raw import RawClient
 

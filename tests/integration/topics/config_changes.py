@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kio.static.primitive import i8
 
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.local.tools import run_tool
+from penstock.kafka.local.tools import run_tool
+from tests.engine.topic_configs.admin_requests import TopicClient
 from tests.gateways import RunningGateway
 from tests.raw import RawClient
-from tests.topic_configs.admin_requests import TopicClient
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.raw import RawClient
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.static.primitive import i32
 
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.integration.topics.creation import TIMEOUT
 
 FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 10, 37, 88

@@ -1,4 +1,4 @@
-"""A gateway with another row in the table of topic level keys; see tests/topic_configs/test_added_key."""
+"""A gateway with another row in the table of topic level keys; see tests/engine/topic_configs/test_added_key."""
 
 import signal
 import sys
@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import TOPIC_KEYS
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
+from tests.engine.topic_configs.added_key import ADDED
+from tests.engine.topic_configs.admin_requests import NOT_BAD, judged_by
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
-from tests.topic_configs.added_key import ADDED
-from tests.topic_configs.admin_requests import NOT_BAD, judged_by
 
-PROGRAM = [sys.executable, "-m", "tests.topic_configs.added_key"]
+PROGRAM = [sys.executable, "-m", "tests.engine.topic_configs.added_key"]
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
 
 

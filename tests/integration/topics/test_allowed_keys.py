@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
 )
 
 from penstock.configuration.topic_keys import MODE, RECORDS_POLICY_ENABLED
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
+from tests.engine.topic_configs.admin_requests import NOT_BAD, TopicClient, judged_by
 from tests.gateways import gateway_port, wait_until, write_configuration
-from tests.topic_configs.admin_requests import NOT_BAD, TopicClient, judged_by
 
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
 WHY = (

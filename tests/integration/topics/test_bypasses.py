@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
-from penstock.local import LocalKafka
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, wait_until
 from tests.integration.topics.creation import (
     TIMEOUT,

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.conftest import create_acls, create_topic
 from tests.gateways import gateway_port, wait_until
 from tests.integration.topics.config_changes import TOPIC, Change, incremental, resource_results

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from tests.gateways import (
     PENSTOCK,
     RunningGateway,

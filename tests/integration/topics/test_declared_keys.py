@@ -14,10 +14,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
+from tests.engine.topic_configs.admin_requests import TopicClient
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
-from tests.topic_configs.admin_requests import TopicClient
 
 POLICIES = """
 from penstock.policy import *

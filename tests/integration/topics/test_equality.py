@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 
-from penstock.local import LocalKafka
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.local import LocalKafka
+from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.samples import offered
 from tests.integration.topics.equality.config_cases import (

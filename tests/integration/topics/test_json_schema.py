@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
+from tests.engine.topic_configs.admin_requests import alteration, creation
 from tests.gateways import gateway_port, write_configuration
-from tests.topic_configs.admin_requests import alteration, creation
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 KEY = "record.validation.policy"

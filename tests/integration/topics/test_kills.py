@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 import pytest
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
-from tests.faults import REQUEST, RESPONSE, Proxy
-from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
-from tests.topic_configs.admin_requests import (
+from tests.engine.topic_configs.admin_requests import (
     CREATE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,
     TopicClient,
     judged_by,
 )
+from tests.faults import REQUEST, RESPONSE, Proxy
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 
 PRODUCE: Final = 0
 POLICIES = """

@@ -13,10 +13,10 @@ from kio.schema.incremental_alter_configs.v1.request import (
 )
 from kio.static.primitive import i8
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
+from tests.engine.topic_configs.admin_requests import TopicClient, creation
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.metrics import scrape
-from tests.topic_configs.admin_requests import TopicClient, creation
 
 KEY = "penstock.policies"
 POLICIES = """

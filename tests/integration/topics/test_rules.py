@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.gateways import gateway_port, write_configuration
 
 OK, INVALID_RECORD = 0, 87

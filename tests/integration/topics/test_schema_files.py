@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.local import LocalKafka
+from penstock.kafka.local import LocalKafka
 from tests.conftest import delete_topic
+from tests.engine.topic_configs.admin_requests import alteration, creation
 from tests.gateways import gateway_port, write_configuration
-from tests.topic_configs.admin_requests import alteration, creation
 
 FILE, VALIDATES = "schema.file", "confluent.value.schema.validation"
 SCHEMA = {"type": "object", "required": ["id"]}

@@ -17,13 +17,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
-from penstock.local import LocalKafka
-from penstock.topic_configs.index import topic_key
+from penstock.engine.topic_configs.index import topic_key
+from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic, delete_topic
+from tests.engine.topic_configs.admin_requests import TopicClient, judged_by
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.reading import read_topic, topic_id
-from tests.topic_configs.admin_requests import TopicClient, judged_by
 
 POLICIES = """
 import itertools, os

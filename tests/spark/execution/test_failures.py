@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import functions as F
 
-from penstock.cluster.offsets import Cluster
+from penstock.kafka.cluster.offsets import Cluster
 from penstock.spark.execution.failures import (
     reason_of,
 )

@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.local import free_ports
+from penstock.kafka.local import free_ports
 from penstock.spark.execution.remote import check_remote
 from tests.limits import HANGS_S
-from tests.spark.conftest import NO_BAD, SPARK
+from tests.spark.conftest import NO_BAD
 from tests.spark.connect_server import connect_server
+from tests.spark.installed import SPARK
 
 ENVIRONMENT = {
     **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",

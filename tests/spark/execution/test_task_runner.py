@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from penstock.cluster.ranges import OffsetRange
+from penstock.jobs.tasks.tasks import Task
+from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.execution.failures import reason_of
 from penstock.spark.execution.task_runner import run_tasks
-from penstock.stored.tasks.tasks import Task
 
 pytestmark = pytest.mark.slow
 

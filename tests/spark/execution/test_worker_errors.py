@@ -7,7 +7,7 @@ import types
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.processes import spark_daemon
+from penstock.configuration.processes import spark_daemon
 from penstock.spark.execution.worker_errors import in_one_line
 
 

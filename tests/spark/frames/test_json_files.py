@@ -9,11 +9,11 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from penstock.jobs.files.json_lines import WrongLineError
 from penstock.spark.frames.files import check_files, list_files, read_files
 from penstock.spark.frames.json_files import records
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.record_order import PLACE, without_place
-from penstock.stored.files.json_lines import WrongLineError
 from tests.gateways import without_waiting
 from tests.spark.conftest import BOTH, NO_BAD, POLICIES
 

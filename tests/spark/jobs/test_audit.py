@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import jsonschema_rs
 import pytest
 
-from penstock.report.counts import REASONS_KEPT
+from penstock.jobs.report.counts import REASONS_KEPT
 from penstock.spark import verdicts
 from penstock.spark.jobs.audit import audit
 from tests.spark.conftest import BOTH, NO_BAD

@@ -5,7 +5,6 @@ import struct
 
 from pyspark.sql import functions as F
 
-from penstock.batch_jobs.letter_topics import MORE, TOPICS_MAX, LetterTopics
 from penstock.engine.modes.dead_letters import (
     FORMATS,
     PartialOrigin,
@@ -15,6 +14,7 @@ from penstock.engine.modes.dead_letters import (
     prefixes_of,
     read_origin,
 )
+from penstock.jobs.batches.letter_topics import MORE, TOPICS_MAX, LetterTopics
 from penstock.policy import Header
 from penstock.spark.jobs.dead_letters import (
     LETTER,
@@ -23,7 +23,7 @@ from penstock.spark.jobs.dead_letters import (
     with_letters,
 )
 from penstock.spark.jobs.redrive import find_letters
-from tests.batch_jobs.letters import WRITERS, connect, share_group
+from tests.jobs.batches.letters import WRITERS, connect, share_group
 
 PLACED = "topic string, partition int, offset bigint"
 COLUMNS = "key binary, value binary, headers array<struct<key: string, value: binary>>"

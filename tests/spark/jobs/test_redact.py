@@ -5,8 +5,8 @@ import time
 from penstock.policy import Header, Record
 from tests.gateways import RunningGateway, gateway_port
 from tests.integration.reading import read_topic
+from tests.kafka.records.encoding import encode_batch
 from tests.raw import RawClient, produce_request, produced
-from tests.records.encoding import encode_batch
 
 CHAIN = """
 import zlib

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from penstock.client.connections.connection import Connection
-from penstock.client.positions import Position, commit_positions
-from penstock.stored.jobs import redrive
-from tests.batch_jobs.letters import connect, share_group, spring, streams
-from tests.client.settings import FILE
+from penstock.jobs import redrive
+from penstock.kafka.client.connections.connection import Connection
+from penstock.kafka.client.positions import Position, commit_positions
 from tests.integration.reading import read_topic, values_of
+from tests.jobs.batches.letters import connect, share_group, spring, streams
+from tests.kafka.client.settings import FILE
 from tests.spark.conftest import BOTH, NO_BAD
 from tests.spark.jobs.record_folders import read_folder
 
@@ -224,7 +224,7 @@ def _end_before(kafka, name, count):
 @BOTH
 @pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
-    from penstock.stored.jobs import writing_job
+    from penstock.jobs import writing_job
 
     file, good, _, _ = split
     arguments = redriven(split, "--with", repair(file, "RepairAll"))

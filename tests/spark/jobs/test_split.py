@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.connections.connection import connect
-from penstock.client.connections.pipeline import Pipeline
-from penstock.client.protocol.produced_batches import BatchSource
-from penstock.client.writing.idempotent_pipeline import new_producer
-from penstock.client.writing.limits import WriterLimits
-from penstock.records.builder import build
-from penstock.records.encoder import NewHeader, encode
+from penstock.kafka.client.connections.connection import connect
+from penstock.kafka.client.connections.pipeline import Pipeline
+from penstock.kafka.client.protocol.produced_batches import BatchSource
+from penstock.kafka.client.writing.idempotent_pipeline import new_producer
+from penstock.kafka.client.writing.limits import WriterLimits
+from penstock.kafka.records.builder import build
+from penstock.kafka.records.encoder import NewHeader, encode
 from penstock.spark import judge, load_plan, register
 from tests.gateways import wait_until
 from tests.integration.reading import read_topic

@@ -1,4 +1,4 @@
-from penstock.cluster.ranges import Partition
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.sink.stream_checkpoints import is_interrupted, planned_batch
 
 OURS = '{"t": {"id": "00000000-0000-0000-0000-000000000001", "offsets": {"0": 7, "11": 9}}}'

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.cluster.offsets import Topic
-from penstock.cluster.ranges import Partition
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster.offsets import Topic
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.cluster.ranges import Partition
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.source.source_bounds import (
     EARLIEST,
     LATEST,

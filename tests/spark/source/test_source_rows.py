@@ -17,12 +17,12 @@ from pyspark.sql.types import (
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import dropped, refused_record
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
-from penstock.records.stored_batch import read_stored_batch
 from penstock.spark.frames.rows import Rows
 from penstock.spark.source.source_rows import TYPES, RowBatches, check_types
-from tests.records.encoding import encode_batch
-from tests.records.implementations import IMPLEMENTATIONS, use
+from tests.kafka.records.encoding import encode_batch
+from tests.kafka.records.implementations import IMPLEMENTATIONS, use
 
 pytestmark = pytest.mark.unit
 ALL = tuple(TYPES)

@@ -9,14 +9,14 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.cluster.errors import ClusterError
-from penstock.cluster.offsets import Topic
-from penstock.cluster.ranges import Partition
+from penstock.jobs.tasks.tasks import Sizes
+from penstock.kafka.cluster.errors import ClusterError
+from penstock.kafka.cluster.offsets import Topic
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark import register, split
 from penstock.spark.source.source_bounds import EARLIEST, LATEST
 from penstock.spark.source.source_reading import SourceError, SourceReading
 from penstock.spark.source.source_stream import StreamReader, from_json, to_json
-from penstock.stored.tasks.tasks import Sizes
 
 pytestmark = pytest.mark.slow
 

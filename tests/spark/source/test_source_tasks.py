@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.cluster.ranges import OffsetRange
+from penstock.jobs.tasks.tasks import Sizes
+from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.source.source_tasks import source_tasks
-from penstock.stored.tasks.tasks import Sizes
 
 pytestmark = pytest.mark.unit
 IDS = {"t": UUID(int=1)}

@@ -18,13 +18,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.local import LocalKafka, free_ports
+from penstock.kafka.local import LocalKafka, free_ports
 from tests.chaos.leaders import move_leaders
 from tests.conftest import create_topic
 from tests.integration.reading import read_topic
+from tests.jobs.slow_records import SLOW, records, values
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
-from tests.stored.slow_records import SLOW, records, values
 
 RECORDS = "penstock_records_total"
 

@@ -5,16 +5,16 @@ from collections import Counter
 
 import pytest
 
-from penstock.batch_jobs.counts import TaskCounts
-from penstock.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
-from penstock.client.positions import Position
-from penstock.cluster.errors import ClusterError, NotDescribedError
-from penstock.cluster.offsets import Topic
-from penstock.cluster.ranges import Partition
+from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.tasks.tasks import Limit
+from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
+from penstock.kafka.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
+from penstock.kafka.client.positions import Position
+from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
+from penstock.kafka.cluster.offsets import Topic
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.streams.stream import TOPICS_EVERY_S, Stream, StreamSettings
-from penstock.stored.tasks.tasks import Limit
-from penstock.stored.tasks.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 

@@ -8,14 +8,14 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.batch_jobs.counts import TaskCounts
-from penstock.cluster.ranges import Partition
 from penstock.configuration.values import Address
-from penstock.local import free_ports
-from penstock.report.counts import Reason
+from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import Reason
+from penstock.jobs.tasks.writing_task import WritingResult
+from penstock.kafka.cluster.ranges import Partition
+from penstock.kafka.local import free_ports
 from penstock.spark.streams.stream_figures import StreamFigures
 from penstock.spark.streams.stream_metrics import registry_of, serve_metrics, write_metrics
-from penstock.stored.tasks.writing_task import WritingResult
 
 
 def result(topic="t", accepted=5, refused=3, left_out=0, removed=0):

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from penstock.batch_jobs.counts import TaskCounts
-from penstock.client.errors import TruncatedError
-from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.tasks.tasks import Limit
+from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
+from penstock.kafka.client.errors import TruncatedError
+from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.spark.streams.stream_offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffsets
-from penstock.stored.tasks.tasks import Limit
-from penstock.stored.tasks.writing_task import Unfinished, WritingResult
 
 pytestmark = pytest.mark.unit
 A, B, C = (Partition("t", number) for number in range(3))

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.client.places import Places
-from penstock.client.positions import Position
+from penstock.kafka.client.places import Places
+from penstock.kafka.client.positions import Position
 from penstock.spark.streams.stream_source import StreamSource
-from tests.client.log_records import TASKS, log_record
+from tests.kafka.client.log_records import TASKS, log_record
 
 pytestmark = pytest.mark.unit
 

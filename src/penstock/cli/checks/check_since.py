@@ -9,37 +9,37 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.cli.checks.gateway_counts import counted_by_gateway
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.stream_lines import one_line
-from penstock.client.connections.connection import connect
-from penstock.client.errors import ClientError, UnreadableBatchError
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.errors import ClusterError
-from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.plans.plan import INTERNAL_TOPICS, Plan
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
+from penstock.jobs.report.counts import NOT_JUDGED
+from penstock.jobs.since import KILLS_MAX, BatchAudit, PathEvents
+from penstock.jobs.tasks.whole_batches import CHANGED
+from penstock.jobs.topics.excerpt import RECORDS_MAX, excerpt
+from penstock.jobs.topics.excerpt_reading import Reading, reader_of
+from penstock.jobs.topics.topic_settings import kept_settings
+from penstock.kafka.client.connections.connection import connect
+from penstock.kafka.client.errors import ClientError, UnreadableBatchError
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.errors import ClusterError
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.wire.errors import WireError
 from penstock.progress import Progress
-from penstock.report.counts import NOT_JUDGED
-from penstock.stored.jobs.since import KILLS_MAX, BatchAudit, PathEvents
-from penstock.stored.tasks.whole_batches import CHANGED
-from penstock.stored.topics.excerpt import RECORDS_MAX, excerpt
-from penstock.stored.topics.excerpt_reading import Reading, reader_of
-from penstock.stored.topics.topic_settings import kept_settings
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
     from penstock.engine.path_counts import PathCount, PathTally
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
-    from penstock.report.counts import AuditCounts, Sample
+    from penstock.jobs.report.counts import AuditCounts, Sample
+    from penstock.kafka.cluster.offsets import Topic
 
 BYTES_MAX: Final = 2**30
 _REASONS_MAX: Final = 10

@@ -16,19 +16,19 @@ from penstock.cli.checks.framework_topics import kept_topics
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import CommandError
 from penstock.cli.output.policy_output import policies_run
-from penstock.cluster.brokers import UnreachableError
-from penstock.cluster.brokers import describe as describe_cluster
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
 from penstock.configuration.globs import is_glob
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.loading import describe
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.listening.endpoints import broker_ports_of
+from penstock.jobs.topics.topic_settings import kept_settings
+from penstock.kafka.cluster.brokers import UnreachableError
+from penstock.kafka.cluster.brokers import describe as describe_cluster
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.policy import RetriableException
-from penstock.stored.topics.topic_settings import kept_settings
-from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

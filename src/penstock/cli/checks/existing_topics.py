@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
 from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plans.plan import INTERNAL_TOPICS
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.stored.topics.topic_settings import kept_settings
-from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.jobs.topics.topic_settings import kept_settings
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

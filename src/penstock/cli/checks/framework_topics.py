@@ -13,8 +13,8 @@ from penstock.engine.plans.framework_topics import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.cluster.metadata import ClusterMetadata
     from penstock.engine.plans.plan import Plan
+    from penstock.kafka.cluster.metadata import ClusterMetadata
 
 _REFUSED: Final = "bad records are refused, and not set aside or dropped"
 _AT_ONCE: Final = 100

@@ -9,8 +9,8 @@ from penstock.cli.failures import CommandError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
+    from penstock.kafka.cluster.offsets import Topic
 
 
 def settings_of(
@@ -27,9 +27,9 @@ def settings_of(
         ConfigurationError: They may not be read.
         CommandError: The cluster does not answer, or they cannot be understood.
     """
-    from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.stored.topics.topic_settings import own_settings  # noqa: PLC0415
-    from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
+    from penstock.engine.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
+    from penstock.jobs.topics.topic_settings import own_settings  # noqa: PLC0415
+    from penstock.kafka.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
 
     try:
         return own_settings(configuration, properties, topics)

@@ -8,9 +8,9 @@ from penstock.cli.checks.repeated_interceptors import unrepeatable
 from penstock.engine.plans.plan import Plan
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.listening.client_listeners import check_free
 from penstock.gateway.listening.endpoints import endpoints_of
+from penstock.gateway.observing.audit_trail.audit_keys import check_audit_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

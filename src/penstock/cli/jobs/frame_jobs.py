@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.batch_jobs.letter_outcomes import AGAIN, PARKED
 from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.jobs.row_jobs import only
+from penstock.jobs.batches.letter_outcomes import AGAIN, PARKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.batch_jobs.letter_topics import FoundLetters
     from penstock.cli.jobs.row_jobs import Letters, RowSource
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.jobs.batches.letter_topics import FoundLetters
+    from penstock.jobs.files.listing import ListedFiles
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.rows.count_proof import CountProof
+    from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.spark.frames.record_order import RecordOrder
     from penstock.spark.sink.sinks import Sinks
-    from penstock.stored.files.listing import ListedFiles
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.rows.count_proof import CountProof
 
 
 class FrameSource(NamedTuple):
@@ -110,9 +110,9 @@ class FrameJobs:
         plan: RecordPlan,  # noqa: ARG002 - for jobs in this process
     ) -> FoundLetters:
         """Return whose letters are there."""
+        from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
         from penstock.spark.jobs.redrive import find_letters  # noqa: PLC0415
         from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
-        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
 
         source = letters.source
         if source.folder is None:
@@ -141,8 +141,8 @@ class FrameJobs:
         self, letters: Letters, found: FoundLetters, name: str, plan: RecordPlan, sinks: Sinks
     ) -> Mapping[str, int]:
         """Judge the dead letters of a folder, whose files are replaced by those that remain."""
+        from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
         from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
-        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
 
         places = letter_folders(self._running.spark, name, letters.locations)
         folder = LetterFolder(places.source)

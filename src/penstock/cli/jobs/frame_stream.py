@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from penstock.cli.jobs.query_watch import QueryWatch
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offset_requests import Answers, OffsetRefusal
-    from penstock.cluster.offsets import Cluster, Topic
-    from penstock.cluster.ranges import Partition
+    from penstock.kafka.cluster.offset_requests import Answers, OffsetRefusal
+    from penstock.kafka.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.sink.stream_checkpoints import PlannedBatch
     from penstock.spark.streams.stream_figures import StreamFigures
 
@@ -81,7 +81,7 @@ def _prepared(
     publish: Callable[[], None],
 ) -> _Prepared:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
-    from penstock.cluster.ranges import Partition  # noqa: PLC0415
+    from penstock.kafka.cluster.ranges import Partition  # noqa: PLC0415
     from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
@@ -136,7 +136,7 @@ def _prepared(
 
 def _log_ends(cluster: Cluster, partitions: Sequence[Partition]) -> Answers:
     """Return where the logs of partitions end, without a retry."""
-    from penstock.cluster.offset_requests import CHUNK  # noqa: PLC0415
+    from penstock.kafka.cluster.offset_requests import CHUNK  # noqa: PLC0415
 
     found: dict[Partition, int | OffsetRefusal] = {}
     for start in range(0, len(partitions), CHUNK):

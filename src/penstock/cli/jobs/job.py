@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.cli.jobs.row_jobs import RowJobs
-    from penstock.cluster.offsets import Cluster, Topic
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.files.listing import ListedFiles
-    from penstock.stored.jobs.runner import OffsetCounter, Runner
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.topics.topics import StoredTopics
+    from penstock.jobs.files.listing import ListedFiles
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.runner import OffsetCounter, Runner
+    from penstock.jobs.topics.topics import StoredTopics
+    from penstock.kafka.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 
 class CommandJob(ABC):
@@ -66,7 +66,7 @@ class CommandJob(ABC):
 
     def close(self) -> None:
         """Close the policies of this process."""
-        from penstock.stored.evaluation import close_all  # noqa: PLC0415
+        from penstock.jobs.evaluation import close_all  # noqa: PLC0415
 
         with policies_run():
             close_all()
@@ -90,7 +90,7 @@ class CommandJob(ABC):
     @cached_property
     def there(self) -> StoredTopics:
         """The cluster's topics."""
-        from penstock.stored.topics.topics import StoredTopics  # noqa: PLC0415
+        from penstock.jobs.topics.topics import StoredTopics  # noqa: PLC0415
 
         return StoredTopics(self.properties, self.file, self._places_topic)
 
@@ -103,7 +103,7 @@ class CommandJob(ABC):
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.stored.topics.topics import names_of  # noqa: PLC0415
+        from penstock.jobs.topics.topics import names_of  # noqa: PLC0415
 
         plan = self.plan_without_topics(file)
         if topics:
@@ -122,7 +122,7 @@ class CommandJob(ABC):
         Raises:
             ConfigurationError: They cannot be loaded.
         """
-        from penstock.stored.plan import load_plan  # noqa: PLC0415
+        from penstock.jobs.plan import load_plan  # noqa: PLC0415
 
         path = file or self._options.file
         if path not in self._plans:
@@ -150,7 +150,7 @@ class CommandJob(ABC):
         if not given:
             check_no_range(start, end)
             return ()
-        from penstock.cluster.offsets import check_place  # noqa: PLC0415
+        from penstock.kafka.cluster.offsets import check_place  # noqa: PLC0415
 
         check_place(start, "--from")
         check_place(end, "--to")
@@ -204,7 +204,7 @@ def warn_of_base64(files: ListedFiles) -> None:
     Raises:
         ConfigurationError: One of the first lines is not a record.
     """
-    from penstock.stored.files.files import are_listed_base64  # noqa: PLC0415
+    from penstock.jobs.files.files import are_listed_base64  # noqa: PLC0415
 
     if are_listed_base64(files):
         warn(

@@ -11,17 +11,17 @@ from penstock.cli.jobs.job import CommandJob, warn_of_base64
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.errors import MalformedError, UnavailableError
-from penstock.stored.jobs.runner import LocalRunner
-from penstock.stored.locations import TABLE
+from penstock.jobs.locations import TABLE
+from penstock.jobs.runner import LocalRunner
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from penstock.cli.jobs.local_rows import LocalRows
-    from penstock.stored.files.listing import ListedFiles
-    from penstock.stored.jobs.runner import Merge, OffsetCounter, Runner, Work
-    from penstock.stored.tasks.tasks import Task
+    from penstock.jobs.files.listing import ListedFiles
+    from penstock.jobs.runner import Merge, OffsetCounter, Runner, Work
+    from penstock.jobs.tasks.tasks import Task
 
 
 class _CommandRunner(LocalRunner):
@@ -80,7 +80,7 @@ class LocalJob(CommandJob):
     @cached_property
     def input_files(self) -> ListedFiles:
         """The files of `--input`."""
-        from penstock.stored.files.listing import ListedFiles, find_files  # noqa: PLC0415
+        from penstock.jobs.files.listing import ListedFiles, find_files  # noqa: PLC0415
 
         return ListedFiles.of(self._options.input, find_files(self._options.input))
 

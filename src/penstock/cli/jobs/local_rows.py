@@ -7,26 +7,26 @@ import gc
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
 from penstock.cli.jobs.job import warn_of_base64
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
-from penstock.report.counts import OUTCOMES
+from penstock.jobs.batches.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
+from penstock.jobs.report.counts import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from penstock.batch_jobs.letter_topics import FoundLetters
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.row_jobs import Letters, RowSource
-    from penstock.stored.files.listing import ListedFiles
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.rows.count_proof import CountProof
-    from penstock.stored.rows.letter_folder import LetterFolder
-    from penstock.stored.rows.record_rows import RecordRow
-    from penstock.stored.rows.row_sinks import RowSinks
+    from penstock.jobs.batches.letter_topics import FoundLetters
+    from penstock.jobs.files.listing import ListedFiles
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.rows.count_proof import CountProof
+    from penstock.jobs.rows.letter_folder import LetterFolder
+    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.row_sinks import RowSinks
 
 
 _ALLOCATED: Final = 200_000
@@ -50,9 +50,9 @@ class LocalRows:
         self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
     ) -> Mapping[str, int]:
         """Write accepted records and dead letters."""
-        from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.stored.rows.row_jobs import split_rows  # noqa: PLC0415
-        from penstock.stored.tasks.writing_task import REJECTED  # noqa: PLC0415
+        from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import split_rows  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import REJECTED  # noqa: PLC0415
 
         sinks, counts = self._sinks(locations, letters=(REJECTED,)), Counter[str]()
 
@@ -67,9 +67,9 @@ class LocalRows:
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
-        from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.stored.rows.row_jobs import redact_rows  # noqa: PLC0415
-        from penstock.stored.tasks.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import redact_rows  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
 
@@ -82,8 +82,8 @@ class LocalRows:
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""
-        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
-        from penstock.stored.rows.row_jobs import find_letters  # noqa: PLC0415
+        from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import find_letters  # noqa: PLC0415
 
         source, files = letters.source, None
         if source.folder is not None:
@@ -98,9 +98,9 @@ class LocalRows:
         plan: RecordPlan,
     ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
-        from penstock.stored.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.stored.rows.letter_folder import LetterFolder  # noqa: PLC0415
-        from penstock.stored.rows.row_jobs import redrive_rows  # noqa: PLC0415
+        from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
+        from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import redrive_rows  # noqa: PLC0415
 
         source, folder = letters.source, None
         if source.folder is not None:
@@ -151,7 +151,7 @@ class LocalRows:
         Raises:
             ConfigurationError: A location needs Spark, or a topic does not exist.
         """
-        from penstock.stored.rows.row_sinks import RowSinks  # noqa: PLC0415
+        from penstock.jobs.rows.row_sinks import RowSinks  # noqa: PLC0415
 
         for location in locations.values():
             if location.is_table:
@@ -195,7 +195,7 @@ class LocalRows:
                 read.add(1)
                 yield row
 
-        from penstock.stored.rows.count_proof import CountProof  # noqa: PLC0415
+        from penstock.jobs.rows.count_proof import CountProof  # noqa: PLC0415
 
         proof = None
         if source.topics:
@@ -215,7 +215,7 @@ class LocalRows:
             yield counted(rows), proof
 
     def _of_topics(self, source: RowSource, plan: RecordPlan) -> Iterator[RecordRow]:
-        from penstock.stored.rows.topic_rows import read_topics  # noqa: PLC0415
+        from penstock.jobs.rows.topic_rows import read_topics  # noqa: PLC0415
 
         return read_topics(
             self._running.there.access.connect(),
@@ -226,12 +226,12 @@ class LocalRows:
 
     def _of_files(self, files: ListedFiles) -> tuple[Iterator[RecordRow], int]:
         """Return the records of files, and how many there are."""
-        from penstock.stored.files.files import (  # noqa: PLC0415
+        from penstock.jobs.files.files import (  # noqa: PLC0415
             are_in_order,
             check_listed,
             read_listed,
         )
-        from penstock.stored.rows.ordered_rows import in_order  # noqa: PLC0415
+        from penstock.jobs.rows.ordered_rows import in_order  # noqa: PLC0415
 
         with self._running.progress.phase(f"checking {files.given}"):
             records = check_listed(files)

@@ -10,13 +10,13 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.counts import TaskCounts
 from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
 from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
+from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.tasks.writing_task import WritingResult
 from penstock.progress import LINE_EVERY_S
-from penstock.stored.tasks.writing_task import WritingResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.cluster.offset_requests import Answers
-    from penstock.cluster.ranges import Partition
+    from penstock.kafka.cluster.offset_requests import Answers
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.streams.stream_figures import StreamFigures
 
 _NEVER: Final = float("-inf")

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from penstock.batch_jobs.counts import TaskCounts
     from penstock.cli.jobs.job import CommandJob
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.jobs.writing_job import WritingJob
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.batches.counts import TaskCounts
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.writing_job import WritingJob
+    from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 
 def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,13 +82,13 @@ def write_topics(
         topics: The topics to read.
         ranges: What of it.
         plan: The policies.
-        targets: By the names of `penstock.stored.tasks.writing_task`.
+        targets: By the names of `penstock.jobs.tasks.writing_task`.
         what: The work, such as `splitting orders`.
 
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
     """
-    from penstock.stored.jobs.writing_job import write_topics as written  # noqa: PLC0415
+    from penstock.jobs.writing_job import write_topics as written  # noqa: PLC0415
 
     counts, before, job = written(
         running.there,
@@ -117,13 +117,13 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocatio
 
     Args:
         options: Of the command.
-        targets: Topics, by the names of `penstock.stored.tasks.writing_task`.
+        targets: Topics, by the names of `penstock.jobs.tasks.writing_task`.
 
     Raises:
         ConfigurationError: `--job` cannot be an id.
     """
-    from penstock.client.positions import check_job  # noqa: PLC0415
-    from penstock.stored.jobs.writing_job import WritingJob  # noqa: PLC0415
+    from penstock.jobs.writing_job import WritingJob  # noqa: PLC0415
+    from penstock.kafka.client.positions import check_job  # noqa: PLC0415
 
     return WritingJob(
         options.command,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.batch_jobs.letter_outcomes import PARKED, RETURNED
+from penstock.jobs.batches.letter_outcomes import PARKED, RETURNED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.batch_jobs.letter_topics import FoundLetters, LetterTopics
-    from penstock.cluster.offsets import Cluster, Topic
-    from penstock.cluster.ranges import OffsetRange
     from penstock.engine.modes.dead_letters import Attempts
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.batches.letter_topics import FoundLetters, LetterTopics
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.kafka.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 
 class RowSource(NamedTuple):
@@ -39,7 +39,7 @@ class Letters(NamedTuple):
 
     Attributes:
         source: The dead letters. A folder is replaced by the letters that remain.
-        locations: The targets by the names of `penstock.batch_jobs.redrive`.
+        locations: The targets by the names of `penstock.jobs.batches.redrive`.
         target: The topic whose policies judge; None for the original topic of each letter.
         topics: Whose letters return.
         attempts: How often a letter is judged again before it is parked.
@@ -74,7 +74,7 @@ class RowJobs(Protocol):
             source: The records.
             plan: The policies.
             locations: The targets, by `ACCEPTED` and `REJECTED` of
-                `penstock.stored.tasks.writing_task`. Folders are empty or missing.
+                `penstock.jobs.tasks.writing_task`. Folders are empty or missing.
         """
 
     def redact(
@@ -125,9 +125,9 @@ class LetterRanges:
             ConfigurationError: There is no such topic.
             ClusterError: The cluster does not answer.
         """
-        from penstock.client.positions import digest_of  # noqa: PLC0415
-        from penstock.cluster.ranges import OffsetRange  # noqa: PLC0415
-        from penstock.stored.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
+        from penstock.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
+        from penstock.kafka.client.positions import digest_of  # noqa: PLC0415
+        from penstock.kafka.cluster.ranges import OffsetRange  # noqa: PLC0415
 
         self._cluster = cluster
         path = hashlib.sha256(target.full_path.encode()).hexdigest()[:16]

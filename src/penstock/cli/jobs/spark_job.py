@@ -16,21 +16,21 @@ from penstock.cli.jobs.job import CommandJob, warn, warn_of_base64
 from penstock.configuration import ConfigurationError
 from penstock.configuration.arguments import bootstrap_servers
 from penstock.errors import UnavailableError
-from penstock.stored.locations import TABLE
+from penstock.jobs.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster.offsets import Topic
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.jobs.files.listing import ListedFiles
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.rows.count_proof import CountProof
+    from penstock.jobs.runner import OffsetCounter, Runner
+    from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.spark.frames.record_order import RecordOrder
     from penstock.spark.sink.sinks import Sinks
-    from penstock.stored.files.listing import ListedFiles
-    from penstock.stored.jobs.runner import OffsetCounter, Runner
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.rows.count_proof import CountProof
 
 
 _NEEDS_SPARK: Final = "needs Spark: pip install 'penstock-kafka[spark]'; or do without it: --local"
@@ -188,8 +188,8 @@ class SparkJob(CommandJob):
                 f"--input {given}: with --remote, name topics or a table; files need a session "
                 "that this command starts (--master)"
             )
-        from penstock.stored.files.files import check_listed  # noqa: PLC0415
-        from penstock.stored.files.listing import (  # noqa: PLC0415
+        from penstock.jobs.files.files import check_listed  # noqa: PLC0415
+        from penstock.jobs.files.listing import (  # noqa: PLC0415
             ListedFiles,
             find_files,
             is_compressed,
@@ -288,8 +288,8 @@ class SparkJob(CommandJob):
     def _topics(
         self, topics: Sequence[Topic], ranges: Sequence[OffsetRange], done: OffsetCounter
     ) -> DataFrame:
+        from penstock.jobs.plan import readable_bytes  # noqa: PLC0415
         from penstock.spark.source.range_frames import read_range  # noqa: PLC0415
-        from penstock.stored.plan import readable_bytes  # noqa: PLC0415
 
         ids = {topic.name: topic.topic_id for topic in topics}
         there, sizes = self.there, self.there.sizes(topics)
@@ -335,9 +335,9 @@ class SparkJob(CommandJob):
         Raises:
             ConfigurationError: One cannot be read.
         """
+        from penstock.jobs.rows.count_proof import CountProof  # noqa: PLC0415
         from penstock.spark.frames.files import check_files, read_files  # noqa: PLC0415
         from penstock.spark.frames.record_order import in_order, without_place  # noqa: PLC0415
-        from penstock.stored.rows.count_proof import CountProof  # noqa: PLC0415
 
         if files not in self._checked:
             with self.progress.phase(f"checking {files.given}"):
@@ -504,7 +504,7 @@ def location_or_table(text: str) -> RecordLocation:
     Raises:
         ArgumentTypeError: It is none.
     """
-    from penstock.stored.locations import RecordLocation  # noqa: PLC0415
+    from penstock.jobs.locations import RecordLocation  # noqa: PLC0415
 
     try:
         return RecordLocation.parse(text)

@@ -19,21 +19,21 @@ from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
 from penstock.engine.verdict import OF_RECORDS
-from penstock.stored.topics.topic_settings import kept_settings
+from penstock.jobs.topics.topic_settings import kept_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.cluster.offsets import Topic
     from penstock.configuration.values import Address
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.writing_job import WritingJob
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.streams.stream import StreamSettings
     from penstock.spark.streams.stream_figures import StreamFigures
     from penstock.spark.streams.stream_work import StreamWork
-    from penstock.stored.jobs.writing_job import WritingJob
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks.tasks import Sizes
 
 BATCH_RECORDS: Final = 1_000_000
 _EVERY_S: Final = 1.0
@@ -150,7 +150,7 @@ def run_stream(
     Args:
         options: Of the command.
         running: Its session.
-        targets: By the names of `penstock.stored.tasks.writing_task`.
+        targets: By the names of `penstock.jobs.tasks.writing_task`.
     """
     from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
 
@@ -171,10 +171,10 @@ def _run(
     ending: EndRequest,
     lines: StreamLines,
 ) -> None:
+    from penstock.jobs.topics.topics import with_parked  # noqa: PLC0415
+    from penstock.jobs.writing_job import id_of, known_job  # noqa: PLC0415
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
     from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
-    from penstock.stored.jobs.writing_job import id_of, known_job  # noqa: PLC0415
-    from penstock.stored.topics.topics import with_parked  # noqa: PLC0415
 
     topics, there = running.sources(tuple(targets.values())), running.there
     requested = writing_job(options, targets)
@@ -215,12 +215,12 @@ def _work(
     requested: WritingJob,
     job: str,
 ) -> tuple[StreamWork, StreamSettings]:
-    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.jobs.positions import Known  # noqa: PLC0415
+    from penstock.jobs.tasks.tasks import Limit, Sizes  # noqa: PLC0415
+    from penstock.jobs.writing_job import writing_task  # noqa: PLC0415
+    from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.streams.stream import StreamSettings  # noqa: PLC0415
     from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
-    from penstock.stored.jobs.positions import Known  # noqa: PLC0415
-    from penstock.stored.jobs.writing_job import writing_task  # noqa: PLC0415
-    from penstock.stored.tasks.tasks import Limit, Sizes  # noqa: PLC0415
 
     plan = running.plan(topics)
     task = writing_task(running.there, requested, topics, (), plan, job, Known({}, {}))
@@ -250,8 +250,8 @@ def _plan_of(
     options: argparse.Namespace, running: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
 ) -> RecordPlan:
     """Return the plan with new topics, and their topic level keys."""
-    from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.kafka.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
+    from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
 
     try:
         kept = kept_settings(load_configuration(options.file), running.properties)

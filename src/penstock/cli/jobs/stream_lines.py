@@ -7,20 +7,20 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from penstock.batch_jobs.counts import TaskCounts
 from penstock.cli.jobs.spark_job import show_counts
 from penstock.engine.verdict import OF_RECORDS
+from penstock.jobs.batches.counts import TaskCounts
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
-    from penstock.cluster.ranges import Partition
+    from penstock.jobs.tasks.writing_task import WritingResult
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.progress import Progress
     from penstock.spark.streams.stream_figures import StreamFigures
     from penstock.spark.streams.stream_offsets import MicroBatch
-    from penstock.stored.tasks.writing_task import WritingResult
 
 SAME_EVERY_S: Final = 60.0
 """How often the same warning is repeated."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.explain import LocatedRecord
+from penstock.jobs.files.record_times import timestamp_ms
+from penstock.kafka.wire.names import NO_ID
 from penstock.policy import Header, Record
-from penstock.stored.files.record_times import timestamp_ms
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

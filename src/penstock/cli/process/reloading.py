@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError
-from penstock.processes.importing import import_in_thread
+from penstock.gateway.importing import import_in_thread
+from penstock.kafka.cluster.brokers import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.configuration import Configuration
+    from penstock.configuration.processes.bounded import Imports
     from penstock.gateway.server import Gateway
-    from penstock.processes.bounded import Imports
 
 log = structlog.get_logger()
 

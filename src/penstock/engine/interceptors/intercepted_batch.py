@@ -17,9 +17,9 @@ from penstock.engine.modes.diverting import (
 from penstock.engine.modes.quarantine import write_letters
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, UNDECIDED, PolicyVerdict, refused, replaced
-from penstock.records.batch import read_batch
-from penstock.records.encoder import rebuild
-from penstock.records.errors import UnreadableRecords
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.encoder import rebuild
+from penstock.kafka.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.chain import Chain
     from penstock.engine.modes.diverting import Objected
     from penstock.engine.modes.quarantine import Place
-    from penstock.records.batch import RecordBatch
+    from penstock.kafka.records.batch import RecordBatch
 
 
 def intercept_and_judge(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.engine.columns import MAX_LENGTH, starts
 from penstock.engine.plans.loading import PolicyMistakeError
+from penstock.kafka.records.prefixes import after
 from penstock.policy import RecordIntrospectionHints
-from penstock.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -27,9 +27,9 @@ from penstock.engine.verdict import (
     refused_because,
     replaced,
 )
-from penstock.error_codes import MESSAGE_TOO_LARGE
-from penstock.records.encoder import rebuild_with_headers
-from penstock.records.header import TRANSACTIONAL
+from penstock.kafka.error_codes import MESSAGE_TOO_LARGE
+from penstock.kafka.records.encoder import rebuild_with_headers
+from penstock.kafka.records.header import TRANSACTIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from penstock.engine.chain import Chain
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.records.batch import RecordBatch
-    from penstock.records.stored import KeysAndValues
+    from penstock.kafka.records.batch import RecordBatch
+    from penstock.kafka.records.stored import KeysAndValues
 
 _OUTCOMES: Final = {MARK: Outcome.MARKED, QUARANTINE: Outcome.QUARANTINED}
 """The outcome of bad records, by the mode of the policies that object to them."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.verdict import RecordError
-    from penstock.records.stored import StoredRecords
+    from penstock.kafka.records.stored import StoredRecords
 
 PREFIX: Final = "__mark."
 """Headers of a client with this prefix are removed in mode `mark`: they would be false."""

@@ -23,17 +23,17 @@ from penstock.engine.modes.dead_letters import (
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
 from penstock.engine.verdict import Outcome, PolicyVerdict
-from penstock.error_codes import INVALID_RECORD
-from penstock.records.encoder import NewHeader, encode
-from penstock.records.header import CODEC
-from penstock.records.sequences import add
+from penstock.kafka.error_codes import INVALID_RECORD
+from penstock.kafka.records.encoder import NewHeader, encode
+from penstock.kafka.records.header import CODEC
+from penstock.kafka.records.sequences import add
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.engine.modes.dead_letters import Headers
     from penstock.engine.verdict import RecordError
-    from penstock.records.batch import RecordBatch
+    from penstock.kafka.records.batch import RecordBatch
 
 LETTERS_BYTES: Final = 900_000
 """Brokers take a slightly larger batch, unless `max.message.bytes` is lower."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
+from penstock.configuration.not_now import unusable_by
 from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
     OF_VALIDATION_POLICIES,
@@ -15,7 +16,6 @@ from penstock.engine.batch_methods import (
     overrides,
 )
 from penstock.engine.plans.loading import describe
-from penstock.not_now import unusable_by
 from penstock.policy import RecordIntrospectionHints, RecordsPolicy, RecordsPolicyWithContext
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION, as_configs, encode_declared
 from penstock.configuration.policy_classes import PolicyClass, encode_classes
+from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.plans.loading import ClassPath, load_class, search_first
-from penstock.processes.parent import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

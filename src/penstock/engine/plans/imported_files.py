@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION
+from penstock.configuration.processes.bounded import run_module
+from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.plans.files_below import CODE, DATA, NotKnownError, files_below
 from penstock.engine.plans.loading import ClassPath, load_class, search_first
-from penstock.processes.bounded import run_module
-from penstock.processes.parent import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
-    from penstock.processes.bounded import Imports
+    from penstock.configuration.processes.bounded import Imports
 
 _TIMEOUT_S: Final = 60.0
 _PACKAGE: Final = "penstock"

@@ -12,8 +12,8 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.not_now import unusable_by
 from penstock.errors import PenstockError
-from penstock.not_now import unusable_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
     from penstock.configuration import Configuration
+    from penstock.configuration.processes.bounded import Imports
     from penstock.engine.plans.plan import Plan
-    from penstock.processes.bounded import Imports
 
 _OF_UPSTREAM: Final = "upstream."
 _OF_ONE_GATEWAY: Final = frozenset(

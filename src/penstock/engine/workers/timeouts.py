@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import TLRUCache
 
-from penstock.records.header import checksum
+from penstock.kafka.records.header import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

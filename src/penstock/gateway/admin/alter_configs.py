@@ -21,9 +21,10 @@ from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.topic_keys import GROUP_DEAD_LETTERS, LIST
 from penstock.engine.admin_policies import ConfigAlteration
+from penstock.engine.topic_configs import definitions, misnamed
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.admin.policy_checks import (
     STORES_TOPIC_CONFIGS,
     PolicyChecks,
@@ -35,16 +36,15 @@ from penstock.gateway.admin.policy_checks import (
     keys_refused,
     syntax_error,
 )
-from penstock.topic_configs import definitions, misnamed
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import (
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.wire.errors import (
     INVALID_CONFIG,
     NONE,
     POLICY_VIOLATION,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.requests.described_configs import TOPIC
+from penstock.kafka.wire.requests.described_configs import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,11 +18,11 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from penstock.engine.admin_policies import TopicCreation
+from penstock.engine.topic_configs import definitions
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, PolicyRefusal
-from penstock.topic_configs import definitions
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import NONE, POLICY_VIOLATION
-from penstock.wire.requests.described_configs import TOPIC
+from penstock.kafka.wire.errors import NONE, POLICY_VIOLATION
+from penstock.kafka.wire.requests.described_configs import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

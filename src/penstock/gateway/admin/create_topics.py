@@ -25,11 +25,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
-import penstock.wire.requests.create_topics as wire
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import MetadataUnavailableError
+import penstock.kafka.wire.requests.create_topics as wire
 from penstock.configuration.topic_keys import GROUP_DEAD_LETTERS
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
+from penstock.engine.topic_configs import definitions, misnamed
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
     PolicyRefusal,
@@ -39,8 +38,9 @@ from penstock.gateway.admin.policy_checks import (
     judging_error,
     keys_refused,
 )
-from penstock.topic_configs import definitions, misnamed
-from penstock.wire.errors import (
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
@@ -51,8 +51,8 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
-from penstock.wire.requests.create_topics import Results
-from penstock.wire.requests.entities import write_entity, write_in_slices
+from penstock.kafka.wire.requests.create_topics import Results
+from penstock.kafka.wire.requests.entities import write_entity, write_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

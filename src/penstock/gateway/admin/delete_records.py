@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
-from penstock.wire.client_requests import NO_TIME
-from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
+from penstock.kafka.wire.client_requests import NO_TIME
+from penstock.kafka.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
     from penstock.gateway.context.handler_context import HandlerContext

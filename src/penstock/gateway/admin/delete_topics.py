@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from kio.schema.errors import ErrorCode
 
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS
-from penstock.wire.client_requests import NO_TIME
-from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.wire.client_requests import NO_TIME
+from penstock.kafka.wire.errors import NONE, TOPIC_DELETION_DISABLED
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -19,9 +19,9 @@ from kio.serial import entity_writer
 from kio.static.primitive import i8
 
 from penstock.configuration.topic_keys import DEAD_LETTER_TOPIC, key_named
-from penstock.topic_configs import definitions
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.requests.described_configs import TYPES_FROM, read_requested, with_added
+from penstock.engine.topic_configs import definitions
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
+from penstock.kafka.wire.requests.described_configs import TYPES_FROM, read_requested, with_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.context.exchange import Buffers
     from penstock.gateway.context.handler_context import HandlerContext
-    from penstock.wire.requests.described_configs import Keys, Requested
+    from penstock.kafka.wire.requests.described_configs import Keys, Requested
 
 _WRITTEN_MAX: Final = 100
 

@@ -15,11 +15,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.gateway.admin.policy_checks import PolicyChecks
-from penstock.wire.client_requests import NO_TIME
-from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
-from penstock.wire.requests.coordinator_keys import MANY_FROM, key_type, unavailable
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.wire.client_requests import NO_TIME
+from penstock.kafka.wire.errors import COORDINATOR_NOT_AVAILABLE
+from penstock.kafka.wire.requests.coordinator_keys import MANY_FROM, key_type, unavailable
 
 if TYPE_CHECKING:
     from penstock.gateway.context.exchange import Buffers

@@ -20,19 +20,19 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, PolicyRefusal
-from penstock.wire.addresses import replace_in_slices
-from penstock.wire.client_requests import as_version
-from penstock.wire.errors import (
+from penstock.kafka.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
+from penstock.kafka.wire.addresses import replace_in_slices
+from penstock.kafka.wire.client_requests import as_version
+from penstock.kafka.wire.errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.own_requests import response_in_slices
-from penstock.wire.primitives import INT16
-from penstock.wire.requests import topics
+from penstock.kafka.wire.own_requests import response_in_slices
+from penstock.kafka.wire.primitives import INT16
+from penstock.kafka.wire.requests import topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

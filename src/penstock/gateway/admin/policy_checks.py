@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import (
     ABOUT_BAD_RECORDS,
     BOOLEAN,
@@ -20,20 +19,21 @@ from penstock.configuration.topic_keys import (
     TOPIC_KEYS,
 )
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+from penstock.engine.topic_configs import definitions, misnamed
 from penstock.engine.verdict import FailureCause, Outcome, bounded
 from penstock.gateway.refusal_log import Refused
-from penstock.topic_configs import definitions, misnamed
-from penstock.wire.errors import INVALID_CONFIG, UNKNOWN_SERVER_ERROR
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.wire.errors import INVALID_CONFIG, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from penstock.cluster.metadata import MissingTopic
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.handler_context import HandlerContext
+    from penstock.kafka.cluster.metadata import MissingTopic
 
 log = structlog.get_logger()
 

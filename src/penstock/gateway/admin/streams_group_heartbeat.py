@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, PolicyRefusal
-from penstock.wire.client_requests import NO_TIME
-from penstock.wire.errors import NONE, POLICY_VIOLATION
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.wire.client_requests import NO_TIME
+from penstock.kafka.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
 """Reads and writes topic configs for the requests of this gateway.
 
-The index is `penstock.topic_configs.index`; `penstock.cluster.compacted_topic` keeps it up to date.
+The index is `penstock.engine.topic_configs.index`; `penstock.kafka.cluster.compacted_topic` keeps
+it up to date.
 Guarantees:
 
 - No record is stored without policies between the creation of a topic and its configs. They are in
@@ -24,8 +25,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from penstock.cluster.compacted_topic_follower import LogFollower
-from penstock.topic_configs.index import (
+from penstock.engine.topic_configs.index import (
     RecordKey,
     TopicConfigIndex,
     TopicConfigRecord,
@@ -33,14 +33,15 @@ from penstock.topic_configs.index import (
     creation_key,
     topic_key,
 )
+from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
-    from penstock.cluster.state_writes import StateWrites
-    from penstock.topic_configs.index import Before
+    from penstock.engine.topic_configs.index import Before
+    from penstock.kafka.cluster.compacted_topic import CompactedTopic, LogRecord
+    from penstock.kafka.cluster.state_writes import StateWrites
 
 log = structlog.get_logger()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.messages import AdminRequest
-    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
 
 log = structlog.get_logger()
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.sessions.authentication import ConnectionAuthentication
-    from penstock.wire.requests.produce import RequestReader
-    from penstock.wire.requests.share_fetch import Rewriter
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce import RequestReader
+    from penstock.kafka.wire.requests.share_fetch import Rewriter
+    from penstock.kafka.wire.slices import Slices
 
     Buffers = Sequence[bytes | memoryview]
     Transform = Callable[[bytes], Buffers | Slices[Buffers]]

@@ -8,13 +8,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
-    from penstock.cluster.metadata import ClusterMetadata
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.context.turns import Turns
     from penstock.gateway.lane.topics import KnownTopics
     from penstock.gateway.listening.addresses import Addresses
-    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
     from penstock.gateway.produce.bad_shares import BadShares
     from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
     from penstock.gateway.produce.framework_losses import FrameworkLosses
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.gateway.produce.write_rights import WriteRights
     from penstock.gateway.refusal_log import Refused
+    from penstock.kafka.cluster.metadata import ClusterMetadata
 
 
 class GatewayContext(Protocol):

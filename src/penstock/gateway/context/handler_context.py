@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 
-from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
-from penstock.wire.own_requests import framed_request, response_in_slices
-from penstock.wire.requests import topics
-from penstock.wire.requests.entities import write_in_slices
+from penstock.kafka.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.kafka.wire.own_requests import framed_request, response_in_slices
+from penstock.kafka.wire.requests import topics
+from penstock.kafka.wire.requests.entities import write_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Transform
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.turns import Steps
-    from penstock.wire import client_requests
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire import client_requests
+    from penstock.kafka.wire.slices import Slices
 
     T = TypeVar("T")
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.globs import is_glob
 from penstock.engine.plans.plan import NO_SETTINGS
-from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
-    from penstock.cluster.metadata import ClusterMetadata
     from penstock.engine.plans.plan import Plan
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.kafka.cluster.metadata import ClusterMetadata
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
-from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from penstock.kafka.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable

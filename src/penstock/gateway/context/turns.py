@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from penstock.wire.slices import Slices, T
+    from penstock.kafka.wire.slices import Slices, T
 
 
 class Work:

@@ -11,8 +11,8 @@ from penstock.gateway.lane.left_to_python import LeftToPython
 from penstock.gateway.lane.table import Action, Rows, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.lane.topics import KnownTopics
-from penstock.gateway.metrics.cells import BOUNDS
-from penstock.gateway.metrics.process_usage import most_descriptors
+from penstock.gateway.observing.metrics.cells import BOUNDS
+from penstock.gateway.observing.metrics.process_usage import most_descriptors
 from penstock.gateway.sessions.between import Between
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.sessions.session import Session
-    from penstock.wire.requests.produce import TopicData
+    from penstock.kafka.wire.requests.produce import TopicData
 
 log = structlog.get_logger()
 

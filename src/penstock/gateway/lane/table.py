@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.gateway.produce.forwarded_at_once import is_decided_by_topics
 from penstock.gateway.sessions.routes import ROUTES, pass_through
-from penstock.wire.errors import WireError
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from penstock.gateway.context.gateway_context import GatewayContext

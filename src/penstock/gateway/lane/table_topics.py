@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.lane.table import Rows
+    from penstock.kafka.wire.requests.produce import TopicData
     from penstock.policies.by_columns import NativeJudge
-    from penstock.wire.requests.produce import TopicData
 
 
 class TableTopics(KnownTopics):

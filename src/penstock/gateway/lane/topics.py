@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.topic_names import TopicNames
-    from penstock.wire.requests.produce import TopicData
+    from penstock.kafka.wire.requests.produce import TopicData
 
 
 class KnownTopics(Protocol):

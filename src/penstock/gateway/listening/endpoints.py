@@ -59,7 +59,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
         upstream_tls = client_context(upstream, file)
     if upstream.keys() - {"bootstrap.servers"}:
         # The Kafka client takes long to import, and is not needed to check addresses.
-        from penstock.cluster.librdkafka import check  # noqa: PLC0415
+        from penstock.kafka.cluster.librdkafka import check  # noqa: PLC0415
 
         check(upstream, file)
     _check_broker_ports(configuration)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address
+from penstock.configuration.not_now import unusable_by
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.proxy_protocol import (
     HEADER_S,
@@ -25,7 +26,6 @@ from penstock.gateway.listening.proxy_protocol import (
     unmapped,
 )
 from penstock.gateway.listening.tls_connection import attach
-from penstock.not_now import unusable_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

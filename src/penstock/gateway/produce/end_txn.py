@@ -40,11 +40,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
-from penstock.wire.client_requests import NO_TIME
-from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
-from penstock.wire.producer_ids import ProducerIdAndEpoch
-from penstock.wire.requests import transactions
-from penstock.wire.requests.transactions import COMPLETE, EMPTY, TransactionState
+from penstock.kafka.wire.client_requests import NO_TIME
+from penstock.kafka.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.wire.requests import transactions
+from penstock.kafka.wire.requests.transactions import COMPLETE, EMPTY, TransactionState
 
 if TYPE_CHECKING:
     from penstock.gateway.context.handler_context import HandlerContext

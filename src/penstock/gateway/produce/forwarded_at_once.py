@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.records.header import read_producer
+from penstock.kafka.wire.names import NO_ID, is_topic_name
+from penstock.kafka.wire.requests.produce import VALID_ACKS
 from penstock.policy import ClientContext
-from penstock.records.header import read_producer
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.names import NO_ID, is_topic_name
-from penstock.wire.requests.produce import VALID_ACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.lane.topics import KnownTopics
-    from penstock.gateway.metrics.counts import GatewayCounts
-    from penstock.wire.requests.produce import ProduceRequest, TopicData
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
+    from penstock.kafka.wire.requests.produce import ProduceRequest, TopicData
 
 _ENTRIES_MAX: Final = 1_000
 """Requests with more topics and partitions are handled in slices, which this is not."""

@@ -11,7 +11,7 @@ import structlog
 
 from penstock.engine.plans.framework_topics import ALLOWED_BY, FrameworkTopic
 from penstock.engine.verdict import Outcome, RecordError, because, refused, refused_records
-from penstock.error_codes import INVALID_RECORD
+from penstock.kafka.error_codes import INVALID_RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

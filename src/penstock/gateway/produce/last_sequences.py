@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests import leaders, producers
-from penstock.wire.requests.producers import LastSequence
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests import leaders, producers
+from penstock.kafka.wire.requests.producers import LastSequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.leaders import Leader, LeaderOffset
+    from penstock.kafka.wire.requests.leaders import Leader, LeaderOffset
 
     ProducerIds = dict[str, dict[int, int]]
     """Producer ids by topic and partition."""

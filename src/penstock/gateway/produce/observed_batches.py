@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor
-    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
     from penstock.policy import ClientContext
 
 log = structlog.get_logger()

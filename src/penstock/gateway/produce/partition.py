@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.records.header import checksum, read_producer
-from penstock.wire.names import NO_ID
+from penstock.kafka.records.header import checksum, read_producer
+from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
-    from penstock.records.header import BatchProducer
-    from penstock.wire.requests.produce import PartitionData, PartitionResponse, ProduceRequest
+    from penstock.kafka.records.header import BatchProducer
+    from penstock.kafka.wire.requests.produce import (
+        PartitionData,
+        PartitionResponse,
+        ProduceRequest,
+    )
 
     StoreLetters = Callable[[bytes, Callable[[str | None], None], Hashable], None]
     """Stores dead letters; see `dead_letters.writer.DeadLetterWriter.store`."""

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Final
 from cachetools import TTLCache
 
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.records.sequences import add, distance
+from penstock.kafka.records.sequences import add, distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.records.header import BatchProducer
-    from penstock.wire.requests.producers import LastSequence
+    from penstock.kafka.records.header import BatchProducer
+    from penstock.kafka.wire.requests.producers import LastSequence
 
 KEPT_S: Final = 300.0
 """A producer that has not sent the batch again for so long has given it up: by default that takes

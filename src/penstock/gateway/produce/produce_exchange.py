@@ -22,9 +22,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.verdict import Outcome
-from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
@@ -34,11 +32,13 @@ from penstock.gateway.produce.stored_records import count_stored
 from penstock.gateway.produce.submission import Submission
 from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
-from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests.produce import ENTRY_BYTES, PartitionResponse
-from penstock.wire.requests.produce_response import read_response, write_response
-from penstock.wire.requests.producers import LastSequence
-from penstock.wire.slices import finish
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.error_codes import INVALID_RECORD
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests.produce import ENTRY_BYTES, PartitionResponse
+from penstock.kafka.wire.requests.produce_response import read_response, write_response
+from penstock.kafka.wire.requests.producers import LastSequence
+from penstock.kafka.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.wire.requests.produce import ProduceRequest
-    from penstock.wire.requests.produce_response import ProduceResponse
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce import ProduceRequest
+    from penstock.kafka.wire.requests.produce_response import ProduceResponse
+    from penstock.kafka.wire.slices import Slices
 
 _OTHER_PARTITION_REFUSED: Final = PartitionResponse(
     INVALID_RECORD,

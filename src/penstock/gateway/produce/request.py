@@ -9,15 +9,15 @@ import structlog
 from penstock.engine.verdict import reason_of_batch
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
 from penstock.gateway.refusal_log import Refused
-from penstock.records.header import record_count
-from penstock.wire.errors import (
+from penstock.kafka.records.header import record_count
+from penstock.kafka.wire.errors import (
     INVALID_REQUIRED_ACKS,
     RETRIABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.names import is_topic_name
-from penstock.wire.requests.produce import VALID_ACKS, PartitionResponse
-from penstock.wire.slices import finish
+from penstock.kafka.wire.names import is_topic_name
+from penstock.kafka.wire.requests.produce import VALID_ACKS, PartitionResponse
+from penstock.kafka.wire.slices import finish
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.turns import Work
-    from penstock.wire.requests.produce import ProduceRequest
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce import ProduceRequest
+    from penstock.kafka.wire.slices import Slices
 
 T = TypeVar("T")
 

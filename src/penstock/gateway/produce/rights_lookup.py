@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
-from penstock.wire.own_requests import CLIENT_ID
-from penstock.wire.requests import topics
+from penstock.kafka.wire.errors import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.kafka.wire.own_requests import CLIENT_ID
+from penstock.kafka.wire.requests import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.gateway.produce.postponed_batches import TEXT
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
-from penstock.records.header import is_intact
-from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
-from penstock.wire.names import is_topic_name
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.records.header import is_intact
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
+from penstock.kafka.wire.names import is_topic_name
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.records.header import BatchProducer
-    from penstock.wire.slices import Slices
+    from penstock.kafka.records.header import BatchProducer
+    from penstock.kafka.wire.slices import Slices
 
 
 class SentBatch(NamedTuple):

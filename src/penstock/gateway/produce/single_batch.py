@@ -17,8 +17,8 @@ from penstock.gateway.produce.forwarded_at_once import cached_topic_id, sender_o
 from penstock.gateway.produce.produce_exchange import ProduceExchange, ProducePhase, size_of
 from penstock.gateway.produce.request import ReceivedRequest, close_after_error
 from penstock.gateway.produce.verdicts import Verdicts
-from penstock.wire.names import NO_ID
-from penstock.wire.slices import finish
+from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.produce.partition import ProducePartition
-    from penstock.wire.requests.produce import ProduceRequest, TopicData
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce import ProduceRequest, TopicData
+    from penstock.kafka.wire.slices import Slices
 
 
 def single_batch(

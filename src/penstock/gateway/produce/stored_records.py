@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.gateway.produce.request import SLICE
-from penstock.records.header import record_count
+from penstock.kafka.records.header import record_count
 
 if TYPE_CHECKING:
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.produce_response import ProduceResponse
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce_response import ProduceResponse
+    from penstock.kafka.wire.slices import Slices
 
 
 def count_stored(request: ReceivedRequest, response: ProduceResponse) -> Slices[None]:

@@ -11,20 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import failed
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
 from penstock.gateway.produce.request import SLICE
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import (
+from penstock.kafka.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

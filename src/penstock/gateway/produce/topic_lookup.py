@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.topic_keys import MODE, POLICIES
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.produce.forwarded_at_once import cached_topic_id
 from penstock.gateway.produce.request import SLICE
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
-from penstock.wire.own_requests import CLIENT_ID
-from penstock.wire.requests import topics
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.wire.errors import (
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from penstock.kafka.wire.own_requests import CLIENT_ID
+from penstock.kafka.wire.requests import topics
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.intercepted.received_batches import ReceivedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.slices import Slices
 
 log = structlog.get_logger()
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import FailureCause, Outcome, refused, refused_because
-from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.produce import rights_lookup
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.framework_losses import loses_records
 from penstock.gateway.produce.request import SLICE
 from penstock.gateway.produce.stored_records import good_records
-from penstock.wire.errors import REQUEST_TIMED_OUT
-from penstock.wire.requests import topics
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests import topics
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.gateway.produce.rights_lookup import Codes
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.slices import Slices
 
     Held = tuple[ProducePartition, PolicyVerdict]
     """A batch that waits, and the verdict about it."""

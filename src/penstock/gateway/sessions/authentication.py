@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from penstock.wire.errors import WireError
-from penstock.wire.requests import sasl
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.requests import sasl
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -41,8 +41,8 @@ from penstock.gateway.sessions.transports import (
     socket_number,
     tcp_state,
 )
-from penstock.wire.errors import WireError
-from penstock.wire.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,8 +13,8 @@ import structlog
 
 from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.context.handler_context import HandlerContext
-from penstock.wire import client_requests
-from penstock.wire.errors import WireError
+from penstock.kafka.wire import client_requests
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     import asyncio

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from penstock.engine.machine import memory_bytes
 from penstock.gateway.process_memory import return_memory
-from penstock.machine import memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,13 +26,13 @@ from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, kno
 from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.gateway.produce.single_batch import single_batch
 from penstock.gateway.sessions.handler_exchange import HandlerExchange
-from penstock.wire import api_versions
-from penstock.wire.addresses import holds_addresses, replace_in_slices
-from penstock.wire.errors import WireError
-from penstock.wire.requests import produce, transactions
-from penstock.wire.requests.produce_response import names_no_leaders
-from penstock.wire.requests.share_fetch import ShareFetchRewriter
-from penstock.wire.schemas import known_versions
+from penstock.kafka.wire import api_versions
+from penstock.kafka.wire.addresses import holds_addresses, replace_in_slices
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.requests import produce, transactions
+from penstock.kafka.wire.requests.produce_response import names_no_leaders
+from penstock.kafka.wire.requests.share_fetch import ShareFetchRewriter
+from penstock.kafka.wire.schemas import known_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     )
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.handler_context import Handler
-    from penstock.wire.requests.share_fetch import Rewriter
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.share_fetch import Rewriter
+    from penstock.kafka.wire.slices import Slices
 
     OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange | Slices[Exchange]]
     """Makes the exchange of a request that has been received completely, at once or in slices."""

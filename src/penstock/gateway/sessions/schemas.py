@@ -7,8 +7,8 @@ milliseconds for each version of an API, and a client chooses the versions.
 from __future__ import annotations
 
 from penstock.gateway.sessions.routes import ROUTES, pass_through, stream
-from penstock.wire.schemas import known_versions, load_request_schema, load_response_schema
-from penstock.wire.structures import structure_of
+from penstock.kafka.wire.schemas import known_versions, load_request_schema, load_response_schema
+from penstock.kafka.wire.structures import structure_of
 
 
 def load_schemas() -> None:

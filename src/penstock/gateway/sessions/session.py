@@ -42,17 +42,17 @@ from penstock.gateway.sessions.between import (
 from penstock.gateway.sessions.own_request import OWN_CORRELATION_ID, OwnRequest
 from penstock.gateway.sessions.pending_requests import PendingRequests
 from penstock.gateway.sessions.sliced_work import SlicedWork
-from penstock.wire import api_versions
-from penstock.wire.errors import WireError
-from penstock.wire.frames import (
+from penstock.kafka.wire import api_versions
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.frames import (
     LENGTH_BYTES,
     REQUEST_HEAD_BYTES,
     RESPONSE_HEAD_BYTES,
     FrameReader,
 )
-from penstock.wire.primitives import INT32
-from penstock.wire.requests import leaders, producers
-from penstock.wire.requests.produce import RequestReader
+from penstock.kafka.wire.primitives import INT32
+from penstock.kafka.wire.requests import leaders, producers
+from penstock.kafka.wire.requests.produce import RequestReader
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.sessions.routes import OpenExchange, Route
-    from penstock.wire.requests.share_fetch import Rewriter
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.share_fetch import Rewriter
+    from penstock.kafka.wire.slices import Slices
 else:  # to compare with the abstract class takes longer
     from types import GeneratorType as Generator
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from penstock.wire.errors import WireError
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.gateway.context.turns import Turns, Work
-    from penstock.wire.slices import Slices, T
+    from penstock.kafka.wire.slices import Slices, T
 
 log = structlog.get_logger()
 

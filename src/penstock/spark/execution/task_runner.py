@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.jobs.evaluation import task_ended
+from penstock.jobs.runner import LocalCounter
+from penstock.jobs.tasks.tasks import PackedTasks
 from penstock.spark.execution.task_slots import is_remote, task_slots
-from penstock.stored.evaluation import task_ended
-from penstock.stored.jobs.runner import LocalCounter
-from penstock.stored.tasks.tasks import PackedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.stored.jobs.runner import Merge, OffsetCounter, Work
-    from penstock.stored.tasks.tasks import Limit, Task
+    from penstock.jobs.runner import Merge, OffsetCounter, Work
+    from penstock.jobs.tasks.tasks import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"
 _IDLE_TIMEOUT: Final = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
-_WORKERS: Final = ("pyspark.", "penstock.processes.spark_daemon")
+_WORKERS: Final = ("pyspark.", "penstock.spark.daemon")
 _OURS: Final = (ConfigurationError, UnavailableError, MalformedError, PostponedError)
 
 

@@ -1,6 +1,6 @@
 """Files with Kafka's columns, as frames.
 
-`penstock.stored.files.listing` says which files count, and each footer or line is checked before
+`penstock.jobs.files.listing` says which files count, and each footer or line is checked before
 Spark reads them: Spark's own listing leaves files out, and its own schema is that of one file.
 """
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.files.files import are_listed_base64, check_listed
+from penstock.jobs.files.listing import INPUT, ListedFiles, find_files, is_compressed
 from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path
 from penstock.spark.frames.json_files import count_lines, read_json
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.frames.record_order import PLACE
-from penstock.stored.files.files import are_listed_base64, check_listed
-from penstock.stored.files.listing import INPUT, ListedFiles, find_files, is_compressed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.stored.files.listing import StoredFile
+    from penstock.jobs.files.listing import StoredFile
 
 _OF_GLOBS: Final = str.maketrans({letter: f"\\{letter}" for letter in "{}[]*?\\"})
 _NANOSECONDS: Final = "ns"
@@ -70,7 +70,7 @@ def read_files(spark: SparkSession, files: ListedFiles) -> DataFrame:
 
     JSON has no bytes: keys, values and header values are taken for base 64, which is what
     Spark writes, if those of the first lines all are; otherwise for text, stored as UTF-8.
-    Timestamps are those of `penstock.stored.files.record_times`.
+    Timestamps are those of `penstock.jobs.files.record_times`.
 
     Args:
         spark: The session.

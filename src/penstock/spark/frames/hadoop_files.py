@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from py4j.protocol import Py4JJavaError
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.files.listing import INPUT, is_hidden, list_folder
 from penstock.spark.execution.failures import first_line
-from penstock.stored.files.listing import INPUT, is_hidden, list_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from penstock.stored.files.listing import StoredFile
+    from penstock.jobs.files.listing import StoredFile
 
 _LOCAL: Final = "file"
 _BUFFER: Final = 2**18

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.jobs.files.json_lines import SEEN, JsonLine, looks_like_base64
+from penstock.jobs.rows.far_times import in_row
 from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
 from penstock.spark.frames.record_order import PLACE
-from penstock.stored.files.json_lines import SEEN, JsonLine, looks_like_base64
-from penstock.stored.rows.far_times import in_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

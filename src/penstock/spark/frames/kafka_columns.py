@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.stored.rows.far_times import MS_MAX
+from penstock.jobs.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from penstock.engine.columns import Columns
 from penstock.engine.verdict import Outcome
+from penstock.jobs.rows.far_times import read_far_time
 from penstock.policy import Header
-from penstock.stored.rows.far_times import read_far_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.stored.rows.far_times import FarTime
+    from penstock.jobs.rows.far_times import FarTime
 
 VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
 """Spark's type of a verdict."""

@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import first_line
 from penstock.spark.frames.kafka_columns import COLUMNS, from_ms
-from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,20 +10,20 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import Outcome
-from penstock.report.counts import OUTCOMES, AuditCounts, Reason, Records, Sample
-from penstock.report.encoding import decode, encode
-from penstock.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
-from penstock.report.times import HOUR_MS
+from penstock.jobs.evaluation import evaluator_of
+from penstock.jobs.report.counts import OUTCOMES, AuditCounts, Reason, Records, Sample
+from penstock.jobs.report.encoding import decode, encode
+from penstock.jobs.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
+from penstock.jobs.report.times import HOUR_MS
 from penstock.spark.jobs.dead_letters import far_time, in_ms
 from penstock.spark.verdicts import judge, judge_counting
-from penstock.stored.evaluation import evaluator_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
 
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.plan import RecordPlan
 
 __all__ = ["AUDITED", "OUTCOMES", "audit", "with_payloads"]
 

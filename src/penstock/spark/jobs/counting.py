@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
-from penstock.report.counts import OUTCOMES
+from penstock.jobs.report.counts import OUTCOMES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

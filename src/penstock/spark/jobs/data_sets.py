@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.jobs.data_sets import Measuring, MeasuringTask, RuleKey, RuleSum, decode
+from penstock.jobs.evaluation import evaluator_of, task_ended
 from penstock.spark.execution.task_runner import results
-from penstock.stored.data_sets import Measuring, MeasuringTask, RuleKey, RuleSum, decode
-from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.topics.access import ClusterAccess
     from penstock.policies.data_contract.data_set import Totals
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks.tasks import Task
-    from penstock.stored.topics.access import ClusterAccess
 
 _RESULT: Final = "result binary"
 _ROWS: Final = (

@@ -23,7 +23,7 @@ from penstock.engine.modes.dead_letters import (
     TIMESTAMP,
     TOPIC,
 )
-from penstock.stored.rows.far_times import MS_MAX
+from penstock.jobs.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.sinks import Sinks
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.rows.count_proof import CountProof
 
 REWRITTEN = "rewritten"
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.batch_jobs.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
-from penstock.batch_jobs.letter_topics import MORE, TOPICS_MAX, FoundLetters
-from penstock.cluster.topic_names import expression_of
 from penstock.configuration.globs import is_glob
 from penstock.engine.modes import dead_letters
 from penstock.engine.verdict import Outcome
+from penstock.jobs.batches.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
+from penstock.jobs.batches.letter_topics import MORE, TOPICS_MAX, FoundLetters
+from penstock.kafka.cluster.topic_names import expression_of
 from penstock.spark.frames.kafka_columns import from_ms, with_all_columns
 from penstock.spark.jobs.counting import counted
 from penstock.spark.jobs.dead_letters import (
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from penstock.batch_jobs.letter_topics import LetterTopics
-    from penstock.stored.plan import RecordPlan
+    from penstock.jobs.batches.letter_topics import LetterTopics
+    from penstock.jobs.plan import RecordPlan
 
 _ORIGINALS = ("original_key", "original_value")
 _NOT_OTHERS: Final = 2

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
-from penstock.report.counts import OUTCOMES
+from penstock.jobs.report.counts import OUTCOMES
 from penstock.spark.frames.kafka_columns import COLUMNS, with_all_columns
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
 from penstock.spark.jobs.dead_letters import TIME, still_dead_letter, with_far_time, with_times
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.spark.sink.sinks import Sinks
     from penstock.spark.values.value_column import ValueColumn
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.rows.count_proof import CountProof
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")

@@ -8,41 +8,41 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.batch_jobs.letter_topics import LetterTopics
-from penstock.client.positions import check_job
-from penstock.cluster.topic_names import parse
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import PARKED_SUFFIX
 from penstock.engine.verdict import OF_RECORDS
-from penstock.report.summary import summarize
+from penstock.jobs.audit import audit_raw
+from penstock.jobs.batches.letter_topics import LetterTopics
+from penstock.jobs.contracts import measured_contracts
+from penstock.jobs.redrive import outcomes_of, prepare_redrive
+from penstock.jobs.report.summary import summarize
+from penstock.jobs.subject import subject_of
+from penstock.jobs.tasks.tasks import plan_tasks
+from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
+from penstock.jobs.topics.topic_settings import own_settings
+from penstock.jobs.topics.topics import StoredTopics
+from penstock.jobs.writing_job import WritingJob, write_topics
+from penstock.kafka.client.positions import check_job
+from penstock.kafka.cluster.topic_names import parse
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.jobs.audit import AUDITED
 from penstock.spark.jobs.audit import audit as frame_audit
 from penstock.spark.jobs.data_sets import measure_frame, measure_topics
 from penstock.spark.verdicts import check_arguments
-from penstock.stored.contracts import measured_contracts
-from penstock.stored.jobs.audit import audit_raw
-from penstock.stored.jobs.redrive import outcomes_of, prepare_redrive
-from penstock.stored.jobs.writing_job import WritingJob, write_topics
-from penstock.stored.subject import subject_of
-from penstock.stored.tasks.tasks import plan_tasks
-from penstock.stored.tasks.writing_task import ACCEPTED, REJECTED
-from penstock.stored.topics.topic_settings import own_settings
-from penstock.stored.topics.topics import StoredTopics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.batch_jobs.counts import TaskCounts
-    from penstock.cluster.offsets import Topic
+    from penstock.jobs.batches.counts import TaskCounts
+    from penstock.jobs.data_sets import RuleKey
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.counts import Reason
+    from penstock.jobs.report.document import Report
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.policies.data_contract.data_set import Totals
-    from penstock.report.counts import Reason
-    from penstock.report.document import Report
-    from penstock.stored.data_sets import RuleKey
-    from penstock.stored.plan import RecordPlan
 
 _REASONS_MAX: Final = 1000
 

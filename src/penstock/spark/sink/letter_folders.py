@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.rows.letter_folder import LETTERS
+from penstock.jobs.rows.parquet_folders import TargetFolder
+from penstock.jobs.rows.target_folders import TargetFolders
 from penstock.spark.frames.hadoop_files import local_path
-from penstock.stored.rows.letter_folder import LETTERS
-from penstock.stored.rows.parquet_folders import TargetFolder
-from penstock.stored.rows.target_folders import TargetFolders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.rows.letter_folder import LetterFolder
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.rows.letter_folder import LetterFolder
 
 
 class LetterFolders(NamedTuple):

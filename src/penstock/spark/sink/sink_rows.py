@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch_jobs.gathered_records import GatheredRecord, GatheredRecords, partition_for
-from penstock.client.protocol.produced_batches import BatchSource
 from penstock.configuration import ConfigurationError
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
+from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
+from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.rows import Rows, runs
 from penstock.spark.source.source_rows import TYPES
@@ -21,9 +21,9 @@ from penstock.spark.source.source_rows import TYPES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from penstock.batch_jobs.targets import OutgoingBatch, Target
     from penstock.engine.chain import RecordVerdicts
     from penstock.engine.columns import RecordColumns
+    from penstock.jobs.batches.targets import OutgoingBatch, Target
 
     Judge = Callable[[int, RecordColumns], RecordVerdicts]
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
+from penstock.jobs.files.files import count_records
 from penstock.spark.frames.hadoop_files import files_below, hadoop_path, local_path
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.frames.record_order import RecordOrder
@@ -23,21 +24,20 @@ from penstock.spark.sink.shared_targets import claim_folder
 from penstock.spark.sink.stream_checkpoints import planned_batch
 from penstock.spark.sink.tables.written_tables import WrittenTables
 from penstock.spark.sink.topic_rows import SINK, TopicRows
-from penstock.stored.files.files import count_records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.batch_jobs.targets import Target
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.jobs.batches.targets import Target
+    from penstock.jobs.locations import RecordLocation
+    from penstock.jobs.rows.count_proof import CountProof
+    from penstock.jobs.rows.parquet_folders import TargetFolder
+    from penstock.jobs.rows.target_folders import TargetFolders
+    from penstock.jobs.topics.access import ClusterAccess
+    from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.spark.values.value_column import ValueColumn
-    from penstock.stored.locations import RecordLocation
-    from penstock.stored.rows.count_proof import CountProof
-    from penstock.stored.rows.parquet_folders import TargetFolder
-    from penstock.stored.rows.target_folders import TargetFolders
-    from penstock.stored.topics.access import ClusterAccess
 
 _BATCH: Final = "batch="
 """What the folder of a micro-batch begins with."""

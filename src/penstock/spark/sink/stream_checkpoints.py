@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from penstock.cluster.ranges import Partition
+    from penstock.kafka.cluster.ranges import Partition
 
 
 class PlannedBatch(NamedTuple):

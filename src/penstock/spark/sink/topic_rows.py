@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.writing.idempotent_pipeline import idempotent_pipeline
-from penstock.client.writing.limits import WriterLimits
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.kafka.client.writing.limits import WriterLimits
 from penstock.spark.sink.sink_rows import OutgoingRows
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.batch_jobs.targets import Target
-    from penstock.stored.topics.access import ClusterAccess
+    from penstock.jobs.batches.targets import Target
+    from penstock.jobs.topics.access import ClusterAccess
 
 SINK: Final = "sink"
 _WRITTEN: Final = "written bigint"

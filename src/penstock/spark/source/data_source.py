@@ -13,9 +13,9 @@ from pyspark import accumulators
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
-from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
+from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.source.source_bounds import (
     EARLIEST,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from penstock.cluster.offsets import Topic
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.sink.penstock_format.data_sink import BatchSink, StreamSink
     from penstock.spark.source.source_access import ClusterSource
 

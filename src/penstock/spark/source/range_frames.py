@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES
+from penstock.jobs.tasks.tasks import PackedTasks, plan_tasks
 from penstock.spark.execution.task_slots import task_slots
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.source.source_reading import SourceReading
-from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
-from penstock.stored.tasks.tasks import PackedTasks, plan_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.jobs.runner import OffsetCounter
-    from penstock.stored.tasks.tasks import Sizes
-    from penstock.stored.topics.access import ClusterAccess
+    from penstock.jobs.runner import OffsetCounter
+    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.topics.access import ClusterAccess
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 
 def read_range(

@@ -7,25 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.cluster.offsets import Cluster
-from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
-from penstock.stored.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
-from penstock.stored.topics.access import ClusterAccess
-from penstock.stored.topics.hidden_topics import logged_topics
-from penstock.stored.topics.sizes import measured
-from penstock.stored.topics.topic_settings import own_settings
-from penstock.stored.topics.topics import names_of
+from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
+from penstock.jobs.topics.access import ClusterAccess
+from penstock.jobs.topics.hidden_topics import logged_topics
+from penstock.jobs.topics.sizes import measured
+from penstock.jobs.topics.topic_settings import own_settings
+from penstock.jobs.topics.topics import names_of
+from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.cluster.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.cluster.offsets import Topic
     from penstock.configuration import Configuration
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.source.source_options import SourceOptions
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks.tasks import Sizes
 
 _NO_FILE: Final = "the options of penstock"
 _INTERNAL: Final = "__"

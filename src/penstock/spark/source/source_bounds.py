@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cluster.ranges import Partition
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.offsets import Cluster, Topic
 
 _LATEST, _EARLIEST = -1, -2
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"

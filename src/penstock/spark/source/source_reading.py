@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.client.reading.batches import read_fetched_batch
-from penstock.client.reading.reader import RangeReader
 from penstock.engine.stored_columns import StoredColumns
-from penstock.records.errors import UnreadableRecords
+from penstock.jobs.evaluation import evaluator_of, task_ended
+from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES
+from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.records.errors import UnreadableRecords
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.source.source_rows import RowBatches
-from penstock.stored.evaluation import evaluator_of, task_ended
-from penstock.stored.plan import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
-    from penstock.client.reading.batches import FetchedBatch
-    from penstock.client.reading.offset_ranges import LostOffsets, WantedRange
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.records.stored_batch import StoredBatch
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.topics.access import ClusterAccess
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.topics.access import ClusterAccess
+    from penstock.kafka.client.reading.batches import FetchedBatch
+    from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
+    from penstock.kafka.records.stored_batch import StoredBatch
 
 
 class SourceError(SparkError):

@@ -9,17 +9,17 @@ import pyarrow.compute as pc
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.stored_columns import StoredColumns
+from penstock.jobs.rows.far_times import is_far, with_far_time
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
-from penstock.stored.rows.far_times import is_far, with_far_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.kafka.records.stored import StoredRecords
+    from penstock.kafka.records.stored_batch import StoredBatch
     from penstock.policy import Header
-    from penstock.records.stored import StoredRecords
-    from penstock.records.stored_batch import StoredBatch
 
 VERDICT: Final = "verdict"
 TYPES: Final = {**COLUMNS, VERDICT: VERDICT_TYPE}

@@ -9,14 +9,14 @@ from uuid import UUID
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
+from penstock.jobs.tasks.tasks import Limit, Sizes, next_batch
+from penstock.kafka.cluster.ranges import OffsetRange, Partition
+from penstock.kafka.wire.names import NO_ID
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.source.source_bounds import LATEST, find_offsets
 from penstock.spark.source.source_reading import SourceError
 from penstock.spark.source.source_tasks import SourceTask, source_tasks
-from penstock.stored.tasks.tasks import Limit, Sizes, next_batch
-from penstock.wire.names import NO_ID
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from penstock.cluster.offsets import Topic
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.source.source_access import ClusterSource
     from penstock.spark.source.source_reading import SourceReading
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from penstock.stored.tasks.tasks import Limit, plan_tasks
+from penstock.jobs.tasks.tasks import Limit, plan_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from penstock.cluster.ranges import OffsetRange
-    from penstock.stored.tasks.tasks import Sizes, Task
+    from penstock.jobs.tasks.tasks import Sizes, Task
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 
 class SourceTask(InputPartition):

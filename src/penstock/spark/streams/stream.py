@@ -11,24 +11,24 @@ import time
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from penstock.client.errors import ClientError
-from penstock.client.positions import Position
-from penstock.cluster.errors import ClusterError, NotDescribedError
-from penstock.cluster.ranges import Partition
 from penstock.errors import UnavailableError
+from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.positions import Position
+from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
+from penstock.kafka.cluster.ranges import Partition
+from penstock.kafka.wire.names import NO_ID
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.streams.stream_offsets import KEPT_AT_ONCE, StreamOffsets
-from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
-    from penstock.cluster.offsets import Topic
+    from penstock.jobs.tasks.tasks import Limit
+    from penstock.jobs.tasks.writing_task import WritingResult
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.streams.stream_offsets import MicroBatch
-    from penstock.stored.tasks.tasks import Limit
-    from penstock.stored.tasks.writing_task import WritingResult
 
 TOPICS_EVERY_S: Final = 30.0
 _PAUSE_MAX_S: Final = 30.0

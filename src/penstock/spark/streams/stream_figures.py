@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.verdict import Outcome
-from penstock.report.bounded_counter import BoundedCounter
-from penstock.report.counts import REASONS_KEPT, Reason
+from penstock.jobs.report.bounded_counter import BoundedCounter
+from penstock.jobs.report.counts import REASONS_KEPT, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.cluster.ranges import Partition
-    from penstock.stored.tasks.writing_task import WritingResult
+    from penstock.jobs.tasks.writing_task import WritingResult
+    from penstock.kafka.cluster.ranges import Partition
 
 
 class StreamOutcome(NamedTuple):

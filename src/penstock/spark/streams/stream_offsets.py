@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cluster.ranges import OffsetRange, Partition
-from penstock.stored.tasks.retention import log_was_cut
-from penstock.stored.tasks.tasks import next_batch
+from penstock.jobs.tasks.retention import log_was_cut
+from penstock.jobs.tasks.tasks import next_batch
+from penstock.kafka.cluster.ranges import OffsetRange, Partition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from penstock.stored.tasks.tasks import Limit
-    from penstock.stored.tasks.writing_task import WritingResult
+    from penstock.jobs.tasks.tasks import Limit
+    from penstock.jobs.tasks.writing_task import WritingResult
 
 KEPT_FOR_S: Final = 43_200.0
 """How long a position is left alone: much shorter than brokers keep it (7 days)."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.client.errors import response_error
-from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.cluster.offset_requests import CHUNK
-from penstock.cluster.ranges import Partition, numbers_by_topic
-from penstock.cluster.topic_names import existing
-from penstock.stored.jobs.positions import check_runs, group_of, placed
-from penstock.wire.errors import RETRIABLE
+from penstock.jobs.positions import check_runs, group_of, placed
+from penstock.kafka.client.errors import response_error
+from penstock.kafka.client.positions import Position, commit_positions, read_positions
+from penstock.kafka.cluster.offset_requests import CHUNK
+from penstock.kafka.cluster.ranges import Partition, numbers_by_topic
+from penstock.kafka.cluster.topic_names import existing
+from penstock.kafka.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
-    from penstock.client.connections.connection import Connection
-    from penstock.client.places import Places
-    from penstock.cluster.offset_requests import Answers
-    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.places import Places
+    from penstock.kafka.cluster.offset_requests import Answers
+    from penstock.kafka.cluster.offsets import Cluster, Topic
 
 
 class StreamSource:

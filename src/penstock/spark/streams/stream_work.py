@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.positions import Claim
+from penstock.jobs.tasks.writing import write_raw
+from penstock.kafka.client.positions import Claim
 from penstock.spark.execution.task_runner import SparkRunner
 from penstock.spark.verdicts import close_policies
-from penstock.stored.tasks.writing import write_raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from penstock.cluster.offsets import Topic
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.tasks.writing_task import WritingResult, WritingTask
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.streams.stream_offsets import MicroBatch
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.tasks.tasks import Sizes
-    from penstock.stored.tasks.writing_task import WritingResult, WritingTask
 
 BUDGET_S: Final = 5.0
 """How long a task works on its ranges: the end of a stream waits for the running tasks."""

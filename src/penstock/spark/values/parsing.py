@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T  # noqa: N812 - as everybody names it
 
 from penstock.engine.verdict import PostponedError, postponed
+from penstock.jobs.evaluation import evaluator_of
+from penstock.jobs.policy_retries import decided
 from penstock.policy import RetriableException
 from penstock.spark.values.value_column import PARSED, POLICY
-from penstock.stored.evaluation import evaluator_of
-from penstock.stored.policy_retries import decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from penstock.jobs.plan import RecordPlan
     from penstock.spark.values.value_column import ValueColumn
-    from penstock.stored.plan import RecordPlan
 
     Batches = Iterator[pa.RecordBatch]
 

@@ -17,7 +17,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
-from penstock.error_codes import INVALID_RECORD
+from penstock.jobs.locations import TABLE
+from penstock.kafka.error_codes import INVALID_RECORD
 from penstock.policies.decoded.errors import NotDecodedError, NotJsonError
 from penstock.policies.decoded.json_texts import read_json
 from penstock.policy import RetriableException
@@ -31,7 +32,6 @@ from penstock.spark.values.conversion import (
     wanted_of,
 )
 from penstock.spark.values.misfits import MisfitError, kind_of
-from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

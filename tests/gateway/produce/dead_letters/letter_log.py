@@ -12,24 +12,24 @@ from kio.schema.types import ProducerId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32Timedelta
 
-from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
-from penstock.client.errors import BrokerUnreachableError
-from penstock.client.protocol.produce import ProduceResult
-from penstock.client.protocol.raw_requests import RawResponse
-from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
-from penstock.policy import Record
-from penstock.records.header import read_producer
-from penstock.records.stored_batch import read_stored_batch
-from penstock.wire.errors import (
+from penstock.kafka.client.connections.metadata import PartitionLeader, TopicLeaders
+from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.client.protocol.produce import ProduceResult
+from penstock.kafka.client.protocol.raw_requests import RawResponse
+from penstock.kafka.error_codes import INVALID_RECORD
+from penstock.kafka.records.header import read_producer
+from penstock.kafka.records.stored_batch import read_stored_batch
+from penstock.kafka.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     INVALID_PRODUCER_EPOCH,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     UNKNOWN_SERVER_ERROR,
 )
-from penstock.wire.names import NO_ID
-from penstock.wire.schemas import load_request_schema
-from tests.records.encoding import encode_batch
+from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.schemas import load_request_schema
+from penstock.policy import Record
+from tests.kafka.records.encoding import encode_batch
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 REMEMBERED = 5

@@ -3,14 +3,14 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from penstock.client.connections.metadata import TopicLeaders
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration.file import read_configuration
 from penstock.engine.plans.plan import Plan
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.gateway.produce.dead_letters.letter_names import LetterNames
-from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.kafka.client.connections.metadata import TopicLeaders
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 
 FILE = {
     "upstream.bootstrap.servers": "a:9",

@@ -12,7 +12,7 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import Record
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 KEY = ProducerKey("orders", 0, 7, "")
 ARRIVAL = Arrival("orders", 0, 7)

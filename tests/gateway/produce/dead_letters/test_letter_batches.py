@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.gateway.produce.dead_letters.letter_batches import join_letters
+from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
-from penstock.records.stored_batch import read_stored_batch
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 FIRST = [
     Record(1_000, b"k", b"a", (Header("__dlq.policy", b"p"), Header("empty", None))),

@@ -2,13 +2,6 @@
 
 import pytest
 
-from penstock.client.errors import (
-    BrokerUnreachableError,
-    ConnectionLostError,
-    LoginError,
-    response_error,
-)
-from penstock.client.protocol.produce import ProduceResult
 from penstock.gateway.produce.dead_letters.letter_failures import (
     LetterRefusedError,
     LettersTooLargeError,
@@ -17,7 +10,14 @@ from penstock.gateway.produce.dead_letters.letter_failures import (
     has_other_sequence,
     leaves_open,
 )
-from penstock.wire.errors import UNKNOWN_SERVER_ERROR, WireError
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    LoginError,
+    response_error,
+)
+from penstock.kafka.client.protocol.produce import ProduceResult
+from penstock.kafka.wire.errors import UNKNOWN_SERVER_ERROR, WireError
 
 PLACE = ("orders.dead", 1)
 

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.verdict import failed, postponed, refused
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
+from penstock.kafka.client.errors import BrokerUnreachableError, ClientError
 from penstock.policy import RetriableException
 from tests.gateway.produce.dead_letters.names import Gateway, found
 

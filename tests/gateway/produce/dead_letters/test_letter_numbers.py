@@ -1,10 +1,10 @@
 """The numbers of dead letters in a partition."""
 
 from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
+from penstock.kafka.records.header import is_intact, read_producer
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 from penstock.policy import Record
-from penstock.records.header import is_intact, read_producer
-from penstock.wire.producer_ids import ProducerIdAndEpoch
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 BATCH = encode_batch([Record(1, None, b"a", ()), Record(1, None, b"b", ())])
 

@@ -4,7 +4,7 @@ from penstock.gateway.produce.dead_letters import letter_queue
 from penstock.gateway.produce.dead_letters.letter_queue import CHANNELS, LetterQueue
 from penstock.gateway.produce.dead_letters.partition_letters import PartitionLetters, WaitingLetters
 from penstock.policy import Record
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 BATCH = encode_batch([Record(1, None, b"a", ())])
 A, B, C = ("t.dead", 0), ("t.dead", 1), ("u.dead", 0)

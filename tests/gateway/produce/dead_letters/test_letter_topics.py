@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
-from penstock.client.errors import BrokerUnreachableError, ClientError
 from penstock.engine.modes.quarantine import LETTERS_BYTES
 from penstock.engine.verdict import refused
 from penstock.gateway.produce.dead_letters import letter_topics
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
 from penstock.gateway.produce.dead_letters.letter_topics import LetterTopics
-from penstock.wire.names import NO_ID
+from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
+from penstock.kafka.client.errors import BrokerUnreachableError, ClientError
+from penstock.kafka.wire.names import NO_ID
 from tests.gateway.produce.dead_letters.names import Gateway, any_names
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)

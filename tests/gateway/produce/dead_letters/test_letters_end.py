@@ -6,7 +6,6 @@ from concurrent.futures import Future
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.errors import BrokerUnreachableError, ConnectionLostError
 from penstock.gateway.produce.dead_letters import (
     late_letters,
     letter_numbers,
@@ -14,8 +13,9 @@ from penstock.gateway.produce.dead_letters import (
     pending_letters,
 )
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.wire.errors import UNKNOWN_SERVER_ERROR
-from penstock.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.client.errors import BrokerUnreachableError, ConnectionLostError
+from penstock.kafka.wire.errors import UNKNOWN_SERVER_ERROR
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 from tests.gateway.produce.dead_letters.letter_log import TO, letter, store, until
 
 OTHER = TO._replace(partition=1)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.gateway.produce.dead_letters.partition_letters import WaitingLetters
 from penstock.policy import Record
-from tests.records.encoding import encode_batch
+from tests.kafka.records.encoding import encode_batch
 
 BATCH = encode_batch([Record(1, None, b"a", ())])
 

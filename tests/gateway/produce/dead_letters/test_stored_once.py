@@ -7,9 +7,9 @@ from concurrent.futures import Future
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.connections.metadata import PartitionLeader
 from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.kafka.client.connections.metadata import PartitionLeader
 from tests.gateway.produce.dead_letters.letter_log import TO, letter, store, until
 
 NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW, AFTER_APPEND, DENIED, REFUSED = 6, 7, 10, 19, 20, 29, 87

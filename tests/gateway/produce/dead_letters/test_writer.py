@@ -9,8 +9,6 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
-from penstock.client.errors import BrokerUnreachableError
 from penstock.gateway.produce.dead_letters import (
     letter_requests,
     partition_letters,
@@ -20,13 +18,15 @@ from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
+from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
+from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.records.stored_batch import read_stored_batch
+from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.primitives import read_varint
 from penstock.policy import Record
-from penstock.records.stored_batch import read_stored_batch
-from penstock.wire.names import NO_ID
-from penstock.wire.primitives import read_varint
 from tests.gateway.produce.dead_letters.letter_log import INIT_PRODUCER_ID, producer_id_response
 from tests.gateway.produce.dead_letters.names import Gateway, any_names
-from tests.records.encoding import encode_batch, values
+from tests.kafka.records.encoding import encode_batch, values
 
 TO = DeadLetterTopic("orders.dead", "orders", 5, 3)
 LETTERS = encode_batch([Record(1, None, b"a", ())]) + encode_batch([Record(1, None, b"b", ())])

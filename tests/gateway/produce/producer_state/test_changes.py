@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from penstock.cluster.compacted_topic import LogRecord
 from penstock.gateway.produce.producer_state.changes import (
     EVERY_TOPIC,
     NAMES_MAX,
@@ -17,6 +16,7 @@ from penstock.gateway.produce.producer_state.changes import (
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.kafka.cluster.compacted_topic import LogRecord
 
 HOUR_MS = 3_600_000
 

@@ -11,7 +11,7 @@ from penstock.gateway.produce.producer_state.producer.history import History
 from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Head
-from penstock.records.sequences import SEQUENCES, add
+from penstock.kafka.records.sequences import SEQUENCES, add
 from tests.gateway.produce.producer_state.numbering import KEY, TOO_LARGE, Gateway
 
 

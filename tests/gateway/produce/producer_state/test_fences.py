@@ -12,8 +12,8 @@ from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
 )
 from penstock.gateway.produce.producer_state.producers import Decided
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
-from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER
-from penstock.wire.requests.leaders import Leader
+from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER
+from penstock.kafka.wire.requests.leaders import Leader
 from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, TIMED_OUT, Topic
 
 

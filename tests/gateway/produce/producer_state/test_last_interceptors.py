@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from penstock.cluster.compacted_topic import LogRecord
 from penstock.gateway.produce.producer_state.last_interceptors import (
     OTHERS_MAX_AGE_S,
     OWN_MAX_AGE_S,
@@ -13,6 +12,7 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
     are_as_before,
 )
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.kafka.cluster.compacted_topic import LogRecord
 
 SAME = Interceptors("a", in_doubt=False)
 DIFFERENT = {

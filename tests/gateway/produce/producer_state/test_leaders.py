@@ -11,8 +11,8 @@ from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
-from penstock.wire.requests.leaders import Leader
+from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
+from penstock.kafka.wire.requests.leaders import Leader
 from tests.gateway.listed_topics import ListedTopics
 from tests.gateway.model.broker_model import BrokerModel
 from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, Topic

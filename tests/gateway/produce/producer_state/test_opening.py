@@ -5,14 +5,14 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.cluster.brokers import UnreachableError
-from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.former_numbers import former_file
 from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
 from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.producer.numbers import Range
+from penstock.kafka.cluster.brokers import UnreachableError
+from penstock.kafka.cluster.compacted_topic import CompactedTopic, CompactedTopicError
 from tests.gateway.produce.producer_state.former_file import KEY, record_of, write_former_file
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from penstock.cluster.compacted_topic import LogRecord
 from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.kafka.cluster.compacted_topic import LogRecord
 
 MINUTE_MS = 60_000
 

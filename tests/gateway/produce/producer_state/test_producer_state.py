@@ -22,7 +22,7 @@ from penstock.gateway.produce.producer_state.records.encoding import (
     ProducerKey,
     decode,
 )
-from penstock.records.sequences import SEQUENCES, add, distance
+from penstock.kafka.records.sequences import SEQUENCES, add, distance
 from tests.gateway.produce.producer_state.numbering import (
     ARRIVAL,
     KEY,

@@ -3,8 +3,6 @@
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.cluster.brokers import UnreachableError
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import cluster
 from penstock.gateway.produce.producer_state.arrivals import Arrival
@@ -16,6 +14,8 @@ from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.cluster.brokers import UnreachableError
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import load_configuration
+from penstock.engine.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
 from penstock.gateway.produce.producer_state.changes import Change
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
@@ -15,7 +15,7 @@ from penstock.gateway.produce.producer_state.opening import OpenedProducers
 from penstock.gateway.produce.producer_state.presence import Announcement
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
-from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
+from penstock.kafka.cluster.brokers import UnreachableError
 from tests.engine.plans import VALIDATED, plan_of
 from tests.gateways import write_configuration
 

@@ -4,13 +4,13 @@ import asyncio
 import re
 from uuid import UUID
 
+from penstock.engine.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
 from penstock.gateway.produce.producer_state.changes import NAMES_MAX
 from penstock.gateway.produce.producer_state.topic_losses import (
     losing_topics,
     losses,
     may_lose_records,
 )
-from penstock.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
 from tests.engine.plans import VALIDATED, plan_of
 
 QUARANTINE = {"penstock.mode": "quarantine"}

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from penstock.cluster.compacted_topic import LogRecord
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import topics_with_state
 from penstock.gateway.produce.producer_state.arrivals import Arrival
@@ -13,6 +12,7 @@ from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.cluster.compacted_topic import LogRecord
 
 TOPICS = ("a", "b", "c")
 HISTORIES = 200

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from penstock.wire.schemas import load_request_schema
+from penstock.kafka.wire.schemas import load_request_schema
 
 LIST_OFFSETS, METADATA, FIND_COORDINATOR = 2, 3, 10
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS = 19, 20, 21, 37

@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark import TaskContext
 
-from penstock.batch_jobs.targets import Target
-from penstock.client.protocol.write_errors import RefusedBatchError
-from penstock.client.writing.decisions import BatchId
 from penstock.engine.chain import RecordVerdicts
 from penstock.engine.modes.dead_letters import Origin, read_origin
 from penstock.engine.verdict import refused_record
+from penstock.jobs.batches.targets import Target
+from penstock.kafka.client.protocol.write_errors import RefusedBatchError
+from penstock.kafka.client.writing.decisions import BatchId
 from penstock.policy import Header
 from penstock.spark import register
 from penstock.spark.sink.penstock_format.data_sink import BatchSink

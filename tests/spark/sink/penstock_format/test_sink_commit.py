@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.batch_jobs.targets import Target
-from penstock.client.positions import PositionTask
-from penstock.client.writing.decisions import BatchId, TakenOverError
-from penstock.client.writing.prepared import commit_prepared
-from penstock.cluster.offsets import Cluster
+from penstock.jobs.batches.targets import Target
+from penstock.jobs.topics.access import ClusterAccess
+from penstock.kafka.client.positions import PositionTask
+from penstock.kafka.client.writing.decisions import BatchId, TakenOverError
+from penstock.kafka.client.writing.prepared import commit_prepared
+from penstock.kafka.cluster.offsets import Cluster
 from penstock.spark.sink.penstock_format import sink_commit
 from penstock.spark.sink.penstock_format.sink_commit import LostTransactionsError
 from penstock.spark.sink.penstock_format.sink_task import Attempt, SinkTask
-from penstock.stored.topics.access import ClusterAccess
 from tests.integration.reading import read_topic
 
 OLD, NEW = "run-1", "run-2"

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.cluster.ranges import Partition
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.sink.penstock_format.source_order import (
     OrderLostError,
     ReadOffsets,

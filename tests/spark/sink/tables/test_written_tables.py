@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.tables import written_tables
 from penstock.spark.sink.tables.table_problems import create_statement, problem, wrong_columns

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
+from penstock.configuration.processes import descendants
+from penstock.configuration.processes.environment import environment_of_policies
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes.output import OutputPipe
 from penstock.engine.workers.progress import SharedProgress, shared_file
-from penstock.processes import descendants
-from penstock.processes.environment import environment_of_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError, PolicyConfiguration
+from penstock.configuration.not_now import may_pass
+from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
@@ -45,14 +47,12 @@ from penstock.engine.verdict import (
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, SharedProgress
 from penstock.engine.workers.topic_loading import TopicLoading
-from penstock.error_codes import POLICY_VIOLATION
-from penstock.not_now import may_pass
+from penstock.kafka.error_codes import POLICY_VIOLATION
+from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.errors import UnreadableRecords
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
-from penstock.processes.parent import end_with_parent
 from penstock.queued_output import log_lines_lost, queue_output_of_worker
-from penstock.records.batch import read_batch
-from penstock.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.records.encoder import NewHeader, encode
-from penstock.records.header import CODEC
-from penstock.records.stored_batch import read_stored_batch
+from penstock.kafka.records.encoder import NewHeader, encode
+from penstock.kafka.records.header import CODEC
+from penstock.kafka.records.stored_batch import read_stored_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from kio.schema.errors import ErrorCode
 
-from penstock.client.errors import (
+from penstock.configuration import ConfigurationError
+from penstock.kafka.client.errors import (
     ClientError,
     ConnectionLostError,
     ResponseError,
     describe,
     response_error,
 )
-from penstock.configuration import ConfigurationError
-from penstock.error_codes import (
+from penstock.kafka.error_codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     POLICY_VIOLATION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.wire.errors import (
+from penstock.kafka.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -36,8 +36,8 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.client.protocol.produce import ProduceResult
     from penstock.gateway.produce.dead_letters.letter_queue import Place
+    from penstock.kafka.client.protocol.produce import ProduceResult
 
 log = structlog.get_logger()
 

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from cachetools import TTLCache
 
-from penstock.client.errors import BrokerUnreachableError, ClientError
-from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.engine.plans.plan import NO_SETTINGS
+from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError
 from penstock.gateway.produce.dead_letters.letter_rules import name_obstacle
-from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import POLICY_VIOLATION
+from penstock.kafka.client.errors import BrokerUnreachableError, ClientError
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.wire.errors import POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from uuid import UUID
 
-    from penstock.client.connections.metadata import TopicLeaders
-    from penstock.cluster.metadata import ClusterMetadata
     from penstock.engine.plans.plan import Plan
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
+    from penstock.kafka.client.connections.metadata import TopicLeaders
+    from penstock.kafka.cluster.metadata import ClusterMetadata
 
 _NOT_CREATED_S: Final = 10.0
 """So long after a topic was not created, neither policies nor the cluster get the request again."""

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 
-from penstock.client.errors import ClientError, LoginError
-from penstock.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
-from penstock.client.protocol.raw_requests import raw_request, read_entity
-from penstock.records.header import record_count, with_sequence
-from penstock.records.sequences import add
-from penstock.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.client.errors import ClientError, LoginError
+from penstock.kafka.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
+from penstock.kafka.client.protocol.raw_requests import raw_request, read_entity
+from penstock.kafka.records.header import record_count, with_sequence
+from penstock.kafka.records.sequences import add
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.client.protocol.raw_requests import RawRequest, RawResponse
+    from penstock.kafka.client.protocol.raw_requests import RawRequest, RawResponse
 
     Buffer = bytes | memoryview
     Exchange = Callable[[RawRequest], Awaitable[RawResponse]]

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.protocol.produce import answer_of, read_response, write_request
 from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.letter_batches import join_letters
 from penstock.gateway.produce.dead_letters.letter_failures import LetterRefusedError, failure_of
-from penstock.wire.errors import WireError
+from penstock.kafka.client.protocol.produce import answer_of, read_response, write_request
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.client.connections.connection import Connection
-    from penstock.client.protocol.produce import ProduceResult
-    from penstock.client.protocol.raw_requests import RawRequest, RawResponse
     from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers, LetterProducers
     from penstock.gateway.produce.dead_letters.letter_queue import Place
     from penstock.gateway.produce.dead_letters.partition_letters import (
         LetterBatch,
         PartitionLetters,
     )
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.protocol.produce import ProduceResult
+    from penstock.kafka.client.protocol.raw_requests import RawRequest, RawResponse
 
 _OF_TIME_LEFT: Final = 0.8
 """The share of a request's time in which brokers wait for replicas. Then they respond which

@@ -14,23 +14,23 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
-from penstock.client.connections.metadata import NO_NODE
-from penstock.client.errors import BrokerUnreachableError, ClientError, response_error
-from penstock.cluster.created_topics import create
-from penstock.cluster.futures import result_of
-from penstock.cluster.librdkafka import admin_client, client_settings
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.produce.dead_letters.letter_rules import MAX_MESSAGE_BYTES, configs_of_letters
-from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from penstock.kafka.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
+from penstock.kafka.client.connections.metadata import NO_NODE
+from penstock.kafka.client.errors import BrokerUnreachableError, ClientError, response_error
+from penstock.kafka.cluster.created_topics import create
+from penstock.kafka.cluster.futures import result_of
+from penstock.kafka.cluster.librdkafka import admin_client, client_settings
+from penstock.kafka.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from penstock.client.connections.metadata import PartitionLeader, TopicLeaders
     from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.letter_names import LetterNames
+    from penstock.kafka.client.connections.metadata import PartitionLeader, TopicLeaders
 
 log = structlog.get_logger()
 

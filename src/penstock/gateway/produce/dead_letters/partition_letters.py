@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
-from penstock.records.header import PREFIX_BYTES
+from penstock.kafka.records.header import PREFIX_BYTES
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from cachetools import TTLCache
 
-from penstock.client.errors import describe
-from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
 from penstock.gateway.produce.dead_letters import partition_letters
 from penstock.gateway.produce.dead_letters.late_letters import LateLetters
 from penstock.gateway.produce.dead_letters.letter_failures import (
@@ -20,6 +18,8 @@ from penstock.gateway.produce.dead_letters.letter_failures import (
     unexpected_failure,
 )
 from penstock.gateway.produce.dead_letters.partition_letters import Waiter, WaitingLetters
+from penstock.kafka.client.errors import describe
+from penstock.kafka.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

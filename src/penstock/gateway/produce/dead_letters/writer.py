@@ -23,10 +23,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.connections.connection import Connection
-from penstock.client.connections.metadata import NO_NODE
-from penstock.client.errors import ClientError, ResponseError
-from penstock.error_codes import REQUEST_TIMED_OUT
 from penstock.gateway.produce.dead_letters.double_letters import DoubleLetters
 from penstock.gateway.produce.dead_letters.letter_batches import halve_letters
 from penstock.gateway.produce.dead_letters.letter_failures import (
@@ -47,8 +43,12 @@ from penstock.gateway.produce.dead_letters.partition_letters import (
     WaitingLetters,
 )
 from penstock.gateway.produce.dead_letters.pending_letters import PendingLetters
-from penstock.records.header import record_count
-from penstock.wire.errors import WireError
+from penstock.kafka.client.connections.connection import Connection
+from penstock.kafka.client.connections.metadata import NO_NODE
+from penstock.kafka.client.errors import ClientError, ResponseError
+from penstock.kafka.error_codes import REQUEST_TIMED_OUT
+from penstock.kafka.records.header import record_count
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Mapping

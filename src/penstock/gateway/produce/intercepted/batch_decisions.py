@@ -13,8 +13,8 @@ from penstock.gateway.produce.intercepted.error_responses import (
 from penstock.gateway.produce.partition import Judging
 from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State
-from penstock.records.header import is_intact
-from penstock.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_PRODUCER_ID
+from penstock.kafka.records.header import is_intact
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.engine.verdict import bounded
-from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
-from penstock.wire.errors import (
+from penstock.kafka.error_codes import INVALID_RECORD
+from penstock.kafka.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     REQUEST_TIMED_OUT,
     UNKNOWN_PRODUCER_ID,
 )
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 _TEXTS: Final = {
     REQUEST_TIMED_OUT: "It is not known yet whether the broker has what comes before this batch",

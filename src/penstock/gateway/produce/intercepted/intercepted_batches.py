@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.verdict import refused, refused_because
-from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.intercepted.batch_decisions import BatchDecisions
 from penstock.gateway.produce.intercepted.error_responses import MAY_BE_ELSEWHERE, error_response
@@ -22,9 +21,10 @@ from penstock.gateway.produce.intercepted.received_batches import ReceivedBatche
 from penstock.gateway.produce.intercepted.sent_batches import SentBatches
 from penstock.gateway.produce.partition import Judging
 from penstock.gateway.produce.request import SLICE
-from penstock.records.header import is_intact
-from penstock.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.error_codes import INVALID_RECORD
+from penstock.kafka.records.header import is_intact
+from penstock.kafka.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.produce_response import ProduceResponse
-    from penstock.wire.requests.producers import LastSequence
-    from penstock.wire.slices import Slices
+    from penstock.kafka.wire.requests.produce_response import ProduceResponse
+    from penstock.kafka.wire.requests.producers import LastSequence
+    from penstock.kafka.wire.slices import Slices
 
     Buffer = bytes | memoryview
 

@@ -11,7 +11,7 @@ from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.records.header import checksum
+from penstock.kafka.records.header import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.records.header import BatchProducer
+    from penstock.kafka.records.header import BatchProducer
 
 
 class ReceivedBatches:

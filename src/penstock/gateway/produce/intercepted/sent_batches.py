@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from penstock.gateway.produce.intercepted.error_responses import error_response
 from penstock.gateway.produce.partition import Judging
 from penstock.gateway.produce.producer_state.producer.batch import Stored
-from penstock.records.header import with_sequence
-from penstock.wire.errors import NONE
-from penstock.wire.requests.produce import PartitionResponse
+from penstock.kafka.records.header import with_sequence
+from penstock.kafka.wire.errors import NONE
+from penstock.kafka.wire.requests.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.wire.requests.produce_response import ProduceResponse
+    from penstock.kafka.wire.requests.produce_response import ProduceResponse
 
     Buffer = bytes | memoryview
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.known_producers import KnownProducers
     from penstock.gateway.produce.producer_state.producer.numbers import Range
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-    from penstock.wire.requests.leaders import Leader
+    from penstock.kafka.wire.requests.leaders import Leader
 
 
 class BrokerQueries:

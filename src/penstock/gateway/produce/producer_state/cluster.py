@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.presence import (
     Announcement,
     Presence,
@@ -23,13 +21,15 @@ from penstock.gateway.produce.producer_state.presence import (
 )
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.state_topic import state_topic
+from penstock.kafka.cluster.compacted_topic import CompactedTopicError
+from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
     from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
+    from penstock.kafka.cluster.compacted_topic import LogRecord
 
     Take = Callable[[ProducerKey, bytes, float, int], None]
 

@@ -12,13 +12,13 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.kafka.cluster.metadata import MetadataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.cluster.metadata import ClusterMetadata
-    from penstock.wire.requests.leaders import Leader
+    from penstock.kafka.cluster.metadata import ClusterMetadata
+    from penstock.kafka.wire.requests.leaders import Leader
 
 SETTLED_AFTER_S: Final = 45.0
 """By then a leader has given up a replica that fetched nothing for 30 s

@@ -26,9 +26,9 @@ from penstock.gateway.produce.producer_state.last_interceptors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.cluster.compacted_topic import LogRecord
-    from penstock.cluster.compacted_topic_follower import LogFollower
     from penstock.gateway.produce.producer_state.changes import Change
+    from penstock.kafka.cluster.compacted_topic import LogRecord
+    from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 
 HEARTBEAT_S: Final = 60.0
 _PREFIX: Final = b"gateway:"

@@ -23,7 +23,7 @@ from penstock.gateway.produce.producer_state.records.record_reader import Record
 from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
 from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState
 from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
-from penstock.wire.errors import (
+from penstock.kafka.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
     REQUEST_TIMED_OUT,

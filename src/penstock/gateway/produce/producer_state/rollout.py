@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from penstock.cluster import brokers
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.leaders import PARTITIONS_MAX, leaders_of
 from penstock.gateway.produce.producer_state.opening import (
@@ -25,17 +24,18 @@ from penstock.gateway.produce.producer_state.topic_losses import (
     losses,
     may_lose_records,
 )
+from penstock.kafka.cluster import brokers
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from penstock.cluster.metadata import ClusterMetadata
     from penstock.configuration import Configuration
     from penstock.engine.plans.plan import Plan
+    from penstock.engine.topic_configs.index import Before, TopicConfigIndex
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.topic_configs.index import Before, TopicConfigIndex
+    from penstock.kafka.cluster.metadata import ClusterMetadata
 
 log = structlog.get_logger()
 

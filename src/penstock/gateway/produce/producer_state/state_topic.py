@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.cluster.compacted_topic import CompactedTopic
-from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
+from penstock.kafka.cluster.compacted_topic import CompactedTopic
+from penstock.kafka.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.topic_configs.index import TopicConfigIndex
+    from penstock.engine.topic_configs.index import TopicConfigIndex
 
 _AT_ONCE: Final = 100
 """How many topics are read before requests have their turn again."""

@@ -1,8 +1,8 @@
 """`df.write.format("penstock")` and `writeStream`: each record that is accepted, once.
 
 Tasks leave their transactions open; Spark's driver decides, and commits them. See
-`penstock.client.writing.decisions` for the state after a crash in between, and how the cases are
-distinguished.
+`penstock.kafka.client.writing.decisions` for the state after a crash in between, and how the cases
+are distinguished.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from penstock.batch_jobs.targets import Target
-from penstock.client.writing.decisions import BatchId
-from penstock.cluster.errors import ClusterError
 from penstock.configuration import ConfigurationError
+from penstock.jobs.batches.targets import Target
+from penstock.kafka.client.writing.decisions import BatchId
+from penstock.kafka.cluster.errors import ClusterError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.sink.penstock_format import sink_commit
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.offsets import Cluster, Topic
     from penstock.spark.sink.penstock_format.sink_task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"

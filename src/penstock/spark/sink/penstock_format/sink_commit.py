@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.client.protocol.write_errors import AbortedError, FencedError
-from penstock.client.writing.prepared import abort_all, abort_prepared, commit_prepared, not_open
+from penstock.kafka.client.protocol.write_errors import AbortedError, FencedError
+from penstock.kafka.client.writing.prepared import (
+    abort_all,
+    abort_prepared,
+    commit_prepared,
+    not_open,
+)
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.penstock_format.source_order import check_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.writing.decisions import BatchId
-    from penstock.client.writing.prepared import Prepared
+    from penstock.kafka.client.writing.decisions import BatchId
+    from penstock.kafka.client.writing.prepared import Prepared
     from penstock.spark.sink.penstock_format.sink_task import AttemptResult, SinkTask
 
 _NAMED_MAX: Final = 3

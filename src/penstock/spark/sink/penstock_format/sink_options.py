@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from penstock.client.positions import check_job
 from penstock.configuration import ConfigurationError
-from penstock.records.compression import NAMES
+from penstock.kafka.client.positions import check_job
+from penstock.kafka.records.compression import NAMES
 from penstock.spark.given_options import GivenOptions
 
 if TYPE_CHECKING:

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from penstock.client.errors import ClientError
-from penstock.client.positions import PositionTask
-from penstock.client.writing.decisions import BatchId, Decisions
-from penstock.client.writing.limits import WriterLimits
-from penstock.client.writing.prepared import Prepared, PreparingWriter
+from penstock.jobs.evaluation import evaluator_of, task_ended
+from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.positions import PositionTask
+from penstock.kafka.client.writing.decisions import BatchId, Decisions
+from penstock.kafka.client.writing.limits import WriterLimits
+from penstock.kafka.client.writing.prepared import Prepared, PreparingWriter
 from penstock.spark.sink.penstock_format.source_order import SourceOrder
 from penstock.spark.sink.sink_rows import OutgoingRows, column_of
-from penstock.stored.evaluation import evaluator_of, task_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from penstock.batch_jobs.targets import Target
-    from penstock.client.connections.connection import Connection
-    from penstock.client.writing.decisions import Decision
-    from penstock.cluster.ranges import Partition
+    from penstock.jobs.batches.targets import Target
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.topics.access import ClusterAccess
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.writing.decisions import Decision
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.sink.penstock_format.source_order import ReadOffsets
-    from penstock.stored.plan import RecordPlan
-    from penstock.stored.topics.access import ClusterAccess
 
 _PARTITIONS_ADDED_MAX = 64
 """If a target has at most so many partitions, all are added to a transaction at once."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.cluster.ranges import Partition
+from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.rows import runs
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.stored.locations import TABLE
+from penstock.jobs.locations import TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.locations import TABLE
 from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

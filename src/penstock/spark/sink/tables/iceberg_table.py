@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.shared_targets import SharedTargetError
 from penstock.spark.sink.tables.iceberg_problems import branch_problem, check_columns, full_name
@@ -28,7 +29,6 @@ from penstock.spark.sink.tables.iceberg_snapshots import (
 from penstock.spark.sink.tables.iceberg_types import check_types
 from penstock.spark.sink.tables.table_problems import OldCheckpointError
 from penstock.spark.sink.tables.table_records import TableRecords
-from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

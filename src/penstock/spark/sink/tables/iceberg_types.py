@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.stored.locations import TABLE
+from penstock.jobs.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.kafka.cluster.ranges import OffsetRange
 
 _RANGES: Final = "topic string, partition int, first bigint, end bigint"
 _PLACE: Final = ("topic", "partition", "offset")

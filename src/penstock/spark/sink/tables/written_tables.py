@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import first_line
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.shared_targets import SharedTargetError
@@ -26,14 +27,13 @@ from penstock.spark.sink.tables.table_problems import OldCheckpointError, proble
 from penstock.spark.sink.tables.table_records import TableRecords
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.values.value_column import ValueColumn, with_value
-from penstock.stored.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster.ranges import OffsetRange
+    from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.spark.sink.judged_batches import JudgedBatch
 
 

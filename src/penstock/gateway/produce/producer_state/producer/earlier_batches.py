@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.gateway.produce.producer_state.producer.batch import State
 from penstock.gateway.produce.producer_state.producer.batches import BATCHES_MAX, is_refused
 from penstock.gateway.produce.producer_state.producer.numbers import distance
-from penstock.wire.errors import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT
+from penstock.kafka.wire.errors import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.records.sequences import add, distance
+from penstock.kafka.records.sequences import add, distance
 
 __all__ = ["Range", "add", "distance"]
 

@@ -19,7 +19,7 @@ from penstock.gateway.produce.producer_state.producer.numbers import Range, dist
 from penstock.gateway.produce.producer_state.producer.other_decisions import OtherDecisions
 from penstock.gateway.produce.producer_state.producer.record_state import RecordState
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import UNSETTLED_MAX
-from penstock.wire.errors import (
+from penstock.kafka.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     NONE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -1,0 +1,127 @@
+"""The state of a gateway, as JSON: for the console's page, and for programs."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock import __version__
+from penstock.configuration.topic_keys import MODE, value_of
+from penstock.gateway.observing.console.recent_refusals import shown
+from penstock.gateway.observing.metrics import gauges
+from penstock.gateway.observing.metrics.readiness import Inspected, inspect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.configuration import Configuration
+    from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.observing.audit_trail.trail import AuditTrail
+    from penstock.gateway.observing.metrics.broker_checks import Reached
+
+API_VERSION: Final = 1
+"""Of what `/api/` returns: see docs/monitoring.md."""
+TOPICS_MAX: Final = 200
+"""The most topics with counts in the state: those with the most records that are not stored."""
+_STARTED: Final = time.time()
+_OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
+
+
+class ShownGateway(gauges.Measured, Inspected, Protocol):
+    """A gateway, as far as it is shown."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration with which it was started."""
+
+
+def about(gateway: ShownGateway) -> dict[str, Any]:
+    """Return the part that does not change while a gateway runs."""
+    of = gateway.configuration
+    return {
+        "host": _host(),
+        "listener": str(of.listener),
+        "upstream": shown(",".join(map(str, of.upstream_servers))),
+        "file": shown(str(of.path)),
+        "version": __version__,
+        "python": platform.python_version(),
+        "started": round(_STARTED, 3),
+        "mode_of_file": value_of(MODE, of.properties),
+    }
+
+
+async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], now: float
+                        ) -> dict[str, Any]:  # fmt: skip
+    """Return the current state.
+
+    Args:
+        gateway: The gateway.
+        brokers: How the last attempt to connect to each broker ended.
+        now: The time of the event loop.
+    """
+    states = await gauges.connections(gateway)
+    found = inspect(gateway, brokers)
+    return {
+        "ready": {
+            "is_ready": not found.missing,
+            "missing": [shown(text) for text in found.missing],
+            "troubles": [shown(text) for text in found.troubles],
+        },
+        "connections": {
+            "limit": gateway.connections_max,
+            "states": {state: int(count) for (state,), count in states.values.items()},
+        },
+        "held_bytes": {"held": gateway.budget.used_bytes, "limit": gateway.budget.max_bytes},
+        "workers": _workers(gateway.all_schedules),
+        "brokers": [
+            {
+                "node": node,
+                "address": shown(str(broker.address)),
+                "reachable": not broker.why_not,
+                "why_not": shown(broker.why_not),
+                "seconds_ago": round(max(0.0, now - broker.at), 1),
+            }
+            for node, broker in sorted(brokers.items())
+        ],
+        "audit_trail": _audit_trail(gateway.audit_trail),
+        "settings_generation": gateway.settings_position,
+        "producers": gateway.producers.count,
+    }
+
+
+def topics(counted: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Return the counts of topics, those first with the most records that are not stored."""
+
+    def lost(topic: str) -> int:
+        return sum(
+            count for outcome, count in counted[topic].items() if outcome not in _OTHER_OUTCOMES
+        )
+
+    ordered = sorted(counted, key=lambda topic: (-lost(topic), topic))
+    return [{"topic": shown(topic), "records": counted[topic]} for topic in ordered[:TOPICS_MAX]]
+
+
+def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
+    states = Counter(
+        worker.state.name.lower() for schedule in schedules for worker in schedule.pool.alive
+    )
+    waiting = sum(schedule.waiting for schedule in schedules)
+    return {
+        "states": states,
+        "limit": sum(schedule.pool.limit for schedule in schedules),
+        "waiting": waiting,
+        "sent": sum(schedule.outstanding for schedule in schedules) - waiting,
+    }
+
+
+def _audit_trail(trail: AuditTrail | None) -> dict[str, int] | None:
+    return None if trail is None else {"written": trail.written, "left_out": trail.left_out}
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()

@@ -1,0 +1,272 @@
+"""Measures the rules of contracts about all records of a topic together.
+
+A policy of KIP-940 with a method `data_set_rules(topic)` has such rules: `DataContract`. Tasks read
+records and return parts of the sums, as bytes. Values that must be unique are distinguished by
+digests of 16 bytes: they are not bounded except by the number of values, so they are counted on
+disk here, and by Spark there.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from penstock.jobs.evaluation import evaluator_of
+from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.records.errors import UnreadableRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import TracebackType
+
+    from penstock.jobs.evaluation import Evaluator
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.topics.access import ClusterAccess
+    from penstock.policies.data_contract.data_set import DataSetRule, Totals
+
+_DIGESTS_HELD: Final = 20_000
+"""So many digests are given as one part of the sums."""
+
+
+class RuleKey(NamedTuple):
+    """A rule of a topic.
+
+    Attributes:
+        topic: The topic.
+        policy: The name of the policy.
+        number: Of the rule, among those of the policy for the topic.
+    """
+
+    topic: str
+    policy: str
+    number: int
+
+
+class RuleSum(NamedTuple):
+    """A part of the sums of a rule.
+
+    Attributes:
+        topic: Of its `RuleKey`, as the next two.
+        policy: See there.
+        number: See there.
+        digest: Of the value that was counted, in hexadecimal digits; empty for any.
+        total: The values.
+        bad: The records with the flaw.
+        latest: The latest instant, in ms; None if there is none.
+    """
+
+    topic: str
+    policy: str
+    number: int
+    digest: str
+    total: int
+    bad: int
+    latest: int | None
+
+    @property
+    def key(self) -> RuleKey:
+        """The rule."""
+        return RuleKey(self.topic, self.policy, self.number)
+
+
+def encode(rows: Iterable[RuleSum]) -> bytes:
+    """Return rows as bytes, which `decode` reads."""
+    return json.dumps(list(rows), separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Iterator[RuleSum]:
+    """Yield the rows that `encode` made bytes of."""
+    return (RuleSum(*fields) for fields in json.loads(data))
+
+
+class Measuring:
+    """Takes records of topics, and returns parts of the sums."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._now_ms = time.time_ns() // 1_000_000
+        self._rules: dict[str, Sequence[tuple[RuleKey, DataSetRule]]] = {}
+        self._sums: dict[RuleKey, list[Any]] = {}
+        self._digests: list[RuleSum] = []
+
+    def add(
+        self, topic: str, values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> bytes | None:
+        """Take records of a topic.
+
+        Args:
+            topic: The topic.
+            values: Of each record; without a value (a tombstone) it is not counted.
+            timestamps: Of each, in ms; negative if it has none.
+
+        Returns:
+            A part of the sums; None where it is not large enough yet.
+        """
+        rules = self._rules_of(topic)
+        if not rules:
+            return None
+        import orjson  # noqa: PLC0415 - an extra, which is there where there is a contract
+
+        for value, timestamp in zip(values, timestamps, strict=True):
+            if value is None:
+                continue
+            try:
+                row = orjson.loads(value)
+            except orjson.JSONDecodeError:
+                row = None
+            for key, rule in rules:
+                self._give(key, rule, row, timestamp)
+        return self.rest() if len(self._digests) >= _DIGESTS_HELD else None
+
+    def rest(self) -> bytes | None:
+        """Return the part that was not returned yet, or None."""
+        rows = [*self._digests, *(RuleSum(*key, "", *sums) for key, sums in self._sums.items())]
+        self._digests, self._sums = [], {}
+        return encode(rows) if rows else None
+
+    def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
+        given = rule.look(row, timestamp, self._now_ms)
+        if given.digests:
+            self._digests.extend(
+                RuleSum(*key, digest.hex(), 1, 0, None) for digest in given.digests
+            )
+        sums = self._sums.setdefault(key, [0, 0, None])
+        sums[0] += given.total
+        sums[1] += given.bad
+        sums[2] = latest_of(sums[2], given.latest)
+
+    def _rules_of(self, topic: str) -> Sequence[tuple[RuleKey, DataSetRule]]:
+        found = self._rules.get(topic)
+        if found is None:
+            found = self._rules[topic] = [
+                (RuleKey(topic, policy, number), rule)
+                for policy, rules in self._evaluator.data_set_rules(topic)
+                for number, rule in enumerate(rules.rules)
+            ]
+        return found
+
+
+def latest_of(first: int | None, other: int | None) -> int | None:
+    """Return the later of two instants."""
+    return other if first is None else first if other is None else max(first, other)
+
+
+@dataclass(frozen=True)
+class MeasuringTask:
+    """Measures the records of a task's ranges; yields parts of the sums.
+
+    Attributes:
+        access: The cluster.
+        plan: The plan, whose policies have the rules.
+    """
+
+    access: ClusterAccess
+    plan: RecordPlan
+
+    def __call__(self, task: Task) -> Iterator[bytes | None]:
+        """Do a task; yields None while it is at work.
+
+        Raises:
+            ConfigurationError: The policies cannot be loaded here, or no connection be made.
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: The end of a damaged batch is unknown.
+        """
+        connection, limits = self.access.connect(), self.plan.batch_limits
+        measuring = Measuring(evaluator_of(self.plan))
+        for wanted in task.wanted(self.plan.topic_ids):
+            for fetched in RangeReader(connection, wanted, on_lost=_ignore, merged_within=limits):
+                try:
+                    batch = read_fetched_batch(
+                        fetched, max_decompressed_bytes=limits.decompressed_bytes
+                    )
+                except UnreadableRecords:  # the audit counts them as failed
+                    yield None
+                    continue
+                records = batch.records
+                timestamps = records.timestamps
+                if batch.is_log_append_time:
+                    timestamps = [batch.max_timestamp] * len(records)
+                yield measuring.add(wanted.topic, records.values, timestamps)
+        yield measuring.rest()
+
+
+def measure_files(records: Iterable[RecordRow], plan: RecordPlan, sums: DataSetSums) -> None:
+    """Measure the records of files.
+
+    Args:
+        records: Of the files.
+        plan: The plan, whose policies have the rules.
+        sums: Takes the parts of the sums.
+    """
+    measuring = Measuring(evaluator_of(plan))
+    for record in records:
+        if record.topic is not None:
+            part = measuring.add(record.topic, (record.value,), (record.known_timestamp,))
+            sums.add(part)
+    sums.add(measuring.rest())
+
+
+class DataSetSums:
+    """Adds parts of sums up in this process; digests are in a file, about 50 bytes for each."""
+
+    def __init__(self) -> None:
+        self._sums: dict[RuleKey, list[Any]] = defaultdict(lambda: [0, 0, None])
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-audit-")
+        self._numbers: dict[RuleKey, int] = {}
+        self._file = sqlite3.connect(Path(self._folder.name) / "digests")
+        self._file.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+            "CREATE TABLE seen (rule INTEGER, digest BLOB, PRIMARY KEY (rule, digest))"
+            " WITHOUT ROWID;"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        self._folder.cleanup()
+
+    def add(self, part: bytes | None) -> None:
+        """Take a part of the sums, if there is any."""
+        if part is None:
+            return
+        digests = []
+        for row in decode(part):
+            if row.digest:
+                number = self._numbers.setdefault(row.key, len(self._numbers))
+                digests.append((number, bytes.fromhex(row.digest)))
+                continue
+            sums = self._sums[row.key]
+            sums[0] += row.total
+            sums[1] += row.bad
+            sums[2] = latest_of(sums[2], row.latest)
+        self._file.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", digests)
+
+    def totals(self) -> dict[RuleKey, Totals]:
+        """Return the sums of each rule."""
+        from penstock.policies.data_contract.data_set import Totals  # noqa: PLC0415
+
+        counted = dict(self._file.execute("SELECT rule, count(*) FROM seen GROUP BY rule"))
+        return {
+            key: Totals(count, bad, counted.get(self._numbers.get(key, -1), 0), latest)
+            for key, (count, bad, latest) in self._sums.items()
+        }
+
+
+def _ignore(_: object) -> None:
+    """Do nothing: the audit itself reports which offsets are lost."""

@@ -1,0 +1,304 @@
+"""A configuration's policies, in a form that Spark carries to its Python workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.policies import NAMES
+from penstock.configuration.topic_keys import POLICIES
+from penstock.configuration.values import items
+from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
+from penstock.engine.objections import BatchPolicy, RecordPolicy
+from penstock.engine.plans.declared import classes_here, declared_here
+from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.jobs import policy_retries
+from penstock.kafka.records.batch import MAX_RECORDS
+from penstock.kafka.records.uncompressed import BatchLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+    from penstock.configuration import Configuration, PolicyConfiguration
+    from penstock.configuration.policies import NamedPolicy
+
+MAX_DECOMPRESSED_BYTES: Final = 128 * 2**20
+"""Of a stored batch, unless `decompressed.batch.max.bytes` is more."""
+_UNLIMITED: Final = 2**31 - 1
+
+
+def readable_bytes(decompressed_batch_max_bytes: int) -> int:
+    """Return the size of the largest stored batch, decompressed, that is read.
+
+    Args:
+        decompressed_batch_max_bytes: The value of `decompressed.batch.max.bytes`.
+    """
+    return max(MAX_DECOMPRESSED_BYTES, decompressed_batch_max_bytes)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordPlan:
+    """The policies of each topic, and the columns of a record that they need.
+
+    Attributes:
+        policies: The file's configuration of policies.
+        topic_ids: Topic ids for `RecordValidationPolicy`, by topic; others are zero.
+        records_policy_batch: The maximum number of consecutive records of a partition that a
+            `RecordsPolicy` gets at a time.
+        columns: Kafka's columns that the policies read, and for `key` and `value` the maximum
+            number of bytes.
+        has_interceptors: Whether records can be changed or dropped.
+        topic_settings: The topic level keys that were set on topics, by topic.
+        retry_for_s: The seconds for which a task retries policies that cannot decide, before it
+            fails.
+    """
+
+    policies: PolicyConfiguration
+    topic_ids: Mapping[str, UUID]
+    records_policy_batch: int
+    columns: Mapping[str, int]
+    has_interceptors: bool
+    topic_settings: Mapping[str, Mapping[str, str]]
+    retry_for_s: float = policy_retries.FOR_S
+
+    @property
+    def path(self) -> Path:
+        """The configuration file, as an absolute path."""
+        return self.policies.path
+
+    @property
+    def configuration(self) -> Configuration:
+        """The complete configuration, read again; not for Spark's executors."""
+        return _read(self.policies.path, self.policies.properties, self.policies)
+
+    @property
+    def max_decompressed_bytes(self) -> int:
+        """The size of the largest stored batch, decompressed, that is read."""
+        return readable_bytes(self.policies.decompressed_batch_max_bytes)
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """The largest stored batch that is read."""
+        return BatchLimits(self.max_decompressed_bytes, MAX_RECORDS)
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether small batches may be judged together.
+
+        A `RecordsPolicy` that is given several records is given those of one batch.
+        """
+        return self.records_policy_batch == 1
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that a verdict depends on, except the policies' code."""
+        content = [
+            str(self.path),
+            sorted(self.policies.properties.items()),
+            sorted((topic, str(topic_id)) for topic, topic_id in self.topic_ids.items()),
+            self.records_policy_batch,
+            sorted((topic, sorted(own.items())) for topic, own in self.topic_settings.items()),
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def judges(self, topic: str) -> bool:
+        """Return whether a topic can have a policy or an interceptor."""
+        return self.has_interceptors or self.has_policy(topic)
+
+    def has_policy(self, topic: str) -> bool:
+        """Return whether a topic has a policy that can refuse records."""
+        own = self.topic_settings.get(topic, NO_SETTINGS)
+        return Plan(self.policies).for_topic(topic, own) is not None
+
+    def interceptors_only(self) -> RecordPlan:
+        """Return the plan without policies that refuse.
+
+        Raises:
+            ConfigurationError: It has no interceptor.
+        """
+        if not self.has_interceptors:
+            raise ConfigurationError(
+                f"{self.path}: produce.request.interceptors is missing: the classes that rewrite"
+            )
+        named = [
+            policy for policy in self.policies.named_policies if policy.interface == INTERCEPTORS
+        ]
+        names = {policy.name for policy in named}
+        judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
+        kept = {
+            key: _only(names, value) if _lists_names(key) else value
+            for key, value in self.policies.properties.items()
+            if key not in judging and (_lists_names(key) or not key.startswith("topics."))
+        }
+        settings = {
+            topic: {POLICIES: _only(names, own[POLICIES])}
+            for topic, own in self.topic_settings.items()
+            if POLICIES in own
+        }
+        return _plan(_read(self.path, kept, named=named).policies, self.topic_ids, 1, settings)
+
+    def with_interceptor(self, name: str) -> RecordPlan:
+        """Return the plan with another interceptor, which runs first.
+
+        Raises:
+            ConfigurationError: It cannot be loaded.
+        """
+        names = [name, *Plan(self.policies).names[INTERCEPTORS]]
+        properties = {**self.policies.properties, INTERCEPTORS: ",".join(names)}
+        return _plan(
+            _read(self.path, properties, self.policies).policies,
+            self.topic_ids,
+            self.records_policy_batch,
+            self.topic_settings,
+        )
+
+    def for_topics(
+        self, topic_ids: Mapping[str, UUID], topic_settings: Mapping[str, Mapping[str, str]]
+    ) -> RecordPlan:
+        """Return the same policies for other topics.
+
+        Args:
+            topic_ids: See `load_plan`.
+            topic_settings: See `load_plan`.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded.
+        """
+        return _plan(self.policies, topic_ids, self.records_policy_batch, topic_settings)
+
+    def __getstate__(self) -> dict[str, object]:
+        state = dict(self.__dict__)
+        for name in ("topic_ids", "columns", "topic_settings"):
+            state[name] = dict(state[name])
+        return state
+
+
+def load_plan(
+    file: str | Path,
+    *,
+    topic_ids: Mapping[str, UUID] = MappingProxyType({}),
+    records_policy_batch: int = 1,
+    topic_settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> RecordPlan:
+    """Read a configuration file, and load its policies once as a check.
+
+    Args:
+        file: The gateway's configuration file.
+        topic_ids: The ids of topics, for policies that read them (KIP-940).
+        records_policy_batch: The maximum number of consecutive records of a partition that a
+            `RecordsPolicy` (KIP-686) gets at a time. Its verdict applies to all of them. Stored
+            records do not show the batches of their producers.
+        topic_settings: The topic level keys that were set on topics through Kafka's admin
+            tools, by topic; the commands read them from the cluster. They take precedence over the
+            file's defaults.
+
+    Returns:
+        The plan for `judge` and `apply`.
+
+    Raises:
+        ConfigurationError: The file or a policy is not usable.
+        ValueError: `records_policy_batch` is less than 1.
+    """
+    if not isinstance(file, (str, os.PathLike)):
+        raise ConfigurationError(
+            f"load_plan: the path of a configuration file is required, not {type(file).__name__}"
+        )
+    if records_policy_batch < 1:
+        raise ValueError("records_policy_batch must be 1 or more")
+    from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
+
+    # The classes are loaded in this process anyway.
+    configuration = load_configuration(
+        file, read_declared=declared_here, describe_classes=classes_here
+    )
+    return _plan(configuration.policies, topic_ids, records_policy_batch, topic_settings)
+
+
+def _plan(
+    configuration: PolicyConfiguration,
+    topic_ids: Mapping[str, UUID],
+    records_policy_batch: int,
+    topic_settings: Mapping[str, Mapping[str, str]],
+) -> RecordPlan:
+    plan = Plan(configuration)
+    names = dict(plan.names)
+    set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
+    for settings in filter(None, set_on_topics):
+        if settings.records_policy is not None and not settings.unusable:
+            names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
+    policies = PolicyInstances(configuration, names)
+    has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
+    policies.close()
+    return RecordPlan(
+        configuration,
+        topic_ids,
+        records_policy_batch,
+        MappingProxyType(columns),
+        has_interceptors,
+        {topic: dict(own) for topic, own in topic_settings.items()},
+        policy_retries.FOR_S,
+    )
+
+
+def _columns(policies: PolicyInstances, records_policies: Sequence[str]) -> dict[str, int]:
+    """Return the columns that policies read, with the most bytes of each."""
+    judging = policies.judging
+    takes_batches = bool(records_policies) or any(
+        isinstance(policy, BatchPolicy) for policy in judging
+    )
+    columns: dict[str, int] = {}
+    if (
+        takes_batches
+        or policies.patterns
+        or any(isinstance(policy, RecordPolicy) and policy.hints is None for policy in judging)
+    ):
+        columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
+    if takes_batches or policies.judges_columns:
+        columns["timestamp"] = _UNLIMITED
+    for policy in judging:
+        if isinstance(policy, BatchPolicy) or policy.hints is None:
+            continue
+        if policy.hints.access_headers:
+            columns["headers"] = _UNLIMITED
+        for name, max_bytes in (
+            ("key", policy.hints.access_key_bytes),
+            ("value", policy.hints.access_value_bytes),
+        ):
+            if max_bytes:
+                columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))
+    return columns
+
+
+def _lists_names(key: str) -> bool:
+    """Return whether a key is `topics.<glob>.penstock.policies`."""
+    return key.startswith("topics.") and key.endswith(f".{POLICIES}")
+
+
+def _only(names: Collection[str], value: str) -> str:
+    """Return those of a topic's `penstock.policies` that are among some names."""
+    return ",".join(name for name in items(value) if name in names)
+
+
+def _read(
+    file: Path,
+    properties: Mapping[str, str],
+    of: PolicyConfiguration | None = None,
+    *,
+    named: Sequence[NamedPolicy] = (),
+) -> Configuration:
+    # Imported here: executors import this module, and do without the configuration's model.
+    from penstock.configuration import read_configuration  # noqa: PLC0415
+
+    declared = () if of is None else of.declared_topic_keys
+    named = named if of is None else of.named_policies
+    if named or NAMES in properties:  # without them the fingerprint stays as it is
+        properties = {**properties, NAMES: ",".join(policy.name for policy in named)}
+    return read_configuration(file, properties, declared=declared, named=named)

@@ -1,0 +1,284 @@
+"""What an audit counts: in bounded memory, and so that the counts of tasks can be merged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.engine.path_counts import PathTally
+from penstock.engine.verdict import OF_RECORDS, REJECTED, Outcome
+from penstock.jobs.report.bounded_counter import BoundedCounter
+from penstock.jobs.report.times import TimeBins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOT_JUDGED: Final = "not judged"
+"""Beside the outcomes, of whole batches: no worker was there, or the batch could not be read."""
+OUTCOMES: Final = tuple(outcome.value for outcome in OF_RECORDS)
+REASONS_KEPT: Final = 2000
+"""How many reasons are kept while records are counted: more than a report lists, so that what
+it lists is right even where a task left out others."""
+HINTS_KEPT: Final = 500
+"""How many hints of each kind are kept while records are counted."""
+SAMPLES_MAX: Final = 5
+"""The maximum number of sample records for each reason."""
+_WITHOUT_REASON: Final = frozenset({Outcome.ACCEPTED.value, NOT_JUDGED})
+
+
+class Reason(NamedTuple):
+    """A verdict on records of a topic, and why it is so."""
+
+    topic: str
+    outcome: str
+    policy: str | None = None
+    code: int = 0
+    message: str | None = None
+
+
+class Sample(NamedTuple):
+    """The position of one of the records; with its contents where they are requested."""
+
+    partition: int
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+class CountedPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+
+class PolicyOutcome(NamedTuple):
+    """A policy that did not accept records of a topic, and the outcome for them."""
+
+    topic: str
+    policy: str
+    outcome: str
+
+
+class Blame(NamedTuple):
+    """The records of a batch that the verdict on all of it is due to.
+
+    Attributes:
+        reason: Why.
+        records: How many they are.
+        offset: The lowest of their offsets.
+    """
+
+    reason: Reason
+    records: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records of one partition that have all but their offsets in common.
+
+    Attributes:
+        reason: The verdict on them.
+        partition: The number of their partition.
+        hour: The hour of their timestamps since the epoch, from `times.hour_of`.
+        count: How many they are.
+        first: The lowest of their offsets.
+        last: The highest of their offsets.
+        header_keys: From `hints.header_keys`; None where it is not known or they are accepted.
+        key_prefix: From `hints.key_prefix`; None likewise.
+        other: The verdict under the plan that is compared with; None without such a plan.
+        samples: Some of their offsets besides the lowest, to be samples.
+        blame: If a batch was judged as a whole, the records to blame; None if the reason is that of
+            each record.
+    """
+
+    reason: Reason
+    partition: int
+    hour: int | None
+    count: int
+    first: int
+    last: int
+    header_keys: str | None = None
+    key_prefix: str | None = None
+    other: Reason | None = None
+    samples: tuple[int, ...] = ()
+    blame: tuple[Blame, ...] | None = None
+
+
+@dataclass
+class PartitionCounts:
+    """One partition: records by outcome, and the first and the last refused offset."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    first_refused: int | None = None
+    last_refused: int | None = None
+
+    def merge(self, other: PartitionCounts) -> None:
+        """Add the counts of other records of the same partition."""
+        self.outcomes.update(other.outcomes)
+        firsts = [*_given(self.first_refused), *_given(other.first_refused)]
+        lasts = [*_given(self.last_refused), *_given(other.last_refused)]
+        self.first_refused = min(firsts, default=None)
+        self.last_refused = max(lasts, default=None)
+
+
+@dataclass
+class AuditCounts:
+    """The counts of an audit, or of a part of an audit.
+
+    Bounded, for any records: by the numbers of partitions, policies and paths, and by
+    `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
+
+    Attributes:
+        partitions: By partition; exact.
+        batches: Batches by outcome, where batches are judged as a whole; exact.
+        policies: Records that each policy did not accept; exact.
+        times: By time; exact.
+        reasons: Records by reason; without those that were accepted.
+        samples: For each of the reasons, the records with the lowest offsets.
+        header_keys: Records not accepted, by the keys of their headers.
+        key_prefixes: Records not accepted, by the prefixes of their keys.
+        compared: Records by their outcome under this plan and under the other plan; exact.
+        newly_refused: Records that only the other plan does not accept, by its reason.
+        newly_accepted: Records that only this plan does not accept, by its reason.
+        paths: How often the paths of policies led to a field; exact.
+    """
+
+    partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
+    batches: Counter[str] = field(default_factory=Counter)
+    policies: Counter[PolicyOutcome] = field(default_factory=Counter)
+    times: TimeBins = field(default_factory=TimeBins)
+    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
+    samples: dict[Reason, list[Sample]] = field(default_factory=dict)
+    header_keys: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
+    key_prefixes: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
+    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
+    newly_refused: BoundedCounter[Reason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    newly_accepted: BoundedCounter[Reason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    paths: PathTally = field(default_factory=PathTally)
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Records by outcome."""
+        total: Counter[str] = Counter()
+        for counts in self.partitions.values():
+            total.update(counts.outcomes)
+        return total
+
+    @property
+    def judged(self) -> int:
+        """How many records were judged."""
+        return _judged(self.outcomes)
+
+    @property
+    def share(self) -> float:
+        """The share of records that were refused or failed; 0 without records."""
+        return share(self.outcomes)
+
+    def by_topic(self) -> dict[str, Counter[str]]:
+        """Return records by topic and outcome."""
+        topics: dict[str, Counter[str]] = {}
+        for partition, counts in self.partitions.items():
+            topics.setdefault(partition.topic, Counter()).update(counts.outcomes)
+        return topics
+
+    def add(self, records: Records) -> None:
+        """Count records."""
+        reason, count = records.reason, records.count
+        self._partition(reason.topic, records.partition).merge(_partition_counts(records))
+        self.times.add(records.hour, reason.outcome, count)
+        if reason.outcome not in _WITHOUT_REASON:
+            self._add_reason(records)
+        if records.other is not None:
+            self._compare(reason, records.other, count)
+
+    def _partition(self, topic: str, number: int) -> PartitionCounts:
+        return self.partitions.setdefault(CountedPartition(topic, number), PartitionCounts())
+
+    def _add_reason(self, records: Records) -> None:
+        reason, count = records.reason, records.count
+        self.policies[PolicyOutcome(reason.topic, reason.policy or "", reason.outcome)] += count
+        if records.header_keys is not None:
+            self.header_keys.add(records.header_keys, count)
+        if records.key_prefix is not None:
+            self.key_prefixes.add(records.key_prefix, count)
+        if records.blame is None:
+            offsets = (records.first, *records.samples)
+            self._blame(reason, count, [Sample(records.partition, offset) for offset in offsets])
+        for blame in records.blame or ():
+            self._blame(blame.reason, blame.records, [Sample(records.partition, blame.offset)])
+
+    def _blame(self, reason: Reason, count: int, samples: list[Sample]) -> None:
+        pruned = self.reasons.add(reason, count)
+        self._keep_samples(reason, samples)
+        if pruned:
+            self._drop_samples()
+
+    def _compare(self, reason: Reason, other: Reason, count: int) -> None:
+        self.compared[reason.outcome, other.outcome] += count
+        if reason.outcome == Outcome.ACCEPTED and other.outcome != Outcome.ACCEPTED:
+            self.newly_refused.add(other, count)
+        if reason.outcome != Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
+            self.newly_accepted.add(reason, count)
+
+    def merge(self, other: AuditCounts) -> None:
+        """Add the counts of other records, such as those of another task."""
+        for (topic, number), counts in other.partitions.items():
+            self._partition(topic, number).merge(counts)
+        self.batches.update(other.batches)
+        self.policies.update(other.policies)
+        self.times.merge(other.times)
+        self.reasons.merge(other.reasons)
+        for reason, samples in other.samples.items():
+            self._keep_samples(reason, samples)
+        self._drop_samples()
+        self.header_keys.merge(other.header_keys)
+        self.key_prefixes.merge(other.key_prefixes)
+        self.compared.update(other.compared)
+        self.newly_refused.merge(other.newly_refused)
+        self.newly_accepted.merge(other.newly_accepted)
+        self.paths.merge(other.paths)
+
+    def _keep_samples(self, reason: Reason, samples: list[Sample]) -> None:
+        kept = [*self.samples.get(reason, ()), *samples]
+        kept.sort(key=lambda sample: (sample.offset, sample.partition))
+        self.samples[reason] = kept[:SAMPLES_MAX]
+
+    def _drop_samples(self) -> None:
+        """Forget the samples of reasons that were left out."""
+        self.samples = {
+            reason: samples for reason, samples in self.samples.items() if reason in self.reasons
+        }
+
+
+def share(outcomes: Counter[str]) -> float:
+    """Return the share of records that were refused or failed; 0 without records."""
+    judged = _judged(outcomes)
+    return turned_away(outcomes) / judged if judged else 0.0
+
+
+def turned_away(outcomes: Counter[str]) -> int:
+    """Return how many records were refused or failed."""
+    return sum(outcomes[outcome] for outcome in REJECTED)
+
+
+def _judged(outcomes: Counter[str]) -> int:
+    return outcomes.total() - outcomes[NOT_JUDGED]
+
+
+def _partition_counts(records: Records) -> PartitionCounts:
+    outcome = records.reason.outcome
+    counts = PartitionCounts(Counter({outcome: records.count}))
+    if outcome in REJECTED:
+        counts.first_refused, counts.last_refused = records.first, records.last
+    return counts
+
+
+def _given(value: int | None) -> Iterable[int]:
+    return () if value is None else (value,)

@@ -1,0 +1,78 @@
+"""Proposals as text: a table for a person, and keys for a configuration file."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.jobs.suggestions.proposals import Proposal, Proposals
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_PARTS: Final = {
+    "JsonSchema": "schema",
+    "Rules": "rules",
+    "KeyRequired": "key",
+    "HeaderRequired": "headers",
+}
+
+
+def table(found: Proposals) -> Iterator[str]:
+    """Yield lines with the proposals, and the share that each would refuse."""
+    yield f"topic {found.topic}: {found.records:,} records"
+    if found.proposals:
+        yield f"  {'would refuse':>19}  "
+    for proposal in found.proposals:
+        share = proposal.refused / found.records
+        yield f"  {proposal.refused:>10,} ({share:6.2%})  {proposal.policy}: {proposal.what}"
+    yield from (f"  note: {note}" for note in found.notes)
+    if not found.proposals:
+        yield "  nothing is proposed"
+
+
+def properties(found: Proposals) -> Iterator[str]:
+    """Yield the lines of a configuration file: named policies, and the topic that has them."""
+    names: dict[str, str] = {}
+    lines: list[str] = []
+    base = _NOT_IN_NAMES.sub("_", found.topic)[:80]
+    for proposal in found.proposals:
+        name = names.get(proposal.policy)
+        if name is None:
+            name = names[proposal.policy] = f"{base}-{_PARTS[proposal.policy]}"
+            lines.append(f"policies.{name}.type=penstock.policies.{proposal.policy}")
+        lines += _keys(proposal, name, found.topic)
+    if not names:
+        return
+    yield f"# Proposed by penstock suggest from {found.records} records of {_escaped(found.topic)}."
+    yield f"policies={','.join(names.values())}"
+    yield from lines
+    topic = _escaped(found.topic, key=True)
+    yield f"topics.{topic}.penstock.policies={','.join(names.values())}"
+    yield "# Counted, and stored as before: remove this line to refuse records."
+    yield f"topics.{topic}.penstock.mode=observe"
+
+
+def schema_file(topic: str) -> str:
+    """Return the name of the file for a topic's JSON Schema."""
+    return f"{topic}.schema.json"
+
+
+def _keys(proposal: Proposal, name: str, topic: str) -> list[str]:
+    keys = dict(proposal.keys)
+    if proposal.policy == "JsonSchema":
+        keys["schema"] = schema_file(topic)
+    return [
+        f"policies.{name}.{_escaped(key, key=True)}={_escaped(value)}"
+        for key, value in keys.items()
+    ]
+
+
+def _escaped(text: str, *, key: bool = False) -> str:
+    """Return a text as it is written in a `.properties` file."""
+    found = json.dumps(text, ensure_ascii=True)[1:-1].replace('\\"', '"')
+    if key:
+        found = re.sub(r"([ :=#!])", r"\\\1", found)
+    return re.sub(r"^ ", r"\\ ", found)

@@ -1,0 +1,102 @@
+"""How large records are: the bytes of logs (DescribeLogDirs), from their leaders.
+
+It is only for planning. Where brokers do not say (it needs Describe on the cluster), records
+count as `Sizes.default_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.describe_log_dirs.v2.request import DescribableLogDirTopic, DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v2.response import DescribeLogDirsResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from penstock.jobs.tasks.tasks import Sizes
+from penstock.kafka.client.errors import ClientError
+from penstock.kafka.cluster.ranges import Partition
+from penstock.kafka.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.cluster.ranges import OffsetRange
+
+_CHUNK: Final = 10_000
+"""The number of partitions in a request."""
+
+
+def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
+    """Return how large records are, on average, by partition.
+
+    Args:
+        connection: The cluster.
+        logs: The complete range of each partition, from its first offset to its end.
+
+    Returns:
+        The sizes. Partitions that no broker describes, and empty partitions, are left out.
+    """
+    whole = {log.of: log.offsets for log in logs if log.offsets}
+    sizes: dict[Partition, float] = {}
+    for leader, partitions in _by_leader(connection, whole).items():
+        for start in range(0, len(partitions), _CHUNK):
+            stored = _stored(connection, leader, partitions[start : start + _CHUNK])
+            sizes |= {
+                partition: size / whole[partition]
+                for partition, size in stored.items()
+                if partition in whole
+            }
+    if not sizes:
+        return Sizes()
+    # Unknown partitions are estimated as the average of the others.
+    total = sum(size * whole[partition] for partition, size in sizes.items())
+    return Sizes(sizes, max(total / sum(whole[partition] for partition in sizes), 1.0))
+
+
+def _by_leader(
+    connection: Connection, partitions: Iterable[Partition]
+) -> Mapping[int, list[Partition]]:
+    wanted = sorted(partitions)
+    found: dict[int, list[Partition]] = defaultdict(list)
+    try:
+        topics = connection.describe(dict.fromkeys(partition.topic for partition in wanted))
+    except (ClientError, WireError):
+        return found
+    for partition in wanted:
+        leader = (
+            topics[partition.topic].leaders.get(partition.number)
+            if partition.topic in topics
+            else None
+        )
+        if leader is not None and leader.node >= 0:
+            found[leader.node].append(partition)
+    return found
+
+
+def _stored(
+    connection: Connection, node: int, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Return the bytes of a broker's logs; without the partitions that it does not describe."""
+    topics: dict[str, list[i32]] = defaultdict(list)
+    for partition in partitions:
+        topics[partition.topic].append(i32(partition.number))
+    request = DescribeLogDirsRequest(
+        topics=tuple(
+            DescribableLogDirTopic(topic=TopicName(topic), partitions=tuple(numbers))
+            for topic, numbers in topics.items()
+        )
+    )
+    try:
+        response = connection.send(node, request, DescribeLogDirsResponse)
+    except (ClientError, WireError):
+        return {}
+    return {
+        Partition(topic.name, int(partition.partition_index)): int(partition.partition_size)
+        for folder in response.results
+        for topic in folder.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }

@@ -1,0 +1,432 @@
+"""Sends stamped batches to the leaders of their partitions, in order and each once.
+
+For each partition up to five batches are on their way at a time (a broker remembers the last five
+of a producer), and for all of them together a number of bytes. Small batches wait for those of
+other partitions: one request has a batch of each partition of its leader. A batch is sent again,
+with the same sequence number, after an error that is retriable and after a connection was lost: a
+broker that already has it reports that, and does not store it twice.
+
+When a batch fails, those after it were refused for their sequence numbers, or will be. The
+partition then waits until all of them are answered, pauses, looks up its leader, and begins again
+with the first, alone; after a success there are five again.
+
+All of it runs in the caller's thread: responses that arrived in the meantime are processed with
+the next call.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from kio.schema.errors import ErrorCode
+
+from penstock.kafka.client.errors import ClientError, describe, response_error
+from penstock.kafka.client.protocol.produce import answer_of, read_response, write_request
+from penstock.kafka.client.protocol.produced_batches import record_count
+from penstock.kafka.client.protocol.write_errors import (
+    ABORTABLE,
+    FENCED,
+    AbortedError,
+    BatchRefusal,
+    FencedError,
+    RefusedBatchError,
+    write_error,
+)
+from penstock.kafka.records.header import as_produced
+from penstock.kafka.records.sequences import add
+from penstock.kafka.wire.errors import RETRIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.kafka.client.connections.connection import Connection, PendingResponse
+    from penstock.kafka.client.protocol.produce import ProduceResult
+    from penstock.kafka.client.protocol.produced_batches import BatchSource
+    from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+
+CHANNEL: Final = "produce"
+"""Its requests have separate connections: responses of coordinators do not wait for them."""
+IN_FLIGHT_MAX: Final = 5
+_GROWTH: Final = 2
+_SENT_FROM_BYTES: Final = 64 * 1024
+"""Waiting batches are sent as soon as they have as many bytes."""
+_REQUEST_BYTES: Final = 2**20
+"""The most bytes of a request, unless a single batch has more."""
+_OUT_OF_ORDER: Final = int(ErrorCode.out_of_order_sequence_number)
+_STORED: Final = frozenset({0, int(ErrorCode.duplicate_sequence_number)})
+_REFUSED: Final[Mapping[int, str]] = {
+    ErrorCode.message_too_large: "is larger than the target's max.message.bytes: raise it",
+    ErrorCode.record_list_too_large: "is larger than the target's segment.bytes: raise it",
+    ErrorCode.unsupported_compression_type: "has a compression codec that the target refuses",
+    ErrorCode.invalid_timestamp: "has timestamps that the target refuses: see its "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    ErrorCode.invalid_record: "has a record that the target refuses",
+    ErrorCode.policy_violation: "is refused by a policy of the target",
+    ErrorCode.unsupported_for_message_format: "has a format that the target refuses: see its "
+    "message.format.version",
+}
+
+
+class _SentRequest:
+    """A request that was sent, and its response for each partition."""
+
+    def __init__(self, pending: PendingResponse) -> None:
+        self._pending = pending
+        self._answers: Mapping[tuple[str, int], ProduceResult] | None = None
+
+    def is_answered(self) -> bool:
+        return self._pending.is_done()
+
+    def wait(self) -> None:
+        """Wait for the response.
+
+        Raises:
+            ClientError: There is no response.
+        """
+        self._pending.wait()
+
+    def answer(self, to: _PartitionQueue) -> ProduceResult:
+        """Wait for the response; return its result for a partition.
+
+        Raises:
+            ClientError: There is no response.
+            WireError: It cannot be read.
+        """
+        if self._answers is None:
+            self._answers = read_response(self._pending.wait())
+        return answer_of(self._answers, to.place)
+
+
+class _Batch:
+    """A batch that was accepted from the caller, and is not yet stored for certain."""
+
+    __slots__ = ("deadline", "parts", "request", "size", "source")
+
+    def __init__(self, parts: Sequence[bytes | memoryview], source: BatchSource) -> None:
+        self.parts = parts
+        self.size = sum(map(len, parts))
+        self.source = source
+        self.deadline = math.inf
+        self.request: _SentRequest | None = None
+
+
+class _PartitionQueue:
+    """Batches on their way to one partition."""
+
+    __slots__ = (
+        "cause",
+        "failed",
+        "not_before",
+        "number",
+        "pause_s",
+        "sent",
+        "sequence",
+        "topic",
+        "waiting",
+        "window",
+    )
+
+    def __init__(self, topic: str, number: int, pause_s: float) -> None:
+        self.topic = topic
+        self.number = number
+        self.sequence = 0
+        self.waiting: deque[_Batch] = deque()
+        self.sent: deque[_Batch] = deque()
+        self.failed: list[_Batch] = []
+        """To be sent again as soon as all of `sent` are answered; in order."""
+        self.cause: ClientError | None = None
+        """Why the first of them failed."""
+        self.window = IN_FLIGHT_MAX
+        self.pause_s = pause_s
+        self.not_before = 0.0
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}, partition {self.number}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.number
+
+    def may_send(self, now: float) -> bool:
+        """Return whether its next batch may be sent."""
+        is_free = not self.failed and now >= self.not_before
+        return is_free and bool(self.waiting) and len(self.sent) < self.window
+
+
+class Pipeline:
+    """Batches of one producer on their way to brokers."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        transactional_id: str | None,
+        max_bytes: int,
+        timeout_s: float,
+        sent_from_bytes: int = _SENT_FROM_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            connection: To the cluster.
+            transactional_id: Or None, where there are no transactions.
+            max_bytes: The bytes on their way at a time. One batch may be larger.
+            timeout_s: A batch that is not stored after this time, since it was first sent, has
+                failed.
+            sent_from_bytes: Batches wait for others until they have as many bytes together, or
+                until `flush`.
+            clock: Returns seconds that never go back.
+            sleep: Waits for seconds.
+        """
+        self._connection = connection
+        self._transactional_id = transactional_id
+        self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
+        self._sent_from_bytes = sent_from_bytes
+        self._clock = clock
+        self._sleep = sleep
+        self._partitions: dict[tuple[str, int], _PartitionQueue] = {}
+        self._bytes = self._unsent = 0
+        self._error: ClientError | None = None
+        self._producer: ProducerIdAndEpoch | None = None
+
+    def start(self, producer: ProducerIdAndEpoch) -> None:
+        """Begin as a producer with a new epoch: its sequence numbers start at 0.
+
+        Batches on their way before are given up.
+        """
+        self._producer = producer
+        self._partitions = {}
+        self._bytes = self._unsent = 0
+        self._error = None
+
+    def put(
+        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+    ) -> None:
+        """Take a batch, and send it soon; wait while too many bytes are on their way.
+
+        Args:
+            topic: The target.
+            partition: Its partition.
+            batch: A batch. It is copied.
+            source: Where it was read.
+
+        Raises:
+            UnwritableBatch: No broker would accept it.
+            RefusedBatchError: The broker refuses this batch, or an earlier batch.
+            WriteError: The producer was fenced, or the transaction is lost.
+            ClientError: A batch could not be stored in time, or it is denied.
+        """
+        self._check()
+        assert self._producer is not None
+        to = self._partitions.get((topic, partition))
+        if to is None:
+            to = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
+            self._partitions[topic, partition] = to
+        count = record_count(batch, source)
+        produced = as_produced(
+            batch,
+            producer_id=self._producer.producer_id,
+            epoch=self._producer.epoch,
+            base_sequence=to.sequence,
+            transactional=self._transactional_id is not None,
+        )
+        to.sequence = add(to.sequence, count)
+        # The caller may reuse its memory before it is sent.
+        parts = [bytes(part) for part in produced]
+        unsent = _Batch(parts, source)
+        while self._bytes and self._bytes + unsent.size > self._max_bytes:
+            self._wait()
+        self._bytes += unsent.size
+        self._unsent += unsent.size
+        to.waiting.append(unsent)
+        if self._unsent >= self._sent_from_bytes:
+            for each in [each for each in self._partitions.values() if each.waiting]:
+                self._advance(each)
+
+    def flush(self) -> None:
+        """Wait until everything is stored.
+
+        Raises:
+            ClientError: As for `put`.
+        """
+        self._check()
+        while self._bytes:
+            self._wait()
+
+    def abandon(self) -> None:
+        """Send no more batches, and wait until those that were sent are answered or lost."""
+        for to in self._partitions.values():
+            to.waiting.clear()
+            to.failed.clear()
+            for batch in to.sent:
+                try:
+                    assert batch.request is not None
+                    batch.request.wait()
+                except ClientError:
+                    continue
+            to.sent.clear()
+        self._bytes = self._unsent = 0
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _wait(self) -> None:
+        """Wait until something changes; raise the first failure."""
+        busy = [to for to in self._partitions.values() if to.sent or to.waiting]
+        changed = [to for to in busy if self._advance(to)]
+        if changed:
+            return
+        sent = [to for to in busy if to.sent]
+        if sent:
+            oldest = min(sent, key=lambda to: to.sent[0].deadline)
+            self._settle(oldest)
+            self._advance(oldest)
+            return
+        pause = min(to.not_before for to in busy) - self._clock()
+        if pause > 0:
+            self._sleep(pause)
+
+    def _advance(self, to: _PartitionQueue) -> bool:
+        """Take the answers that have arrived and send more; return whether there was an answer."""
+        changed = False
+        while to.sent and _is_answered(to.sent[0]):
+            self._settle(to)
+            changed = True
+        while to.may_send(self._clock()):
+            if not self._send(to):
+                return True
+            changed = True
+        return changed
+
+    def _send(self, to: _PartitionQueue) -> bool:
+        """Send the next batch; return False if no broker can take it now."""
+        until = self._clock() + self._timeout_s
+        to.waiting[0].deadline = min(to.waiting[0].deadline, until)
+        try:
+            node = self._connection.leader(to.topic, to.number).node
+        except ClientError as error:
+            self._later(to, error)
+            return False
+        together = {
+            partition.place: partition.waiting.popleft() for partition in self._sent_with(to, node)
+        }
+        batches = {place: batch.parts for place, batch in together.items()}
+        timeout_s = self._connection.settings.request_timeout_s
+        request = _SentRequest(
+            self._connection.begin(
+                node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
+            )
+        )
+        for place, batch in together.items():
+            batch.request, batch.deadline = request, min(batch.deadline, until)
+            self._partitions[place].sent.append(batch)
+            self._unsent -= batch.size
+        return True
+
+    def _sent_with(self, to: _PartitionQueue, node: int) -> list[_PartitionQueue]:
+        """Return the partitions of a leader whose next batches go into one request."""
+        found, size, now = [to], to.waiting[0].size, self._clock()
+        for partition in self._partitions.values():
+            if partition is to or not partition.may_send(now):
+                continue
+            more = partition.waiting[0].size
+            if size + more <= _REQUEST_BYTES and self._is_led_by(partition, node):
+                found.append(partition)
+                size += more
+        return found
+
+    def _is_led_by(self, partition: _PartitionQueue, node: int) -> bool:
+        try:
+            return self._connection.leader(partition.topic, partition.number).node == node
+        except ClientError:  # it has its turn
+            return False
+
+    def _settle(self, to: _PartitionQueue) -> None:
+        """Wait for the answer of the first batch of a partition, and act on it."""
+        batch = to.sent[0]
+        error = self._outcome(to, batch)
+        to.sent.popleft()
+        if error is None:
+            self._stored(to, batch)
+        elif error.retriable:
+            batch.request = None
+            self._unsent += batch.size
+            to.failed.append(batch)
+            to.cause = to.cause or error
+        else:
+            self._fail(error)
+        if to.cause is not None and not to.sent:
+            to.waiting.extendleft(reversed(to.failed))
+            to.failed.clear()
+            cause, to.cause = to.cause, None
+            self._later(to, cause)
+
+    def _outcome(self, to: _PartitionQueue, batch: _Batch) -> ClientError | None:
+        """Wait for the answer of a batch; return None where it is stored."""
+        assert batch.request is not None
+        try:
+            answer = batch.request.answer(to)
+        except ClientError as lost:
+            return lost
+        return None if answer.code in _STORED else self._error_of(to, batch, answer)
+
+    def _stored(self, to: _PartitionQueue, batch: _Batch) -> None:
+        self._bytes -= batch.size
+        to.window = IN_FLIGHT_MAX
+        to.pause_s = self._connection.settings.backoff_s
+
+    def _later(self, to: _PartitionQueue, error: ClientError) -> None:
+        """Let a partition begin again with its first batch after a pause."""
+        now = self._clock()
+        first = to.waiting[0]
+        if not error.retriable:
+            self._fail(error)
+        if now >= first.deadline:
+            self._fail(
+                AbortedError(
+                    f"{to}: the batch from {first.source} could not be stored within "
+                    f"{self._timeout_s:g} s: {error}"
+                )
+            )
+        self._connection.refresh(to.topic)
+        to.window = 1
+        to.not_before = now + to.pause_s
+        to.pause_s = min(to.pause_s * _GROWTH, self._connection.settings.max_backoff_s)
+
+    def _fail(self, error: ClientError) -> NoReturn:
+        self._error = error
+        raise error
+
+    def _error_of(self, to: _PartitionQueue, batch: _Batch, answer: ProduceResult) -> ClientError:
+        """Return the error for a response; after a retriable error the batch is sent again."""
+        code = answer.code
+        if code == _OUT_OF_ORDER and to.failed:
+            # Only because the batch before was not stored: both are sent again.
+            return response_error(int(ErrorCode.network_exception), str(to))
+        text = f" ({answer.text})" if answer.text else ""
+        if code in FENCED:
+            return FencedError(
+                f"{to}: {describe(code)}: another writer of the same task has taken over"
+            )
+        if code in ABORTABLE:
+            return AbortedError(f"{to}: {describe(code)}{text}")
+        if code in _REFUSED:
+            return RefusedBatchError(
+                f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
+                f"{describe(code)}{text}",
+                BatchRefusal(to.topic, batch.source, code, answer.records),
+            )
+        if code in RETRIABLE:
+            return response_error(code, f"{to}{text}")
+        return write_error(code, str(to))
+
+
+def _is_answered(batch: _Batch) -> bool:
+    return batch.request is not None and batch.request.is_answered()

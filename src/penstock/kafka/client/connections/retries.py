@@ -1,0 +1,59 @@
+"""Retries after errors that may pass: pauses that grow, within a time limit (KIP-580)."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.kafka.client.connections.settings import Settings
+    from penstock.kafka.client.errors import ClientError
+
+_GROWTH: Final = 2.0
+_JITTER: Final = 0.2
+"""Pauses differ by up to this share, so that tasks that failed together do not return together."""
+
+
+class Retries:
+    """The retries of one operation; its time limit begins now, or at its last progress."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begin.
+
+        Args:
+            settings: With the time limit and the pauses.
+            clock: Returns seconds that never go back.
+            sleep: Waits for seconds.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self.progress()
+
+    def progress(self) -> None:
+        """Begin again: the operation came further."""
+        self._failures = 0
+        self._deadline = self._clock() + self._settings.api_timeout_s
+
+    def after(self, error: ClientError) -> None:
+        """Wait before the next attempt.
+
+        Raises:
+            ClientError: `error`, if it is final or the time is over.
+        """
+        if not error.retriable or self._clock() >= self._deadline:
+            raise error
+        pause = min(
+            self._settings.backoff_s * _GROWTH**self._failures, self._settings.max_backoff_s
+        )
+        self._failures += 1
+        self._sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret

@@ -1,0 +1,51 @@
+"""Sends batches as an idempotent producer, without transactions: each is stored once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
+
+from penstock.kafka.client.connections.pipeline import Pipeline
+from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
+
+if TYPE_CHECKING:
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.writing.limits import WriterLimits
+    from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+
+
+def idempotent_pipeline(connection: Connection, limits: WriterLimits) -> Pipeline:
+    """Return a pipeline of a new producer without transactions.
+
+    Args:
+        connection: To the cluster.
+        limits: The limits of sizes and times.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    pipeline = Pipeline(
+        connection,
+        transactional_id=None,
+        max_bytes=limits.bytes_in_flight,
+        timeout_s=limits.delivery_timeout_s,
+    )
+    pipeline.start(new_producer(connection))
+    return pipeline
+
+
+def new_producer(connection: Connection) -> ProducerIdAndEpoch:
+    """Return a new producer without transactions.
+
+    Raises:
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    retries = connection.retries()
+    while True:
+        try:
+            found = connection.send_to_any(PRODUCER_ID_REQUEST, InitProducerIdResponse)
+            return producer_of(found)
+        except ClientError as error:
+            retries.after(error)

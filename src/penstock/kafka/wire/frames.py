@@ -1,0 +1,210 @@
+"""Splits a stream of bytes into Kafka's frames: 4 bytes of length, then as many bytes.
+
+A frame is either held until it is complete, or passed on in pieces as they are received. That is
+decided by its first bytes. No memory is allocated before the bytes of a frame are received,
+for any length in its header.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.primitives import skip_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LENGTH_BYTES = 4
+REQUEST_HEAD_BYTES = 12
+"""Length, API key (2), API version (2), correlation id (4)."""
+RESPONSE_HEAD_BYTES = 8
+"""Length, correlation id (4)."""
+THROTTLE_TIME_BYTES = 4
+
+
+def body_of_response(frame: bytes, *, flexible: bool) -> int:
+    """Return where the body of a response begins.
+
+    Args:
+        frame: The response, length included.
+        flexible: Whether its header has tagged fields (KIP-482).
+
+    Raises:
+        IndexError: The frame ends before.
+    """
+    return skip_tags(frame, RESPONSE_HEAD_BYTES) if flexible else RESPONSE_HEAD_BYTES
+
+
+class FrameReader:
+    """Splits chunks of any size into frames. The bytes that it passes on include the length.
+
+    Attributes:
+        max_bytes: The largest length accepted.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_bytes: int,
+        max_bytes: int,
+        on_head: Callable[[bytes], bool],
+        on_frame: Callable[[bytes], None],
+        on_piece: Callable[[bytes | memoryview, bool], None],
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            head_bytes: How many bytes, length included, `on_head` needs.
+            max_bytes: The largest length accepted.
+            on_head: A frame begins; returns whether to hold it (True) or to stream it.
+            on_frame: A held frame is complete.
+            on_piece: A part of a streamed frame, the first with its head, and whether it is
+                the last.
+        """
+        self._on_head = on_head
+        self._on_frame = on_frame
+        self._on_piece = on_piece
+        self._head_bytes = head_bytes
+        self.max_bytes = max_bytes
+        self._suspended = False
+        self._interrupted = False
+        self._head = b""
+        self._left = 0
+        self._is_held = False
+        self._held: BytesIO | None = None
+        self._held_bytes = 0
+        self._stopped = False
+
+    @property
+    def between_frames(self) -> bool:
+        """Whether the last frame is complete and the next has not begun."""
+        return not self._left and not self._head
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes held of an incomplete frame, and of bytes put aside."""
+        return self._held_bytes + len(self._head)
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes of the current frame that have not been received yet; 0 between frames."""
+        return 0 if self._stopped else self._left
+
+    @property
+    def missing_held_bytes(self) -> int:
+        """The bytes of the current frame that have not been received yet, if it is held."""
+        return self._left if self._is_held else 0
+
+    @property
+    def left_bytes(self) -> int | None:
+        """The bytes of the current frame, or of its head, that are missing; None between frames."""
+        if self._stopped or self.between_frames:
+            return None
+        return self._left or max(0, self._head_bytes - len(self._head))
+
+    @property
+    def missing_streamed_bytes(self) -> int:
+        """The bytes of the current frame that have not been received yet, if it is streamed."""
+        return 0 if self._is_held or self._suspended else self.missing_bytes
+
+    def stop(self) -> None:
+        """Ignore an incomplete frame, and everything from here on."""
+        self._stopped = True
+        self._is_held = False
+        self._held = None
+        self._held_bytes = 0
+        self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
+
+    def suspend(self) -> None:
+        """Begin no further frame for now, and put further bytes aside. Call it between frames."""
+        self._suspended = True
+
+    def interrupt(self) -> None:
+        """Put aside all further bytes, also within a frame."""
+        self._suspended = self._interrupted = True
+
+    def resume(self) -> None:
+        """Go on, with the next chunk, which may be empty."""
+        self._suspended = self._interrupted = False
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether further bytes are put aside."""
+        return self._suspended
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether all that was received was passed on, up to the first bytes of a frame."""
+        held = self._is_held and self._left
+        return not (held or self._suspended or self._stopped or len(self._head) >= self._head_bytes)
+
+    def leave(self) -> tuple[bytes, int]:
+        """Return the first bytes of a frame, and how many of a streamed frame are missing.
+
+        Both are forgotten; another reader continues. To be called if `is_streaming`.
+        """
+        head, left, self._head, self._left = self._head, self._left, b"", 0
+        return head, left
+
+    def enter(self, left: int) -> None:
+        """Continue within a streamed frame with so many bytes missing; 0 between frames."""
+        self._left, self._is_held = left, False
+
+    def put_back(self, head: bytes) -> None:
+        """Take the first bytes of a frame back, which `leave` has returned."""
+        self._head = head
+
+    def feed(self, data: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            WireError: A length is impossible or above the limit.
+        """
+        if self._head:
+            if self._interrupted:
+                self._head += data
+                return
+            data, self._head = self._head + data, b""
+        position, end = 0, len(data)
+        while position < end and not self._stopped:
+            if not self._left:
+                if end - position < self._head_bytes or self._suspended:
+                    self._head = data[position:]
+                    return
+                head = data[position : position + self._head_bytes]
+                length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
+                if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
+                    raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
+                self._left = LENGTH_BYTES + length
+                self._is_held = self._on_head(head)
+            elif self._interrupted:
+                self._head = data[position:]
+                return
+            take = min(self._left, end - position)
+            part = data if take == end else memoryview(data)[position : position + take]
+            position += take
+            self._left -= take
+            if not self._is_held:
+                self._on_piece(part, not self._left)
+            elif self._left:
+                self._hold(part)
+            else:
+                self._on_frame(bytes(part) if self._held is None else self._whole(part, self._held))
+
+    def _hold(self, part: bytes | memoryview) -> None:
+        """Keep a part of a frame: the memory grows as its bytes are received."""
+        if self._held is None:
+            self._held = BytesIO()
+        self._held_bytes += self._held.write(part)
+
+    def _whole(self, last: bytes | memoryview, held: BytesIO) -> bytes:
+        """Return a frame whose last part has arrived. Its bytes are not copied again."""
+        self._held, self._held_bytes = None, 0
+        held.write(last)
+        return held.getvalue()
+
+
+def _ignore(*_: object) -> Any:
+    return None

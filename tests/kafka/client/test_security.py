@@ -1,0 +1,120 @@
+"""TLS and SASL as aiokafka's arguments, and unsupported keys."""
+
+import importlib.util
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.kafka.client.connections.oauth import TokenProvider
+from penstock.kafka.client.connections.security import connection_options
+from tests.certificates import Files
+from tests.kafka.client.settings import FILE
+
+LOGIN = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+)
+
+
+def options(mechanism, jaas="", protocol="SASL_PLAINTEXT", **more):
+    return connection_options(
+        {
+            "security.protocol": protocol,
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": jaas,
+            **more,
+        },
+        FILE,
+    )
+
+
+def test_nothing_is_secured_by_default():
+    assert connection_options({}, FILE) == {"security_protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_user_and_password(mechanism):
+    assert options(mechanism, LOGIN) == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+
+
+def test_librdkafkas_names():
+    more = {"sasl.username": "u", "sasl.password": "p"}
+    assert options("PLAIN", **more)["sasl_plain_password"] == "p"
+
+
+def test_an_unsecured_token():
+    found = options("OAUTHBEARER", 'x required unsecuredLoginStringClaim_sub="alice";')
+    assert isinstance(found["sasl_oauth_token_provider"], TokenProvider)
+
+
+def test_stores(tmp_path):
+    files = Files(tmp_path)
+    found = connection_options(
+        {
+            "security.protocol": "ssl",
+            "ssl.truststore.location": str(files.trust),
+            "ssl.keystore.location": str(files.key("client.pem")),
+        },
+        FILE,
+    )
+    assert found["security_protocol"] == "SSL"
+    assert found["ssl_context"].check_hostname
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"security.protocol": "TLS"}, "upstream.security.protocol must be one of PLAINTEXT"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"},
+            "upstream.sasl.mechanism must be one of PLAIN",
+        ),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+            "needs username and password in upstream.sasl.jaas.config",
+        ),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": LOGIN.replace(";", ' tokenauth="true";'),
+            },
+            "delegation tokens",
+        ),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"},
+            "needs .*upstream.sasl.oauthbearer.token.endpoint.url",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.certificates": "-----BEGIN"},
+            "upstream.ssl.truststore.certificates is not usable",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.location": "client.jks"},
+            "must be a PEM file",
+        ),
+    ],
+)
+def test_unusable_keys(given, text):
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        connection_options(given, FILE)
+    assert str(FILE) in str(caught.value)
+
+
+def test_kerberos_needs_a_library(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match="needs the Python package gssapi"):
+        options("GSSAPI")
+
+
+def test_kerberos(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
+    found = options("GSSAPI", 'Krb5LoginModule required serviceName="broker";')
+    assert found["sasl_kerberos_service_name"] == "broker"
+    with pytest.raises(ConfigurationError, match="KRB5_CLIENT_KTNAME"):
+        options("GSSAPI", 'Krb5LoginModule required useKeyTab=true keyTab="/a.keytab";')

@@ -1,0 +1,178 @@
+"""Brokers that do not respond, or have moved: when a connection to them is given up."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+from aiokafka.conn import BaseSaslAuthenticator
+
+from penstock.kafka.client.connections import broker_connection, brokers
+from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.client.protocol.produce import write_request
+from tests.kafka.client.silent_broker import LARGE_BYTES, NODE, SMALL, Broker, connected, sent
+
+pytestmark = pytest.mark.system
+SCRAM = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="u" password="p";',
+}
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A broker has no time to respond."""
+    monkeypatch.setattr(broker_connection, "_TIME_TO_RESPOND_S", 0.0)
+
+
+async def cancelled(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_connection_is_given_up_with_a_letter_that_had_no_response_in_time():
+    async with Broker() as broker, connected(broker) as connection:
+        large = write_request(None, 10.0, {("orders.dead", 0): [bytes(LARGE_BYTES)]})
+        letter = sent(connection, large)
+        assert (await broker.next_request())[0] == 1
+        await cancelled(letter)
+
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        assert number == 2
+        respond()
+        await letter
+        # Nothing of the first request is kept, to be sent when the broker reads again.
+        broker.reads.set()
+        assert await broker.end_of_connection() < LARGE_BYTES
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_letters_after_an_abandoned_letter_get_a_retriable_error():
+    async with Broker() as broker, connected(broker) as connection:
+        first, second = sent(connection), sent(connection)
+        for _ in range(2):
+            await broker.next_request()
+        await cancelled(first)
+        with pytest.raises(BrokerUnreachableError, match="was lost") as caught:
+            await second
+        assert caught.value.retriable
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_an_older_abandoned_letter_ends_the_connection_too():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(4)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        responds[0]()
+        await letters[0]
+        await cancelled(letters[2])  # the request before it may still get its response
+        responds[1]()
+        await letters[1]
+        await cancelled(letters[3])
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        assert number == 2
+        respond()
+        await letter
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_connection_with_responses_is_kept():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(3)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        responds[0]()
+        await letters[0]
+        await cancelled(letters[2])
+        for respond in responds[1:]:
+            respond()
+        await letters[1]
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        respond()
+        await letter
+        assert number == 1
+
+
+async def test_a_new_connection_is_not_given_up_with_a_letter_that_had_little_time_left():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(2)]
+        responds = [(await broker.next_request())[1] for _ in letters]
+        await cancelled(letters[0])
+        for respond in responds:
+            respond()
+        await letters[1]
+        assert broker.connections == 1
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
+    async with Broker() as broker, connected(broker) as connection:
+        pending = connection.begin(NODE, SMALL)
+        _, respond = await broker.next_request()
+        pending.abandon()
+        following = connection.begin(NODE, SMALL)
+        number, respond_too = await broker.next_request()
+        respond()
+        respond_too()
+        await asyncio.to_thread(following.wait)
+        assert number == 1
+
+
+async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkeypatch):
+    monkeypatch.setattr(brokers, "_PATIENCE_S", 0.01)
+    async with Broker() as silent, Broker() as other, connected(silent) as connection:
+        pending = connection.begin(NODE, SMALL)
+        _, respond = await silent.next_request()
+        respond()
+        await asyncio.to_thread(pending.wait)
+        connection._brokers.learn({NODE: silent.address, NODE + 1: other.address})
+        found = connection.begin_with_any(SMALL)
+        number, _ = await silent.next_request()
+        assert number == 1
+        _, respond = await other.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_broker_that_has_moved_is_connected_at_its_new_address(here):
+    async def response(connection):
+        if here:
+            await connection.exchange(NODE, SMALL)
+        else:
+            await asyncio.to_thread(connection.begin(NODE, SMALL).wait)
+
+    async with Broker() as old, Broker() as new, connected(old) as connection:
+        for broker in (old, new):
+            connection._brokers.learn({NODE: broker.address})
+            letter = asyncio.ensure_future(response(connection))
+            _, respond = await broker.next_request()
+            respond()
+            await letter
+        await old.end_of_connection()
+
+
+async def test_logins_take_no_thread_of_the_event_loop(monkeypatch):
+    goes_on = Event()
+    monkeypatch.setattr(BaseSaslAuthenticator, "_step", lambda *_: goes_on.wait() and None)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    async with Broker() as broker, connected(broker, **SCRAM) as connection:
+        letters = [
+            asyncio.ensure_future(connection.exchange(NODE, SMALL, channel=str(number)))
+            for number in range(3)
+        ]
+        try:
+            for _ in letters:
+                await asyncio.wait_for(broker.handshakes.get(), 30)
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 30) == "a thread"
+        finally:
+            goes_on.set()
+            for letter in letters:
+                letter.cancel()
+            await asyncio.gather(*letters, return_exceptions=True)
