@@ -11,12 +11,12 @@ TESTS = Path(__file__).parents[1]
 MASKS = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
 SENT = [{"value": b"bad%d" % n if n % 5 == 0 else b"good%d" % n} for n in range(50)]
 ROWS = {
-    "`audit`": "stored/test_second_runs.py::test_an_audit_writes_nothing_and_counts_the_same",
-    "`split`, `redact` to topics": "stored/test_writing.py::test_the_same_command_writes_nothing_twice",
+    "`audit`": "jobs/test_second_runs.py::test_an_audit_writes_nothing_and_counts_the_same",
+    "`split`, `redact` to topics": "jobs/test_writing.py::test_the_same_command_writes_nothing_twice",
     "`split` to folders": "spark/jobs/test_split.py::test_to_folders",
     "`split` to [Delta and Iceberg tables](spark.md#tables)": "spark_tables/scenario.py::batches",
     "`split` to a topic and a folder or table": (
-        "stored/test_second_runs.py::test_a_split_to_a_folder_and_a_topic_writes_the_same_again"
+        "jobs/test_second_runs.py::test_a_split_to_a_folder_and_a_topic_writes_the_same_again"
     ),
     "`redrive`": (
         "spark/jobs/test_redrive.py::test_accepted_letters_return_once_and_the_rest_waits_for_a_better_repair"

@@ -7,5 +7,5 @@ requests that are held; `observing` has metrics, the console and the audit trail
 
 The event loop never runs a user's class and never waits for a file: policies run in workers,
 outputs have bounded queues. Nothing here knows the jobs over stored records. Begin with
-`sessions/routes.py`, and then follow a request through `produce/exchange.py`.
+`sessions/routes.py`, and then follow a request through `produce/produce_exchange.py`.
 """
