@@ -41,9 +41,9 @@ class Pace:
         self.done = 0
         self._seen = deque([(now, 0)])
 
-    def update(self, done: int, now: float) -> None:
+    def update(self, count: int, now: float) -> None:
         """Take note of how many records are done; never fewer than before."""
-        self.done = max(done, self.done)
+        self.done = max(count, self.done)
         self._seen.append((now, self.done))
         while len(self._seen) > 2 and now - self._seen[1][0] >= _RATE_OVER_S:
             self._seen.popleft()
@@ -51,8 +51,8 @@ class Pace:
     @property
     def rate(self) -> float:
         """Records a second."""
-        (then, before), (now, done) = self._seen[0], self._seen[-1]
-        return (done - before) / (now - then) if now > then else 0.0
+        (then, first_count), (now, last_count) = self._seen[0], self._seen[-1]
+        return (last_count - first_count) / (now - then) if now > then else 0.0
 
     @property
     def left_s(self) -> float | None:
@@ -69,23 +69,23 @@ class Pace:
         if self.done >= self.total:
             return f"all {self.total:,} records are read"
         text = f"{self.done:,} of {self.total:,} records ({self.done / self.total:.1%})"
-        left = "" if self.left_s is None else f", {duration(self.left_s)} left"
-        return f"{text}, {self.rate:,.0f} a second{left}"
+        remaining_time = "" if self.left_s is None else f", {duration(self.left_s)} left"
+        return f"{text}, {self.rate:,.0f} a second{remaining_time}"
 
 
 class Phase:
     """Something that a command does for a while."""
 
-    def __init__(self, what: str, done: Callable[[], int] | None, total: int | None) -> None:
+    def __init__(self, what: str, counter: Callable[[], int] | None, total: int | None) -> None:
         """Start.
 
         Args:
             what: The current work, such as `judging orders`.
-            done: Returns how many records are done; None for work that is not about records.
+            counter: Returns how many records are done; None for work that is not about records.
             total: The maximum number; None if it is not known.
         """
         self._what = what
-        self._done = done
+        self._done = counter
         self._began = time.monotonic()
         self.pace = Pace(total, self._began)
 

@@ -115,12 +115,12 @@ class QueuedOutput(io.TextIOBase):
     def write(self, text: str) -> int:
         """Queue lines; the beginning of a line waits for its end. Never blocks, never raises."""
         rest = self._without_lost(text)
-        complete, newline, begun = rest.rpartition("\n")
-        before = getattr(self._begun, "text", "")
+        complete, newline, beginning = rest.rpartition("\n")
+        prefix = getattr(self._begun, "text", "")
         if newline:
-            self._put_text(before + complete + newline)
-            before = ""
-        self._begun.text = before + begun
+            self._put_text(prefix + complete + newline)
+            prefix = ""
+        self._begun.text = prefix + beginning
         if len(self._begun.text) > BEGUN_MAX:
             self.flush()
         return len(text)
@@ -137,10 +137,10 @@ class QueuedOutput(io.TextIOBase):
 
     def flush(self) -> None:
         """Queue the beginning of a line. Waits for nothing."""
-        begun = getattr(self._begun, "text", "")
-        if begun:
+        beginning = getattr(self._begun, "text", "")
+        if beginning:
             self._begun.text = ""
-            self._begun.is_lost = not self._put_text(begun)
+            self._begun.is_lost = not self._put_text(beginning)
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until the queue is written, or lost; return whether it is.
@@ -173,10 +173,10 @@ class QueuedOutput(io.TextIOBase):
         with self._changed:
             is_begun = False
             if self._directly and self._is_idle and not self._queue:
-                left = self._write_now(data)
-                if not left:
+                remainder = self._write_now(data)
+                if not remainder:
                     return True
-                is_begun, data = len(left) < len(data), left
+                is_begun, data = len(remainder) < len(data), remainder
             has_room = self._held_bytes + len(data) + TEXT_BYTES <= self._held_max_bytes
             if not has_room or not self._runs():
                 self._is_torn = self._is_torn or is_begun
@@ -253,24 +253,24 @@ class QueuedOutput(io.TextIOBase):
                 self._unreported -= count
 
     def _write(self, data: bytes) -> None:
-        left = self._write_all(data)
-        if left:
-            self._lose(left)
+        remainder = self._write_all(data)
+        if remainder:
+            self._lose(remainder)
 
     def _write_all(self, data: bytes) -> memoryview | None:
         """Write bytes, or give them up at an error; return what is not written."""
-        left = memoryview(data)
+        remainder = memoryview(data)
         try:
             if self._is_torn:  # the line before has no end
                 self._write_some(memoryview(b"\n"))
                 self._is_torn = False
-            while left:
-                left = left[self._write_some(left) :]
+            while remainder:
+                remainder = remainder[self._write_some(remainder) :]
         except OSError:
             self._is_torn = self._is_torn or (
-                len(left) < len(data) and data[-len(left) - 1 : -len(left)] != b"\n"
+                len(remainder) < len(data) and data[-len(remainder) - 1 : -len(remainder)] != b"\n"
             )
-            return left
+            return remainder
         return None
 
     def _write_some(self, data: memoryview) -> int:
@@ -301,10 +301,10 @@ class _Bytes(io.RawIOBase):
         return self._output.fileno()
 
     def write(self, data: Any) -> int:
-        given = bytes(data)
+        content = bytes(data)
         self._output.flush()
-        self._output.put(given)
-        return len(given)
+        self._output.put(content)
+        return len(content)
 
 
 _all: weakref.WeakSet[QueuedOutput] = weakref.WeakSet()
@@ -374,7 +374,7 @@ def log_lines_lost() -> int:
 
 
 def _drain() -> None:
-    until = time.monotonic() + END_S
+    deadline = time.monotonic() + END_S
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, QueuedOutput):
-            stream.drain(max(0.0, until - time.monotonic()))
+            stream.drain(max(0.0, deadline - time.monotonic()))

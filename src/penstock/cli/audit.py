@@ -120,34 +120,34 @@ def run(options: argparse.Namespace) -> int:
         return summarize_trail(options)
     if options.topics:
         return _topics(options)
-    before = _baseline(options)
+    baseline = _baseline(options)
     _check_folders(options)
-    with job(options) as running:
+    with job(options) as command_job:
         from penstock.jobs.report.summary import summarize  # noqa: PLC0415
 
-        topics = running.sources()
-        plan = running.plan(topics)
-        other = running.plan(topics, file=options.compare) if options.compare else None
-        ranges = running.ranges(topics)
+        topics = command_job.sources()
+        plan = command_job.plan(topics)
+        other = command_job.plan(topics, file=options.compare) if options.compare else None
+        ranges = command_job.ranges(topics)
         coverage = None
         if topics:
-            counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
-        elif isinstance(running, LocalJob):
-            counts = _read_files(options, running, (plan, other))
+            counts, coverage = _read_raw(options, command_job, topics, ranges, (plan, other))
+        elif isinstance(command_job, LocalJob):
+            counts = _read_files(options, command_job, (plan, other))
         else:
-            counts = _read_frame(options, on_spark(running, "--input"), (plan, other))
+            counts = _read_frame(options, on_spark(command_job, "--input"), (plan, other))
         from penstock.cli.contracts import measure_contracts  # noqa: PLC0415
 
         with policies_run():
-            contracts = measure_contracts(options, running, plan, topics, ranges)
-        about = _about(options, running, topics, (plan, other), ranges, coverage)
+            contracts = measure_contracts(options, command_job, plan, topics, ranges)
+        about = _about(options, command_job, topics, (plan, other), ranges, coverage)
         report = summarize(counts, about).model_copy(update={"contracts": contracts})
-        return conclude(options, report, before)
+        return conclude(options, report, baseline)
 
 
 def _read_raw(
     options: argparse.Namespace,
-    running: CommandJob,
+    command_job: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plans: _Plans,
@@ -155,61 +155,61 @@ def _read_raw(
     from penstock.jobs.audit import add_payloads, audit_raw  # noqa: PLC0415
 
     plan, other = plans
-    there = running.there
-    with running.counting_tasks(f"judging {options.topic}", ranges) as done:
+    there = command_job.there
+    with command_job.counting_tasks(f"judging {options.topic}", ranges) as counter:
         sizes = there.sizes(topics)
         result = audit_raw(
-            running.runner, there.access, ranges, plan, other=other, sizes=sizes, done=done
+            command_job.runner, there.access, ranges, plan, other=other, sizes=sizes, done=counter
         )
     if options.strict:
         result.coverage.check()
     elif text := result.coverage.text():
         warn(text)
     if options.show_payloads:
-        with running.progress.phase("reading samples"):
+        with command_job.progress.phase("reading samples"):
             add_payloads(there.access.connect(), result.counts)
     return result
 
 
-def _read_files(options: argparse.Namespace, running: LocalJob, plans: _Plans) -> AuditCounts:
+def _read_files(options: argparse.Namespace, local_job: LocalJob, plans: _Plans) -> AuditCounts:
     from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
     from penstock.jobs.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
     from penstock.jobs.files.files import read_listed  # noqa: PLC0415
 
-    read = running.runner.counter()
+    counter = local_job.runner.counter()
     with (
         policies_run(),
-        running.progress.phase(f"judging {options.input}", lambda: read.value, None),
+        local_job.progress.phase(f"judging {options.input}", lambda: counter.value, None),
     ):
         evaluators = [evaluator_of(plan) for plan in filter(None, plans)]
-        counts = audit_files(read_listed(running.input_files), evaluators, read.add)
+        counts = audit_files(read_listed(local_job.input_files), evaluators, counter.add)
     if options.show_payloads:
-        with running.progress.phase("reading samples"):
-            add_file_payloads(read_listed(running.input_files), counts)
+        with local_job.progress.phase("reading samples"):
+            add_file_payloads(read_listed(local_job.input_files), counts)
     return counts
 
 
-def _read_frame(options: argparse.Namespace, running: SparkJob, plans: _Plans) -> AuditCounts:
+def _read_frame(options: argparse.Namespace, spark_job: SparkJob, plans: _Plans) -> AuditCounts:
     from penstock.spark.jobs.audit import audit, with_payloads  # noqa: PLC0415
 
     plan, other = plans
-    with running.reading("judging") as (df, proof):
+    with spark_job.reading("judging") as (df, proof):
         counts = audit(df, plan, other=other)
     if proof is not None:
         proof.check(counts.judged)
     if options.show_payloads:
-        with running.counting("reading samples"):
+        with spark_job.counting("reading samples"):
             with_payloads(df, counts)
     return counts
 
 
-def conclude(options: argparse.Namespace, report: Report, before: Report | None) -> int:
+def conclude(options: argparse.Namespace, report: Report, baseline: Report | None) -> int:
     """Compare, keep, write and print an audit's report; return the exit code.
 
     Args:
         options: Of the command.
         report: The report.
-        before: The report that `--baseline` names, or None.
+        baseline: The report that `--baseline` names, or None.
 
     Raises:
         ConfigurationError: The baseline says nothing about any of the topics.
@@ -218,8 +218,8 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
     from penstock.jobs.report.baseline import compare  # noqa: PLC0415
     from penstock.jobs.report.files import write_report  # noqa: PLC0415
 
-    if before is not None:
-        compared = compare(report, before, Path(options.baseline), options.tolerance or 0.0)
+    if baseline is not None:
+        compared = compare(report, baseline, Path(options.baseline), options.tolerance or 0.0)
         report = report.model_copy(update={"baseline": compared})
     _print(report)
     runs, failure = None, None
@@ -228,8 +228,8 @@ def conclude(options: argparse.Namespace, report: Report, before: Report | None)
     except OSError as error:  # the report is not lost for it
         failure = error
     if options.report:
-        written = write_report(Path(options.report), report, runs)
-        print(f"report {written['report.html']}")
+        paths = write_report(Path(options.report), report, runs)
+        print(f"report {paths['report.html']}")
     if failure is not None:
         raise failure
     if report.baseline is not None and report.judged and not report.baseline.topics:
@@ -249,12 +249,12 @@ def _baseline(options: argparse.Namespace) -> Report | None:
     from penstock.jobs.report.baseline import topics_of  # noqa: PLC0415
     from penstock.jobs.report.document import read_report  # noqa: PLC0415
 
-    before = read_report(Path(options.baseline), key="--baseline")
-    wanted = set((options.topic or "").split(","))
-    named = wanted if options.topic and not is_glob(options.topic) else None
-    if named is not None and not named & topics_of(before):
+    report = read_report(Path(options.baseline), key="--baseline")
+    topic_names = set((options.topic or "").split(","))
+    named = topic_names if options.topic and not is_glob(options.topic) else None
+    if named is not None and not named & topics_of(report):
         raise ConfigurationError(_other_topics(options))
-    return before
+    return report
 
 
 def _other_topics(options: argparse.Namespace) -> str:
@@ -298,7 +298,7 @@ def _kept(options: argparse.Namespace, report: Report) -> Sequence[AuditRun] | N
 
 def _about(
     options: argparse.Namespace,
-    running: CommandJob,
+    command_job: CommandJob,
     topics: Sequence[Topic],
     plans: _Plans,
     ranges: Sequence[OffsetRange],
@@ -314,7 +314,7 @@ def _about(
         other,
         ranges=ranges,
         coverage=coverage,
-        seconds=time.monotonic() - running.began,
+        seconds=time.monotonic() - command_job.began,
     )
     of_command = {
         "is_topic": bool(topics),
@@ -327,16 +327,16 @@ def _about(
 def _topics(options: argparse.Namespace) -> int:
     from penstock.cli.checks.existing_topics import judge_topics  # noqa: PLC0415
 
-    given = [getattr(options, name) for name in _FOR_RECORDS]
-    if any(given) or options.fail_over is not None:
+    record_options = [getattr(options, name) for name in _FOR_RECORDS]
+    if any(record_options) or options.fail_over is not None:
         raise ConfigurationError("--topics judges all topics, and takes --bootstrap-server only")
     configuration = load_configuration(options.file)
     properties = configuration.upstream_properties
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
-    judged = asyncio.run(judge_topics(configuration, properties))
-    refused = [result for result in judged if result.verdict.outcome is not Outcome.ACCEPTED]
-    counts = Counter(result.verdict.outcome for result in judged)
+    judged_topics = asyncio.run(judge_topics(configuration, properties))
+    refused = [result for result in judged_topics if result.verdict.outcome is not Outcome.ACCEPTED]
+    counts = Counter(result.verdict.outcome for result in judged_topics)
     shown = show_counts(
         {
             outcome.value: counts[outcome]
@@ -344,7 +344,7 @@ def _topics(options: argparse.Namespace) -> int:
             if counts[outcome] or outcome in OF_RECORDS
         }
     )
-    print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
+    print(f"{properties['bootstrap.servers']}: {len(judged_topics):,} topics judged: {shown}")
     for result in refused:
         print(f"  {result.topic}  {result.verdict.policy}  {result.verdict.code}  {result.why}")
     return ExitCode.CHECK_FAILED if refused else ExitCode.DONE
@@ -377,10 +377,10 @@ def _print(report: Report) -> None:
 
 
 def _print_contract(contract: ContractEntry) -> None:
-    judged = [rule for rule in contract.rules if rule.held is not None]
-    held = sum(bool(rule.held) for rule in judged)
-    print(f"{contract.topic}: {contract.contract}: {held} of {len(judged)} rules hold")
-    broken = [rule for rule in judged if not rule.held]
+    judged_rules = [rule for rule in contract.rules if rule.held is not None]
+    held_count = sum(bool(rule.held) for rule in judged_rules)
+    print(f"{contract.topic}: {contract.contract}: {held_count} of {len(judged_rules)} rules hold")
+    broken = [rule for rule in judged_rules if not rule.held]
     for rule in broken[:_LINES_MAX]:
         note = "" if rule.is_error else f" ({rule.severity})"
         print(f"  broken{note}  {one_line(rule.title)}: {one_line(rule.shown)}")

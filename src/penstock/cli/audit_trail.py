@@ -58,8 +58,8 @@ def summarize_trail(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     counts = TrailCounts(_moment(options.start, "--from"), _moment(options.end, "--to"))
     topic = options.topic or (None if options.input else configuration.audit_topic)
-    done = 0
-    with Progress().phase("reading the trail", lambda: done):
+    line_count = 0
+    with Progress().phase("reading the trail", lambda: line_count):
         if topic:
             name, lines = topic, _of_topic(options, configuration, topic)
         else:
@@ -67,7 +67,7 @@ def summarize_trail(options: argparse.Namespace) -> int:
             lines = _of_files(name, find)
         for line in lines:
             counts.add(line)
-            done += 1
+            line_count += 1
     print("\n".join(_lines(name, counts)))
     if options.report:
         folder = Path(options.report)
@@ -80,11 +80,11 @@ def summarize_trail(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.topic and options.input:
         raise ConfigurationError("name either --topic T or --input PATH")
-    given = [name for name in _NOT_WITH_IT if getattr(options, name)]
+    conflicts = [name for name in _NOT_WITH_IT if getattr(options, name)]
     if options.fail_over is not None:
-        given.append("fail_over")
-    if given:
-        key = given[0].replace("_", "-")
+        conflicts.append("fail_over")
+    if conflicts:
+        key = conflicts[0].replace("_", "-")
         raise ConfigurationError(f"--{key} cannot be used with --trail, which judges nothing")
 
 
@@ -92,12 +92,12 @@ def _moment(where: str, key: str) -> datetime | None:
     if where in {"earliest", "latest"}:
         return None
     try:
-        found = datetime.fromisoformat(where)
+        moment = datetime.fromisoformat(where)
     except ValueError:
         raise ConfigurationError(
             f"{key} {where}: with --trail it must be an ISO time such as 2026-01-31T12:00:00"
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _files(
@@ -145,8 +145,8 @@ def _of_topic(
         ranges = cluster.ranges(topics, options.start)
         connection = connect(properties, configuration.path)
         for offset_range in ranges:
-            wanted = WantedRange(*offset_range, ids[offset_range.topic])
-            for fetched in RangeReader(connection, wanted, on_lost=_lost):
+            wanted_range = WantedRange(*offset_range, ids[offset_range.topic])
+            for fetched in RangeReader(connection, wanted_range, on_lost=_lost):
                 batch = read_fetched_batch(fetched, max_decompressed_bytes=_BATCH_MAX_BYTES)
                 yield from (value or b"" for value in batch.records.values)
     except (ClusterError, ClientError, WireError, UnreadableBatchError, UnreadableRecords) as error:
@@ -170,8 +170,8 @@ def _lines(name: str, counts: TrailCounts) -> Iterator[str]:
         return
     for field in BY:
         yield f"by {_BY_IN_WORDS.get(field, field)}, refusals and records"
-        found, rest = counts.by(field, _SHOWN_MAX)
-        for value, refusals, records in found:
+        rows, rest = counts.by(field, _SHOWN_MAX)
+        for value, refusals, records in rows:
             shown = "-" if value is None else one_line(value)
             yield f"  {refusals:>11,} {records:>13,}  {shown}"
         if rest:
@@ -194,12 +194,12 @@ def _missing_lines(counts: TrailCounts) -> Iterator[str]:
 
 
 def _over_time(counts: TrailCounts) -> Iterator[str]:
-    found = [(hour, sum(refusals.values())) for hour, refusals in hours(counts.times)]
-    most = max((count for _, count in found), default=1)
+    periods = [(hour, sum(refusals.values())) for hour, refusals in hours(counts.times)]
+    most = max((count for _, count in periods), default=1)
     width = "hour" if counts.times.width == 1 else f"{counts.times.width} hours"
-    more = f", the last {_HOURS_MAX} of {len(found):,}" if len(found) > _HOURS_MAX else ""
+    more = f", the last {_HOURS_MAX} of {len(periods):,}" if len(periods) > _HOURS_MAX else ""
     yield f"over time, by {width} (UTC){more}"
-    for hour, count in found[-_HOURS_MAX:]:
+    for hour, count in periods[-_HOURS_MAX:]:
         bar = "#" * max(round(count * _BAR_MAX / most), 1)
         yield f"  {hour.removesuffix('+00:00')}  {count:>11,}  {bar}"
 

@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
-    since = _since(options)
+    start_time = _since(options)
     configuration = load_configuration(options.file)
     with waiting(f"loading the policies of {configuration.path}"):
         patterns, unrepeatable = asyncio.run(dry_run(configuration))
@@ -115,10 +115,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"warning: {warning}")
     for names in unrepeatable:
         print(f"warning: {names}: {_UNREPEATABLE}")
-    if since is not None:
+    if start_time is not None:
         from penstock.cli.checks.check_since import judge_since  # noqa: PLC0415
 
-        return judge_since(options, configuration, patterns, since)
+        return judge_since(options, configuration, patterns, start_time)
     print("ok")
     return ExitCode.DONE
 
@@ -150,10 +150,10 @@ def moment(text: str, now: datetime) -> datetime:
     Raises:
         ConfigurationError: It is neither, or not in the past.
     """
-    found = _AGO.fullmatch(text)
+    match = _AGO.fullmatch(text)
     try:
-        if found is not None:
-            when = now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        if match is not None:
+            when = now - timedelta(**{_UNITS[match[2]]: int(match[1])})
         else:
             when = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
@@ -198,18 +198,20 @@ def describe(
             f"  {number}. {plan.label(name)}  topics {_of_interceptor(plan, name, pattern)}"
             for number, (name, pattern) in enumerate(patterns, 1)
         ]
-    used: set[str] = set()
+    used_policies: set[str] = set()
     for glob in plan.globs:
-        found = plan.for_pattern(glob)
-        used |= {*found.named, *found.named_interceptors} if found is not None else set()
-        lines.append(f"topics {glob}{mode_of(plan, glob, found)}{_matched(glob)}")
-        steps = _steps(plan, found, inline_judge) if found is not None else []
+        topic_plan = plan.for_pattern(glob)
+        used_policies |= (
+            {*topic_plan.named, *topic_plan.named_interceptors} if topic_plan is not None else set()
+        )
+        lines.append(f"topics {glob}{mode_of(plan, glob, topic_plan)}{_matched(glob)}")
+        steps = _steps(plan, topic_plan, inline_judge) if topic_plan is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
-    if kept := kept_names(plan):
-        lines.append(kept)
-    if unused := ", ".join(name for name in plan.named_policies if name not in used):
+    if framework_note := kept_names(plan):
+        lines.append(framework_note)
+    if unused := ", ".join(name for name in plan.named_policies if name not in used_policies):
         lines.append(f"no topic of this file has {unused}; topics.<glob>.{POLICIES} lists policies")
     return lines
 
@@ -222,29 +224,32 @@ def _matched(glob: str) -> str:
 
 def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:
     """Return which topics an interceptor is for."""
-    found = f"in whose name {pattern.pattern!r} is found"
-    return f"that have it by {POLICIES}, and {found}" if name in plan.named_policies else found
+    condition = f"in whose name {pattern.pattern!r} is found"
+    return (
+        f"that have it by {POLICIES}, and {condition}" if name in plan.named_policies else condition
+    )
 
 
-def _steps(plan: Plan, judged: TopicPlan, inline_judge: InlineJudge) -> list[str]:
+def _steps(plan: Plan, topic_plan: TopicPlan, inline_judge: InlineJudge) -> list[str]:
     """Return the policies of a topic, but for its interceptors; also named policies among these."""
-    waited_for = judged.waited_for
+    waited_for = topic_plan.waited_for
     names = waited_for.policies if waited_for and inline_judge.judges(waited_for) else ()
     inline = dict.fromkeys(names, "; small batches inline")
-    steps = [f"interceptor {plan.label(name)}" for name in judged.named_interceptors]
-    steps += [f"batch   {judged.records_policy}"] if judged.records_policy else []
-    steps += [f"record  {name}" for name in judged.validators]
-    if judged.validation_policy:
-        text = judged.validation_setting
+    steps = [f"interceptor {plan.label(name)}" for name in topic_plan.named_interceptors]
+    steps += [f"batch   {topic_plan.records_policy}"] if topic_plan.records_policy else []
+    steps += [f"record  {name}" for name in topic_plan.validators]
+    if topic_plan.validation_policy:
+        text = topic_plan.validation_setting
         shown = {VALIDATION_POLICY: text} if text else {}
         shown |= {
-            key: judged.settings[key] for key in judged.validation_configs if key in judged.settings
+            key: topic_plan.settings[key]
+            for key in topic_plan.validation_configs
+            if key in topic_plan.settings
         }
         setting = "".join(f"  {key}={value}" for key, value in shown.items())
-        steps.append(
-            f"record  {judged.validation_policy}{setting}{inline.get(judged.validation_policy, '')}"
-        )
-    for name in judged.named:
+        name = topic_plan.validation_policy
+        steps.append(f"record  {name}{setting}{inline.get(name, '')}")
+    for name in topic_plan.named:
         mode = plan.named_policies[name].mode
         shown_mode = f"  mode={mode}" if mode else ""
         steps.append(f"{plan.judges(name):<7} {plan.label(name)}{shown_mode}{inline.get(name, '')}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def measure_contracts(
     options: argparse.Namespace,
-    running: CommandJob,
+    command_job: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
@@ -35,7 +35,7 @@ def measure_contracts(
 
     Args:
         options: Of the command.
-        running: The job.
+        command_job: The job.
         plan: The plan, whose policies have the rules.
         topics: The topics that are read; none for files.
         ranges: The offsets.
@@ -45,34 +45,34 @@ def measure_contracts(
     """
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
-        with running.progress.phase(f"measuring {options.topic or options.input}"):
+        with command_job.progress.phase(f"measuring {options.topic or options.input}"):
             of_some = [offset_range for offset_range in ranges if offset_range.topic in some]
-            return _totals(running, plan, topics, of_some)
+            return _totals(command_job, plan, topics, of_some)
 
     names = [topic.name for topic in topics]
     return measured_contracts(plan, names, measure, are_known=bool(topics))
 
 
 def _totals(
-    running: CommandJob,
+    command_job: CommandJob,
     plan: RecordPlan,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
 ) -> dict[RuleKey, Totals]:
-    if isinstance(running, LocalJob):
+    if isinstance(command_job, LocalJob):
         with DataSetSums() as sums:
             if topics:
-                work = MeasuringTask(running.there.access, plan)
-                for task in plan_tasks(ranges, cores=1, limit=running.runner.limit):
+                work = MeasuringTask(command_job.there.access, plan)
+                for task in plan_tasks(ranges, cores=1, limit=command_job.runner.limit):
                     for part in work(task):
                         sums.add(part)
             else:
-                measure_files(read_listed(running.input_files), plan, sums)
+                measure_files(read_listed(command_job.input_files), plan, sums)
             return sums.totals()
     from penstock.spark.jobs.data_sets import measure_frame, measure_topics  # noqa: PLC0415
 
-    spark_job = on_spark(running, "--input")
+    spark_job = on_spark(command_job, "--input")
     if topics:
-        tasks = plan_tasks(ranges, cores=running.runner.cores)
-        return measure_topics(spark_job.spark, running.there.access, tasks, plan)
+        tasks = plan_tasks(ranges, cores=command_job.runner.cores)
+        return measure_topics(spark_job.spark, command_job.there.access, tasks, plan)
     return measure_frame(spark_job.read_input().frame, plan, None)

@@ -100,10 +100,10 @@ def run(options: argparse.Namespace) -> int:
         if not is_fetched(Artifacts.KAFKA):
             with steps.step("fetching Kafka (only the first time, about 55 MB)"):
                 class_path(Artifacts.KAFKA, report=partial(print, flush=True))
-        with contextlib.ExitStack() as running:
+        with contextlib.ExitStack() as stack:
             kafka = LocalKafka()
             with steps.step("starting Kafka"):
-                running.enter_context(kafka)
+                stack.enter_context(kafka)
             if file is None:
                 scratch = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
                 file = _write_sample(scratch, kafka.bootstrap_servers)
@@ -167,36 +167,38 @@ def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configurati
     )
 
 
-async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str, known: set[str]) -> None:
+async def _reload_when_saved(
+    gateway: Gateway, file: Path, kafka: str, known_topics: set[str]
+) -> None:
     """Reload the file when it is saved, and create the topics that it names for the first time."""
-    seen = _saved(file)
+    snapshot = _saved(file)
     while True:
         await asyncio.sleep(_WATCH_EVERY_S)
         now = _saved(file)
-        if now == seen:
+        if now == snapshot:
             continue
-        seen = now
+        snapshot = now
         result = await reload(gateway, partial(_read, file, kafka))
         if result.configuration is None:
             print(f"{NOT_RELOADED}: {result.reason}", flush=True)
         else:
             print("reloaded", flush=True)
-            new = [name for name in _named_topics(result.configuration) if name not in known]
-            known.update(new)
+            new = [name for name in _named_topics(result.configuration) if name not in known_topics]
+            known_topics.update(new)
             for name in await asyncio.to_thread(_create_topics, kafka, new):
                 print(f"topic {name} is created", flush=True)
 
 
 def _saved(file: Path) -> dict[Path, tuple[int, int]]:
     """When the configuration and the modules beside it were written, and how large they are."""
-    found = {}
+    states = {}
     for path in (file, *file.parent.rglob("*.py")):
         try:
             status = path.stat()
         except OSError:
             continue  # being replaced by an editor
-        found[path] = (status.st_mtime_ns, status.st_size)
-    return found
+        states[path] = (status.st_mtime_ns, status.st_size)
+    return states
 
 
 def _show(refused: Refused) -> None:
@@ -275,17 +277,17 @@ def _create_topics(kafka: str, names: Sequence[str]) -> list[str]:
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
 
-    done: list[str] = []
+    created_topics: list[str] = []
     if not names:
-        return done
+        return created_topics
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     for name, created in admin.create_topics([NewTopic(topic, 1) for topic in names]).items():
         try:
             created.result()
-            done.append(name)
+            created_topics.append(name)
         except KafkaException as error:
             print(f"topic {name} is not created: {error.args[0].str()}", flush=True)
-    return done
+    return created_topics
 
 
 def _greet(

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     plan.set_interceptor_patterns(policies.patterns)
     refused = postponed = False
     try:
-        for place, given in _records(options, configuration):
+        for place, located_record in _records(options, configuration):
             with (
                 policies_run(),
                 waiting(
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
                     f"({configuration.policy_timeout_ms})"
                 ),
             ):
-                explained = explain(plan, policies, options.topic, given)
+                explained = explain(plan, policies, options.topic, located_record)
             print(f"{place}: {explained.verdict.outcome.value}")
             for step in explained.steps:
                 print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decided}")
@@ -145,5 +145,5 @@ def _from_cluster(
         raise CommandError(str(error)) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
     own = settings_of((topic,), configuration, properties)[topic.name]
-    given = LocatedRecord(int(partition), topic.topic_id, record, own)
-    return f"{options.topic} {options.offset}", given
+    located_record = LocatedRecord(int(partition), topic.topic_id, record, own)
+    return f"{options.topic} {options.offset}", located_record

@@ -62,16 +62,16 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
             f"{folder} already has {', '.join(there)}, so nothing is written; name another folder: "
             "penstock init DIR"
         )
-    written: list[Path] = []
+    written_files: list[Path] = []
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             path = folder / name
             with path.open("x", encoding="utf-8") as file:  # another process may have made it
-                written.append(path)
+                written_files.append(path)
                 file.write(text)
     except OSError as error:
-        for written_file in written:
+        for written_file in written_files:
             written_file.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None

@@ -99,12 +99,12 @@ def _installed() -> Iterator[Listed]:
     for name, class_name, distribution in installed_policies():
         key = f"{name} of {distribution}"
         try:
-            found = classes_of_user({key: class_name}, Path(GROUP))[key]
+            policy_class = classes_of_user({key: class_name}, Path(GROUP))[key]
         except ConfigurationError as error:
             why = str(error)
             yield Listed(name, class_name, "installed", None, distribution, error=why)
         else:
-            yield Listed(name, class_name, "installed", found, distribution)
+            yield Listed(name, class_name, "installed", policy_class, distribution)
 
 
 def _of_file(file: str) -> Iterator[Listed]:
@@ -116,27 +116,34 @@ def _of_file(file: str) -> Iterator[Listed]:
     }
     looked_at = classes_of_user(others, configuration.path) if others else {}
     for policy in configuration.named_policies:
-        found = class_of_own(policy.class_name) or looked_at[f"policies.{policy.name}.type"]
-        given = sorted(policy.configs)
-        yield Listed(policy.name, policy.class_name, "file", found, given=given, mode=policy.mode)
+        policy_class = class_of_own(policy.class_name) or looked_at[f"policies.{policy.name}.type"]
+        config_names = sorted(policy.configs)
+        yield Listed(
+            policy.name,
+            policy.class_name,
+            "file",
+            policy_class,
+            given=config_names,
+            mode=policy.mode,
+        )
 
 
 def lines(policy: Listed) -> Iterator[str]:
     """Yield lines for people. Values that FILE has are not shown: they may be secrets."""
-    of = f", {policy.distribution}" if policy.distribution else ""
+    suffix = f", {policy.distribution}" if policy.distribution else ""
     if policy.found is None:
-        yield f"  {policy.name}  {policy.class_name}{of}"
+        yield f"  {policy.name}  {policy.class_name}{suffix}"
         yield f"    cannot be used: {policy.error}"
         return
-    yield f"  {policy.name}  {policy.class_name}  ({_INTERFACES[policy.found.interface]}{of})"
+    yield f"  {policy.name}  {policy.class_name}  ({_INTERFACES[policy.found.interface]}{suffix})"
     yield from _wrapped(policy.found.documentation, 4)
     for name, about in _keys(policy.found):
         is_set = "; set in the file" if name in policy.given else ""
         yield f"    {name}  {about['type']}, {_default(about)}{is_set}"
         values = f" One of {', '.join(about['valid_values'])}." if about["valid_values"] else ""
         yield from _wrapped(about["documentation"] + values, 6)
-    known = {name for name, _ in _keys(policy.found)}
-    yield from (f"    {key}  set in the file" for key in policy.given if key not in known)
+    declared_keys = {name for name, _ in _keys(policy.found)}
+    yield from (f"    {key}  set in the file" for key in policy.given if key not in declared_keys)
     if policy.mode is not None:
         yield f"    mode={policy.mode}"
 
@@ -154,27 +161,29 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 def as_json(policy: Listed) -> dict[str, Any]:
     """Return it for programs."""
-    found = policy.found
+    policy_class = policy.found
     return {
         "name": policy.name,
         "class": policy.class_name,
         "origin": policy.origin,
         "distribution": policy.distribution or None,
-        "interface": found.interface if found is not None else None,
-        "documentation": found.documentation if found is not None else "",
-        "keys": [{"name": n, **about} for n, about in _keys(found)] if found is not None else [],
+        "interface": policy_class.interface if policy_class is not None else None,
+        "documentation": policy_class.documentation if policy_class is not None else "",
+        "keys": [{"name": n, **about} for n, about in _keys(policy_class)]
+        if policy_class is not None
+        else [],
         "set": list(policy.given),
         "mode": policy.mode,
         "error": policy.error or None,
     }
 
 
-def _keys(found: PolicyClass) -> Iterator[tuple[str, dict[str, Any]]]:
+def _keys(policy_class: PolicyClass) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the keys that a class declares; those of topics are, of a named policy, its own."""
-    for key in found.config_keys:
+    for key in policy_class.config_keys:
         about = key._asdict()
         yield about.pop("name"), {**about, "valid_values": list(key.valid_values)}
-    for config in found.topic_configs:
+    for config in policy_class.topic_configs:
         yield (
             config.name,
             {

@@ -49,22 +49,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     check_writing_arguments(options, [options.target])
-    with job(options) as running:
+    with job(options) as command_job:
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
-        _interceptors_of(running.plan_without_topics())  # before the cluster is contacted
-        topics = running.sources((target,))
-        plan = _interceptors_of(running.plan(topics))
-        ranges = running.ranges(topics)
+        _interceptors_of(command_job.plan_without_topics())  # before the cluster is contacted
+        topics = command_job.sources((target,))
+        plan = _interceptors_of(command_job.plan(topics))
+        ranges = command_job.ranges(topics)
         if is_between_topics(topics, [target]):
-            written = {ACCEPTED: target}
+            targets = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
-            done = write_topics(options, running, topics, ranges, plan, written, what)
-            counts: Mapping[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
+            task_counts = write_topics(options, command_job, topics, ranges, plan, targets, what)
+            counts: Mapping[str, int] = {
+                outcome: task_counts.outcomes[outcome] for outcome in OF_RECORDS
+            }
         else:
             source = RowSource(topics, ranges, options.input or "")
-            counts = running.rows.redact(source, plan, target)
+            counts = command_job.rows.redact(source, plan, target)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.CHECK_FAILED if counts[Outcome.FAILED] else ExitCode.DONE
 

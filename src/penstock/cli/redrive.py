@@ -63,22 +63,25 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     topics = _topics(options)
-    with job(options) as running:
+    with job(options) as command_job:
         from penstock.engine.modes.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
         parked = dead_letters.beside(PARKED_SUFFIX)
         check_apart({"--to": target, "the place of records that fail too often": parked})
-        _repairing(running.plan_without_topics(), options.repair)  # before the cluster is contacted
-        plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
+        # Before the cluster is contacted.
+        _repairing(command_job.plan_without_topics(), options.repair)
+        plan = command_job.plan(
+            () if target.is_folder else (command_job.cluster.topic(target.name),)
+        )
         if not target.is_folder and plan.judges(target.name) and not plan.has_policy(target.name):
             warn(f"no policy of {plan.path} judges topic {target.name}: its letters all return")
         plan = _repairing(plan, options.repair)
         if not (dead_letters.is_folder or target.is_folder):
-            return _between_topics(options, running, plan, topics)
-        found, counts = _through_rows(options, running, plan, parked, topics)
+            return _between_topics(options, command_job, plan, topics)
+        found_letters, counts = _through_rows(options, command_job, plan, parked, topics)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
-        _show_others(found)
+        _show_others(found_letters)
         return ExitCode.DONE
 
 
@@ -96,10 +99,10 @@ def _topics(options: argparse.Namespace) -> LetterTopics:
     return LetterTopics() if options.target.is_folder else LetterTopics((options.target.name,))
 
 
-def _show_others(found: FoundLetters) -> None:
+def _show_others(found_letters: FoundLetters) -> None:
     """Print how many letters stay, and of which topics."""
-    if found.stay:
-        print(found.stay)
+    if found_letters.stay:
+        print(found_letters.stay)
 
 
 def _repairing(plan: RecordPlan, repair: str | None) -> RecordPlan:
@@ -119,7 +122,7 @@ def _dry(options: argparse.Namespace) -> str:
 
 def _through_rows(
     options: argparse.Namespace,
-    running: CommandJob,
+    command_job: CommandJob,
     plan: RecordPlan,
     parked: RecordLocation,
     topics: LetterTopics,
@@ -129,28 +132,28 @@ def _through_rows(
 
     dead_letters, target = options.dead_letters, options.target
     locations = {RETURNED: target, AGAIN: dead_letters}
-    source, waiting = RowSource(folder=dead_letters.name), None
+    source, letter_ranges = RowSource(folder=dead_letters.name), None
     if not dead_letters.is_folder:
-        waiting = LetterRanges(running.cluster, dead_letters, target, topics)
-        source = RowSource((waiting.topic,), waiting.ranges)
+        letter_ranges = LetterRanges(command_job.cluster, dead_letters, target, topics)
+        source = RowSource((letter_ranges.topic,), letter_ranges.ranges)
     if dead_letters.is_folder or not options.dry_run:
         locations[PARKED] = parked
     target_topic = None if target.is_folder else target.name
     name = dead_letters.full_path if dead_letters.is_folder else dead_letters.name
     attempts = Attempts.of(name, options.max_replays)
     letters = Letters(source, locations, target_topic, topics, attempts, options.dry_run)
-    found = running.rows.find_letters(letters, plan)
-    found.check(f"--from {dead_letters}", may_read=False)
-    if waiting is not None and not options.dry_run:
-        running.cluster.create_like(parked.name, waiting.topic)
-    counts = running.rows.redrive(letters, found, plan)
-    if waiting is not None and not options.dry_run:
-        waiting.done()
-    return found, counts
+    found_letters = command_job.rows.find_letters(letters, plan)
+    found_letters.check(f"--from {dead_letters}", may_read=False)
+    if letter_ranges is not None and not options.dry_run:
+        command_job.cluster.create_like(parked.name, letter_ranges.topic)
+    counts = command_job.rows.redrive(letters, found_letters, plan)
+    if letter_ranges is not None and not options.dry_run:
+        letter_ranges.done()
+    return found_letters, counts
 
 
 def _between_topics(
-    options: argparse.Namespace, running: CommandJob, plan: RecordPlan, topics: LetterTopics
+    options: argparse.Namespace, command_job: CommandJob, plan: RecordPlan, topics: LetterTopics
 ) -> ExitCode:
     """Return dead letters of a topic to a topic."""
     from penstock.jobs.redrive import (  # noqa: PLC0415
@@ -160,8 +163,8 @@ def _between_topics(
     )
     from penstock.jobs.tasks.writing import count_raw  # noqa: PLC0415
 
-    there = running.there
-    found = prepare_redrive(
+    there = command_job.there
+    redrive_job = prepare_redrive(
         there,
         there.cluster.topic(options.dead_letters.name),
         there.cluster.topic(options.target.name),
@@ -170,14 +173,20 @@ def _between_topics(
         max_replays=options.max_replays,
         dry_run=options.dry_run,
     )
-    with running.counting_tasks(f"reading {options.dead_letters.name}", found.ranges) as read:
-        letters = found.scan(running.runner, read)
+    with command_job.counting_tasks(
+        f"reading {options.dead_letters.name}", redrive_job.ranges
+    ) as counter:
+        letters = redrive_job.scan(command_job.runner, counter)
     letters.check(f"--from {options.dead_letters.name}")
     if options.dry_run:
-        with running.counting_tasks(found.what, found.ranges) as counted:
-            counts = count_raw(running.runner, found.ranges, found.work, done=counted)
+        with command_job.counting_tasks(redrive_job.what, redrive_job.ranges) as counter:
+            counts = count_raw(
+                command_job.runner, redrive_job.ranges, redrive_job.work, done=counter
+            )
     else:
-        counts = found.write(there, running.runner, shown=running.progress.phase).counts
+        counts = redrive_job.write(
+            there, command_job.runner, shown=command_job.progress.phase
+        ).counts
     print(f"{options.dead_letters}: {show_counts(outcomes_of(counts))}" + _dry(options))
     _show_others(letters)
     refused = refused_by_broker(counts)

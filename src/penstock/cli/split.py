@@ -60,17 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     _check(options)
-    with job(options) as running:
+    with job(options) as command_job:
         if not options.streaming:
-            return _batch(options, running)
-        running_on_spark = on_spark(running, "--streaming")
+            return _batch(options, command_job)
+        spark_job = on_spark(command_job, "--streaming")
         if are_topics(options.accepted, options.rejected):
             from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
             return run_stream(
-                options, running_on_spark, {ACCEPTED: options.accepted, REJECTED: options.rejected}
+                options, spark_job, {ACCEPTED: options.accepted, REJECTED: options.rejected}
             )
-        return run_frame_stream(options, running_on_spark)
+        return run_frame_stream(options, spark_job)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -79,21 +79,23 @@ def _check(options: argparse.Namespace) -> None:
     check_writing_arguments(options, [options.accepted, options.rejected])
 
 
-def _batch(options: argparse.Namespace, running: CommandJob) -> int:
+def _batch(options: argparse.Namespace, command_job: CommandJob) -> int:
     from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
 
-    topics = running.sources((options.accepted, options.rejected))
-    plan = running.plan(topics)
-    ranges = running.ranges(topics)
+    topics = command_job.sources((options.accepted, options.rejected))
+    plan = command_job.plan(topics)
+    ranges = command_job.ranges(topics)
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     if is_between_topics(topics, list(locations.values())):
         what = f"splitting {options.topic}"
-        done = write_topics(options, running, topics, ranges, plan, locations, what)
-        counts: Mapping[str, int] = {outcome: done.outcomes[outcome] for outcome in OF_RECORDS}
+        task_counts = write_topics(options, command_job, topics, ranges, plan, locations, what)
+        counts: Mapping[str, int] = {
+            outcome: task_counts.outcomes[outcome] for outcome in OF_RECORDS
+        }
         print(f"{options.topic}: {show_counts(counts)}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
-    counts = running.rows.split(RowSource(topics, ranges, options.input or ""), plan, locations)
+    counts = command_job.rows.split(RowSource(topics, ranges, options.input or ""), plan, locations)
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     targets = (options.accepted, options.rejected)

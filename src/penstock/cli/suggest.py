@@ -101,15 +101,15 @@ def run(options: argparse.Namespace) -> int:
     if not records:
         raise ConfigurationError(f"there are no records of {options.topic} to read")
     try:
-        found = propose(options.topic, records, options.tolerance)
+        proposals = propose(options.topic, records, options.tolerance)
     except ValueError as error:  # a package is missing
         raise ConfigurationError(str(error)) from None
-    print("\n".join(map(printable, table(found))))
-    lines = list(properties(found))
+    print("\n".join(map(printable, table(proposals))))
+    lines = list(properties(proposals))
     if lines:
         print("", *lines, sep="\n")
     if options.output:
-        _write(Path(options.output), found, lines)
+        _write(Path(options.output), proposals, lines)
     return ExitCode.DONE
 
 
@@ -117,7 +117,7 @@ def _records(options: argparse.Namespace, configuration: Configuration) -> list[
     if options.input:
         check_no_range(options.start, options.end)
         located = records_in_file(Path(options.input))
-        return [found.record for _, found in islice(located, options.limit)]
+        return [located_record.record for _, located_record in islice(located, options.limit)]
     return asyncio.run(_from_cluster(options, configuration))
 
 
@@ -139,33 +139,33 @@ async def _from_cluster(options: argparse.Namespace, configuration: Configuratio
         ranges = await asyncio.to_thread(cluster.ranges, (topic,), options.start, options.end)
         part = excerpt(ranges, options.limit)
         connection = connect(properties, configuration.path)
-        read = reader_of(connection, {topic.name: topic.topic_id}, lambda _lost: None)
+        reader = reader_of(connection, {topic.name: topic.topic_id}, lambda _lost: None)
         most = configuration.decompressed_batch_max_bytes
-        reading = Reading(part.pieces, read, BYTES_MAX, max_decompressed_bytes=most)
-        found: list[Record] = []
-        with Progress().phase(f"reading {topic.name}", lambda: len(found), options.limit):
-            wanted = {
+        reading = Reading(part.pieces, reader, BYTES_MAX, max_decompressed_bytes=most)
+        records: list[Record] = []
+        with Progress().phase(f"reading {topic.name}", lambda: len(records), options.limit):
+            offsets = {
                 offset_range.partition: range(offset_range.start, offset_range.end)
                 for offset_range in ranges
             }
-            batches = (_records_of(batch, wanted[batch.partition], most) for batch in reading)
-            await asyncio.to_thread(_fill, found, batches, options.limit)
+            batches = (_records_of(batch, offsets[batch.partition], most) for batch in reading)
+            await asyncio.to_thread(_fill, records, batches, options.limit)
     except (ClusterError, ClientError, UnreadableBatchError, WireError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
-    return found
+    return records
 
 
-def _fill(found: list[Record], batches: Iterable[Iterable[Record]], limit: int) -> None:
+def _fill(records: list[Record], batches: Iterable[Iterable[Record]], limit: int) -> None:
     size = 0
     for batch in batches:
         for record in batch:
             size += len(record.key or b"") + len(record.value or b"")
-            if len(found) == limit or size > BYTES_MAX:
+            if len(records) == limit or size > BYTES_MAX:
                 return
-            found.append(record)
+            records.append(record)
 
 
-def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
+def _records_of(batch: ReadBatch, offsets: range, most: int) -> Iterator[Record]:
     """Yield the records of a batch with some offsets; none of an unreadable batch."""
     if batch.data is None:
         return
@@ -177,11 +177,11 @@ def _records_of(batch: ReadBatch, wanted: range, most: int) -> Iterator[Record]:
         return
     rows = zip(columns.timestamps, columns.keys, columns.values, columns.headers, strict=True)
     for index, row in enumerate(rows):
-        if batch.offset_of(index) in wanted:
+        if batch.offset_of(index) in offsets:
             yield Record(*row)
 
 
-def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
+def _write(folder: Path, proposals: Proposals, lines: Sequence[str]) -> None:
     """Write the proposals.
 
     Raises:
@@ -190,8 +190,8 @@ def _write(folder: Path, found: Proposals, lines: Sequence[str]) -> None:
     from penstock.jobs.suggestions.writing import schema_file  # noqa: PLC0415 - extras
 
     texts = {PROPERTIES: "\n".join(lines) + "\n"}
-    if found.schema is not None:
-        texts[schema_file(found.topic)] = json.dumps(found.schema, indent=2) + "\n"
+    if proposals.schema is not None:
+        texts[schema_file(proposals.topic)] = json.dumps(proposals.schema, indent=2) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

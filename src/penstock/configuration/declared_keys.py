@@ -59,10 +59,10 @@ def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
     if module != _OWN and not module.startswith(_OWN + "."):
         return ()
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        policy_class = getattr(importlib.import_module(module), name, None)
     except ImportError:
         return ()  # the workers say so
-    return as_configs(getattr(found, "topic_configs", ()))
+    return as_configs(getattr(policy_class, "topic_configs", ()))
 
 
 def is_own(class_name: str) -> bool:
@@ -119,19 +119,23 @@ def answer_of(request: Sequence[str], what: str, imports: Imports | None = None)
 
     from penstock.configuration.processes.bounded import run_module  # noqa: PLC0415
 
-    read, write = os.pipe()
+    read_end, write_end = os.pipe()
     # The class may print: the result has a separate pipe.
-    with os.fdopen(read, "rb") as answer:
+    with os.fdopen(read_end, "rb") as answer:
         try:
             run_module(
-                _DECLARES, [str(write), *request], _TIMEOUT_S, pass_fds=(write,), imports=imports
+                _DECLARES,
+                [str(write_end), *request],
+                _TIMEOUT_S,
+                pass_fds=(write_end,),
+                imports=imports,
             )
         except subprocess.TimeoutExpired:
             raise ConfigurationError(
                 f"{what}: its import took longer than {_TIMEOUT_S:.0f} s"
             ) from None
         finally:
-            os.close(write)
+            os.close(write_end)
         os.set_blocking(answer.fileno(), False)
         return answer.read(ANSWER_MAX_BYTES) or b""
 
@@ -144,13 +148,13 @@ def encode_declared(declared: Sequence[TopicConfig], error: str = "") -> bytes:
     return data
 
 
-def as_configs(given: Any) -> tuple[TopicConfig, ...]:
+def as_configs(declarations: Any) -> tuple[TopicConfig, ...]:
     """Read the `topic_configs` of a class, which may be anything.
 
     Raises:
         ValueError: They have another form; the text completes "<class>: ...".
     """
-    rows = read_rows(given, TopicConfig, "topic_configs", most=_DECLARED_MAX)
+    rows = read_rows(declarations, TopicConfig, "topic_configs", most=_DECLARED_MAX)
     for row in rows:
         texts = texts_of(row)
         if any(len(text.encode(errors="surrogatepass")) > _TEXT_MAX_BYTES for text in texts):
@@ -160,24 +164,26 @@ def as_configs(given: Any) -> tuple[TopicConfig, ...]:
     return rows
 
 
-def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[str, TopicKey]:
+def rows_of(
+    declared: Iterable[TopicConfig], extra_names: Iterable[str] = ()
+) -> dict[str, TopicKey]:
     """Return rows for the table of topic level keys.
 
     Args:
         declared: The keys that a class declares.
-        known: Reserved names, in addition to topic level keys and Kafka's keys.
+        extra_names: Reserved names, in addition to topic level keys and Kafka's keys.
 
     Raises:
         ValueError: A key is not usable; the text completes "<class>: ...".
     """
     rows: dict[str, TopicKey] = {}
-    taken = {*TOPIC_KEYS, *known}
+    reserved_names = {*TOPIC_KEYS, *extra_names}
     for row in declared:
         where = f"topic_configs: {row.name!r}"
         check_name_and_type(row, where, _NAME, KEY_TYPES)
         if row.name in KEYS_OF_KAFKA:
             raise ValueError(f"{where} is a key of Kafka's topics")
-        if row.name in taken:
+        if row.name in reserved_names:
             raise ValueError(f"{where} is a key of Penstock")
         if row.name in rows:
             raise ValueError(f"{where} is declared twice")

@@ -16,11 +16,13 @@ Row = TypeVar("Row", ConfigKey, TopicConfig)
 _VALUES_MAX: Final = 1000
 
 
-def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> tuple[Row, ...]:
+def read_rows(
+    declarations: Any, row_type: type[Row], attribute: str, *, most: int
+) -> tuple[Row, ...]:
     """Read an attribute of a class.
 
     Args:
-        given: The value of the attribute.
+        declarations: The value of the attribute.
         row_type: `ConfigKey` or `TopicConfig`; the last field of either is a boolean.
         attribute: The attribute's name.
         most: How many keys there may be.
@@ -30,7 +32,7 @@ def read_rows(given: Any, row_type: type[Row], attribute: str, *, most: int) -> 
     """
     try:
         # The iterable may be infinite.
-        rows = [row_type(*row) for row in islice(given, most + 1)]
+        rows = [row_type(*row) for row in islice(declarations, most + 1)]
         rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
     except Exception:
         raise ValueError(f"{attribute} must be a sequence of {row_type.__name__}") from None
@@ -65,7 +67,7 @@ def check_name_and_type(
         raise ValueError(f"{where} has the type {row.type}, not one of {', '.join(types)}")
 
 
-def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str], object]) -> None:
+def check_values(row: ConfigKey | TopicConfig, where: str, parser: Callable[[str], object]) -> None:
     """Check that the default and the valid values of a declared key have its type.
 
     Raises:
@@ -73,12 +75,12 @@ def check_values(row: ConfigKey | TopicConfig, where: str, read: Callable[[str],
     """
     for value in (*row.valid_values, *(() if row.default is None else (row.default,))):
         try:
-            read(value)
+            parser(value)
         except ValueError as error:
             raise ValueError(f"{where} must be {error}; it may be {value!r}") from None
 
 
-def _sequence(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, str):  # a sequence of its letters is not meant
+def _sequence(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):  # a sequence of its letters is not meant
         raise TypeError
-    return tuple(islice(given, _VALUES_MAX))
+    return tuple(islice(value, _VALUES_MAX))

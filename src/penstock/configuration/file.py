@@ -112,11 +112,13 @@ def load_configuration(
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
     """
     file = Path(path).resolve()
-    written, warnings = load_properties(path, file)
+    raw_properties, warnings = load_properties(path, file)
     if without:
-        written = {key: value for key, value in written.items() if not key.startswith(without)}
-    written |= replaced
-    properties = resolve_variables(file, written)
+        raw_properties = {
+            key: value for key, value in raw_properties.items() if not key.startswith(without)
+        }
+    raw_properties |= replaced
+    properties = resolve_variables(file, raw_properties)
     name = properties.get(VALIDATION, "").strip()
     class_path = properties.get(_CLASS_PATH, "").strip()
     declared = None
@@ -126,7 +128,7 @@ def load_configuration(
     return read_configuration(
         file,
         properties,
-        written=written,
+        raw_properties=raw_properties,
         declared=declared,
         describe_classes=describe_classes,
         warnings=warnings,
@@ -137,7 +139,7 @@ def read_configuration(
     file: Path,
     properties: Mapping[str, str],
     *,
-    written: Mapping[str, str] | None = None,
+    raw_properties: Mapping[str, str] | None = None,
     declared: Sequence[TopicConfig] | None = None,
     named: Sequence[NamedPolicy] | None = None,
     describe_classes: DescribeClasses = classes_of_user,
@@ -148,7 +150,7 @@ def read_configuration(
     Args:
         file: The file that errors name.
         properties: Text by key, with all variables resolved.
-        written: The same before they were resolved: errors show these, because the value
+        raw_properties: The same before they were resolved: errors show these, because the value
             of a variable may be a secret.
         declared: The topic level keys that the validation policy declares; by default those
             of a built-in policy.
@@ -156,7 +158,7 @@ def read_configuration(
         describe_classes: See `load_configuration`.
         warnings: Warnings about the file.
     """
-    shown = properties if written is None else written
+    shown = properties if raw_properties is None else raw_properties
     name = properties.get(VALIDATION, "").strip()
     if declared is None:
         declared = declared_by_own(name)
@@ -166,14 +168,14 @@ def read_configuration(
         raise ConfigurationError(f"{file}: {VALIDATION}: {name}: {error}") from None
     topic_defaults = _topic_defaults(file, properties, shown, keys)
     policy = _built_in(name)
-    known = frozenset({*FILE_KEYS, *LISTENER_TLS_KEYS, *keys_in(Scope.FILE, keys)})
+    known_keys = frozenset({*FILE_KEYS, *LISTENER_TLS_KEYS, *keys_in(Scope.FILE, keys)})
     warnings = [
         *warnings,
         *(
             sentence
             for key in properties
             if key not in FORMER_KEYS
-            and (sentence := _unknown(file, key, known, keys, policy)) is not None
+            and (sentence := _unknown(file, key, known_keys, keys, policy)) is not None
         ),
     ]
     if named is None:
@@ -236,14 +238,14 @@ def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> s
     name = str(first["loc"][0])
     if first["type"] == "missing":
         return f"{file}: {name} is missing: {FILE_KEYS[name].description}"
-    wanted = first.get("ctx", {}).get("error", first["msg"])
-    return _must_be(file, name, wanted, shown[name])
+    requirement = first.get("ctx", {}).get("error", first["msg"])
+    return _must_be(file, name, requirement, shown[name])
 
 
-def _must_be(file: Path, key: str, wanted: object, given: str) -> str:
-    if len(given) > _SHOWN_MAX:
-        given = given[:_SHOWN_MAX] + "..."
-    return f"{file}: {key} must be {wanted}; it is {given!r}"
+def _must_be(file: Path, key: str, requirement: object, value: str) -> str:
+    if len(value) > _SHOWN_MAX:
+        value = value[:_SHOWN_MAX] + "..."
+    return f"{file}: {key} must be {requirement}; it is {value!r}"
 
 
 def _topic_defaults(
@@ -329,7 +331,7 @@ def _built_in(class_name: str) -> PolicyClass | None:
 def _unknown(
     file: Path,
     key: str,
-    known: frozenset[str],
+    known_keys: frozenset[str],
     declared: Mapping[str, TopicKey],
     policy: PolicyClass | None,
 ) -> str | None:
@@ -338,14 +340,14 @@ def _unknown(
     Args:
         file: The file.
         key: A key of the file.
-        known: The keys that a file may have.
+        known_keys: The keys that a file may have.
         declared: The topic level keys that the validation policy declares.
         policy: That policy, if it is built in: its keys are known, too.
 
     Raises:
         ConfigurationError: The key is misspelt.
     """
-    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
+    if key in known_keys or key.startswith(("topics.", "upstream.", PREFIX, *OF_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS or key in declared:
         raise ConfigurationError(
@@ -356,12 +358,12 @@ def _unknown(
     if own.startswith(PENSTOCKS_ALONE) or (own and key.startswith(_LIKE_TOPICS)):
         raise ConfigurationError(f"{file}: {key} is unknown; write topics.<glob>.{own}")
     cutoff = CLOSE_OF_PENSTOCKS_ALONE if key.startswith(PENSTOCKS_ALONE) else CLOSE
-    close = difflib.get_close_matches(key, known, n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(key, known_keys, n=1, cutoff=cutoff)
     if close:
         raise ConfigurationError(f"{file}: {key} is unknown; did you mean {close[0]}?")
     if policy is not None and policy.key(key) is not None:
         return None
-    meant = policy and policy.close_to(key)
-    if meant:
-        raise ConfigurationError(f"{file}: {key} is unknown; did you mean {meant}?")
+    suggestion = policy and policy.close_to(key)
+    if suggestion:
+        raise ConfigurationError(f"{file}: {key} is unknown; did you mean {suggestion}?")
     return f"{key} is unknown to Penstock; it is handed to the policies' configure()"

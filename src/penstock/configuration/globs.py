@@ -96,10 +96,10 @@ def check_glob(glob: str) -> str:
 
 def meaningless_in(glob: str) -> str:
     """Return what only a regular expression has, with what to write instead; empty without it."""
-    found = {_MEANINGLESS[part.text]: None for part in _parts(glob) if part.text in _MEANINGLESS}
-    if not found:
+    hints = {_MEANINGLESS[part.text]: None for part in _parts(glob) if part.text in _MEANINGLESS}
+    if not hints:
         return ""
-    return f"is a glob, not a regular expression, and matches no topic: {'; '.join(found)}"
+    return f"is a glob, not a regular expression, and matches no topic: {'; '.join(hints)}"
 
 
 def in_words(glob: str) -> str:
@@ -137,10 +137,10 @@ def _kind(part: _Part) -> str:
 
 
 def _one_of(part: str) -> str:
-    within = part[1:-1]
-    if within.startswith("!"):
-        return f"a character other than {within[1:]}"
-    return f"a character of {within}"
+    content = part[1:-1]
+    if content.startswith("!"):
+        return f"a character other than {content[1:]}"
+    return f"a character of {content}"
 
 
 def covers(glob: str, other: str) -> bool:
@@ -154,18 +154,18 @@ def covers(glob: str, other: str) -> bool:
     names = [part.characters for part in _parts(other)]
     if all(characters is None for characters in names):
         names.append(LEGAL)  # no name is empty
-    after = [False] * len(names) + [True]
+    suffix_matches = [False] * len(names) + [True]
     for step in reversed(_covering(glob)):
         if isinstance(step, int):
-            here = [any(after[end:]) for end in _ends(names, step)]
+            here = [any(suffix_matches[end:]) for end in _ends(names, step)]
         else:
             here = [
                 characters is not None and characters <= step and follows
-                for characters, follows in zip(names, after[1:], strict=True)
+                for characters, follows in zip(names, suffix_matches[1:], strict=True)
             ]
             here.append(False)
-        after = here
-    return after[0]
+        suffix_matches = here
+    return suffix_matches[0]
 
 
 @lru_cache(10_000)
@@ -178,13 +178,13 @@ def _ends_of(glob: str) -> tuple[str, str]:
 @lru_cache(10_000)
 def _covering(glob: str) -> tuple[frozenset[str] | int, ...]:
     """Return the steps of a glob: a character of some, or at least so many of any."""
-    found: list[frozenset[str] | int] = []
+    steps: list[frozenset[str] | int] = []
     for is_run, group in groupby(_parts(glob), lambda part: part.text in {_ANY, _ONE}):
         parts = list(group)
         is_open = is_run and any(part.characters is None for part in parts)
         singles = [part.characters for part in parts if part.characters is not None]
-        found += [len(singles)] if is_open else singles
-    return tuple(found)
+        steps += [len(singles)] if is_open else singles
+    return tuple(steps)
 
 
 def _ends(names: Sequence[frozenset[str] | None], least: int) -> Iterator[int]:
@@ -203,36 +203,36 @@ def shared_name(glob: str, other: str) -> str | None:
     if not (starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])):
         return None
     first, second = _parts(glob), _parts(other)
-    waiting = deque([(0, 0, "")])
-    seen = {(0, 0)}
-    while waiting:
-        at, at_other, name = waiting.popleft()
-        if at == len(first) and at_other == len(second):
+    queue = deque([(0, 0, "")])
+    seen_positions = {(0, 0)}
+    while queue:
+        index, other_index, name = queue.popleft()
+        if index == len(first) and other_index == len(second):
             return name or "a"
-        for step in _steps(first, second, at, at_other):
-            if step[:2] not in seen:
-                seen.add(step[:2])
-                waiting.append((step[0], step[1], name + step[2]))
+        for step in _steps(first, second, index, other_index):
+            if step[:2] not in seen_positions:
+                seen_positions.add(step[:2])
+                queue.append((step[0], step[1], name + step[2]))
     return None
 
 
 def _steps(
-    first: Sequence[_Part], second: Sequence[_Part], at: int, at_other: int
+    first: Sequence[_Part], second: Sequence[_Part], index: int, other_index: int
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the positions that may follow in two globs, with the character between."""
-    part = first[at] if at < len(first) else None
-    part_of_other = second[at_other] if at_other < len(second) else None
+    part = first[index] if index < len(first) else None
+    part_of_other = second[other_index] if other_index < len(second) else None
     if part is not None and part.characters is None:
-        yield at + 1, at_other, ""
+        yield index + 1, other_index, ""
     if part_of_other is not None and part_of_other.characters is None:
-        yield at, at_other + 1, ""
+        yield index, other_index + 1, ""
     if part is None or part_of_other is None:
         return
     both = LEGAL if part.characters is None else part.characters
     both = both if part_of_other.characters is None else both & part_of_other.characters
     if both:
         yield (
-            at + (part.characters is not None),
-            at_other + (part_of_other.characters is not None),
+            index + (part.characters is not None),
+            other_index + (part_of_other.characters is not None),
             max(both),
         )

@@ -68,25 +68,27 @@ def installed_policies() -> list[Installed]:
     )
 
 
-def class_of_type(given: str) -> str:
+def class_of_type(type_name: str) -> str:
     """Return the class of a `policies.<name>.type`. Built-in policies win over installed policies.
 
     Raises:
         ValueError: It means none; the text completes "<key> must be ...".
     """
-    if "." in given or ":" in given:
-        return values.class_name(given)
+    if "." in type_name or ":" in type_name:
+        return values.class_name(type_name)
     own = own_policies()
-    if given in own:
-        return own[given]
+    if type_name in own:
+        return own[type_name]
     installed = installed_policies()
-    found = {policy.class_name: policy for policy in installed if policy.name == given}
-    if len(found) > 1:
-        wheels = " and ".join(sorted(policy.distribution for policy in found.values()))
+    candidates = {policy.class_name: policy for policy in installed if policy.name == type_name}
+    if len(candidates) > 1:
+        wheels = " and ".join(sorted(policy.distribution for policy in candidates.values()))
         raise ValueError(f"package.module.Class, since {wheels} have a policy of this short name")
-    if found:
-        return next(iter(found))
-    close = difflib.get_close_matches(given, [*own, *(policy.name for policy in installed)], n=1)
+    if candidates:
+        return next(iter(candidates))
+    close = difflib.get_close_matches(
+        type_name, [*own, *(policy.name for policy in installed)], n=1
+    )
     raise ValueError(what_type_is() + (f" (did you mean {close[0]}?)" if close else ""))
 
 

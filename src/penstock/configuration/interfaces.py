@@ -95,16 +95,16 @@ def interface_of(cls: type) -> str:
         return _CLASSES[bases[0]]
     if issubclass(cls, (CreateTopicPolicy, AlterConfigPolicy)):
         raise TypeError("judges topics, but no records")
-    found = {key for name, key in _METHODS.items() if callable(getattr(cls, name, None))}
+    interfaces = {key for name, key in _METHODS.items() if callable(getattr(cls, name, None))}
     if callable(getattr(cls, "validate", None)):
-        found.add(_of_validate(cls))
-    if len(found) > 1:
+        interfaces.add(_of_validate(cls))
+    if len(interfaces) > 1:
         methods = " and ".join(
             f"{name}()" for name in (*_METHODS, "validate") if callable(getattr(cls, name, None))
         )
         raise TypeError(f"has the methods of more than one interface: {methods}")
-    if found:
-        return found.pop()
+    if interfaces:
+        return interfaces.pop()
     if callable(getattr(cls, "validate_batch", None)):
         raise TypeError(
             "has only validate_batch(), which two interfaces have: derive "
@@ -133,8 +133,8 @@ def _takes(method: Any, count: int) -> bool:
     """Return whether a method accepts so many arguments, and a context if there is one."""
     try:
         signature = inspect.signature(method)
-        given = {_CONTEXT: None} if _CONTEXT in signature.parameters else {}
-        signature.bind(*[None] * count, **given)
+        keywords = {_CONTEXT: None} if _CONTEXT in signature.parameters else {}
+        signature.bind(*[None] * count, **keywords)
     except TypeError:
         return False
     except ValueError:  # a method in C may have no signature

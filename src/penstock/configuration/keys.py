@@ -94,9 +94,9 @@ def key(
 
 def extra(field: FieldInfo) -> dict[str, Any]:
     """Return what `key` knows of a field besides what pydantic has a place for."""
-    found = field.json_schema_extra
-    assert isinstance(found, dict)
-    return found
+    schema_extra = field.json_schema_extra
+    assert isinstance(schema_extra, dict)
+    return schema_extra
 
 
 class Keys(BaseModel):

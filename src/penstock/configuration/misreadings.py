@@ -30,11 +30,11 @@ def misreadings(key: str, value: str, source: str, line: int) -> Iterator[str]:
         source: Its lines as they are written.
         line: The number of the first of them.
     """
-    lost: dict[str, int] = {}
+    escapes: dict[str, int] = {}
     for escape in _ESCAPE.finditer(source):
         if not escape[1].startswith("\n") and escape[1] not in _KEPT:
-            lost.setdefault(escape[0], escape.start())
-    for text, position in lost.items():
+            escapes.setdefault(escape[0], escape.start())
+    for text, position in escapes.items():
         where = f"line {_line_of(position, source, line)}: {key}"
         if may_be_secret(key):
             yield f"{where}: a backslash is lost, as in Java: write two for one"
@@ -53,10 +53,10 @@ def misreadings(key: str, value: str, source: str, line: int) -> Iterator[str]:
 def _comment_in(source: str) -> int | None:
     """Return the position of a `#` that looks like the beginning of a comment; None without one."""
     plain = _ESCAPE.sub(_without_escape, source)
-    before = _BEFORE_VALUE.match(plain)
-    assert before is not None
-    found = _COMMENT.search(plain[before.end() :])
-    return None if found is None else before.end() + found.start()
+    prefix_match = _BEFORE_VALUE.match(plain)
+    assert prefix_match is not None
+    comment_match = _COMMENT.search(plain[prefix_match.end() :])
+    return None if comment_match is None else prefix_match.end() + comment_match.start()
 
 
 def _without_escape(escape: re.Match[str]) -> str:

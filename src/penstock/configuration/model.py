@@ -57,7 +57,7 @@ class Configuration(Keys):
     @property
     def own_topics(self) -> dict[str, str]:
         """The topics that Penstock writes for itself, by the keys that name them."""
-        found = {
+        topics = {
             "topic.settings.topic": self.topic_settings_topic,
             "produce.request.interceptors.state.topic": (
                 self.produce_request_interceptors_state_topic
@@ -65,15 +65,15 @@ class Configuration(Keys):
             "redrive.places.topic": self.redrive_places_topic,
             "audit.topic": self.audit_topic,
         }
-        return {key: topic for key, topic in found.items() if topic}
+        return {key: topic for key, topic in topics.items() if topic}
 
     def changed_until_restart(self, other: Configuration) -> list[str]:
         """Return the keys that differ in another configuration and take effect at a restart."""
-        before, after = self.properties, other.properties
+        old_properties, new_properties = self.properties, other.properties
         return sorted(
             key
-            for key in before.keys() | after.keys()
-            if before.get(key) != after.get(key)
+            for key in old_properties.keys() | new_properties.keys()
+            if old_properties.get(key) != new_properties.get(key)
             and (key in _AT_RESTART or key.startswith(_CONNECTIONS))
         )
 

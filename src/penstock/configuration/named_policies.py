@@ -78,8 +78,8 @@ class PolicyKeys(NamedTuple):
 
     def text(self, key: str) -> str:
         """Return a value as it is shown in an error."""
-        given = self.shown.get(key, "")
-        return repr(given if len(given) <= _SHOWN_MAX else given[:_SHOWN_MAX] + "...")
+        value = self.shown.get(key, "")
+        return repr(value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + "...")
 
     def error(self, key: str, text: str) -> ConfigurationError:
         """Return the error about a key."""
@@ -106,11 +106,11 @@ def read_named_policies(
     keys = PolicyKeys(file, properties, shown)
     names = keys.names
     classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
-    found = _load_classes(keys, classes, describe)
+    policy_classes = _load_classes(keys, classes, describe)
     warnings = _not_named(keys, names)
     policies = []
     for name, (key, class_name) in zip(names, classes.items(), strict=True):
-        policy, more = _policy(keys, name, class_name, found[key])
+        policy, more = _policy(keys, name, class_name, policy_classes[key])
         policies.append(policy)
         warnings += more
     return tuple(policies), warnings
@@ -119,8 +119,8 @@ def read_named_policies(
 def _class_name(keys: PolicyKeys, name: str) -> str:
     """Return the class of `policies.<name>.type`."""
     key = f"{PREFIX}{name}.{TYPE}"
-    given = keys.properties.get(key, "").strip()
-    if not given:
+    type_name = keys.properties.get(key, "").strip()
+    if not type_name:
         others = [other for other in keys.properties if other != key and other.startswith(PREFIX)]
         near = difflib.get_close_matches(key, others, 1, _CLOSE_OF_ALL)
         hint = f"; the file has {near[0]}" if near else ""
@@ -128,7 +128,7 @@ def _class_name(keys: PolicyKeys, name: str) -> str:
             key, f"is missing: the type of {name}, which {NAMES} names: {what_type_is()}{hint}"
         )
     try:
-        return class_of_type(given)
+        return class_of_type(type_name)
     except ValueError as error:
         raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
 
@@ -137,18 +137,18 @@ def _load_classes(
     keys: PolicyKeys, classes: Mapping[str, str], describe: DescribeClasses
 ) -> dict[str, PolicyClass]:
     """Return the descriptions of the classes, by key."""
-    found: dict[str, PolicyClass] = {}
+    policy_classes: dict[str, PolicyClass] = {}
     for key, class_name in classes.items():
         try:
             own = class_of_own(class_name)
         except ValueError as error:
             raise ConfigurationError(f"{keys.file}: {key}: {class_name} {error}") from None
         if own is not None:
-            found[key] = own
+            policy_classes[key] = own
     others = {key: name for key, name in classes.items() if not is_own(name)}
     if others:
-        found.update(describe(others, keys.file))
-    return found
+        policy_classes.update(describe(others, keys.file))
+    return policy_classes
 
 
 def _not_named(keys: PolicyKeys, names: Sequence[str]) -> list[str]:
@@ -178,41 +178,41 @@ def _not_named(keys: PolicyKeys, names: Sequence[str]) -> list[str]:
 
 
 def _policy(
-    keys: PolicyKeys, name: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, name: str, class_name: str, policy_class: PolicyClass
 ) -> tuple[NamedPolicy, list[str]]:
-    given = keys.of(name)
-    own = {key: value for key, value in given.items() if key not in {TYPE, MODE}}
+    settings = keys.of(name)
+    own = {key: value for key, value in settings.items() if key not in {TYPE, MODE}}
     prefix = f"{PREFIX}{name}."
     warnings = []
     for key, value in own.items():
-        declared = found.key(key)
+        declared = policy_class.key(key)
         if declared is not None:
             why = value_error(declared, value)
             if why is not None:
                 raise keys.error(prefix + key, f"must be {why}; it is {keys.text(prefix + key)}")
-        elif not any(topic_config.name == key for topic_config in found.topic_configs):
-            warnings += _undeclared(keys, prefix, key, class_name, found)
-    for key in required(found.config_keys):
+        elif not any(topic_config.name == key for topic_config in policy_class.topic_configs):
+            warnings += _undeclared(keys, prefix, key, class_name, policy_class)
+    for key in required(policy_class.config_keys):
         if key not in own and key not in keys.properties:
-            documentation = next(k.documentation for k in found.config_keys if k.name == key)
+            documentation = next(k.documentation for k in policy_class.config_keys if k.name == key)
             raise keys.error(prefix + key, f"is missing: {documentation}")
     policy = NamedPolicy(
         name=name,
-        type=given[TYPE].strip(),
+        type=settings[TYPE].strip(),
         class_name=class_name,
-        interface=found.interface,
+        interface=policy_class.interface,
         configs=MappingProxyType(own),
-        topic_configs=MappingProxyType(_topic_configs(keys, prefix, own, class_name, found)),
-        mode=_mode(keys, prefix + MODE, found.interface),
+        topic_configs=MappingProxyType(_topic_configs(keys, prefix, own, class_name, policy_class)),
+        mode=_mode(keys, prefix + MODE, policy_class.interface),
     )
     return policy, warnings
 
 
 def _undeclared(
-    keys: PolicyKeys, prefix: str, key: str, class_name: str, found: PolicyClass
+    keys: PolicyKeys, prefix: str, key: str, class_name: str, policy_class: PolicyClass
 ) -> list[str]:
     """Refuse a key that looks misspelt; warn of other keys that the class does not declare."""
-    if key in TOPIC_KEYS and (found.config_keys or key.startswith(_PENSTOCKS)):
+    if key in TOPIC_KEYS and (policy_class.config_keys or key.startswith(_PENSTOCKS)):
         raise keys.error(
             prefix + key,
             f"belongs to a topic: write topics.<glob>.{key}"
@@ -222,24 +222,28 @@ def _undeclared(
                 else ""
             ),
         )
-    close = found.close_to(key)
+    close = policy_class.close_to(key)
     if close is not None:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")
-    if not found.config_keys:
+    if not policy_class.config_keys:
         return []
     of_all = difflib.get_close_matches(key.lower(), (TYPE, MODE), n=1, cutoff=_CLOSE_OF_ALL)
     if of_all:
         raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{of_all[0]}?")
-    names = ", ".join(config_key.name for config_key in found.config_keys)
+    names = ", ".join(config_key.name for config_key in policy_class.config_keys)
     return [f"{prefix}{key} is unknown to {class_name}, whose keys are {names}"]
 
 
 def _topic_configs(
-    keys: PolicyKeys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
+    keys: PolicyKeys,
+    prefix: str,
+    own: Mapping[str, str],
+    class_name: str,
+    policy_class: PolicyClass,
 ) -> dict[str, str]:
     """Return the values of the topic level keys that the class declares; it gets them as keys."""
     try:
-        rows = rows_of(found.topic_configs)
+        rows = rows_of(policy_class.topic_configs)
     except ValueError as error:
         raise keys.error(prefix + TYPE, f"{class_name}: {error}") from None
     configs = {}

@@ -33,15 +33,15 @@ def may_pass(error: BaseException) -> bool:
 
     Libraries wrap such errors in their own, and Penstock in errors that name a key.
     """
-    seen: set[int] = set()
-    at: BaseException | None = error
-    while at is not None and id(at) not in seen:
-        if isinstance(at, _PASSING) or (isinstance(at, OSError) and _is_passing(at)):
+    seen_ids: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen_ids:
+        if isinstance(cause, _PASSING) or (isinstance(cause, OSError) and _is_passing(cause)):
             return True
-        seen.add(id(at))
+        seen_ids.add(id(cause))
         # Penstock's are raised from None where their text says it all.
-        is_hidden = at.__suppress_context__ and not isinstance(at, PenstockError)
-        at = at.__cause__ or (None if is_hidden else at.__context__)
+        is_hidden = cause.__suppress_context__ and not isinstance(cause, PenstockError)
+        cause = cause.__cause__ or (None if is_hidden else cause.__context__)
     return False
 
 

@@ -67,7 +67,7 @@ class PolicyClass(NamedTuple):
     documentation: str = ""
 
     @classmethod
-    def of(cls, found: type) -> PolicyClass:
+    def of(cls, policy_type: type) -> PolicyClass:
         """Return the description of a class.
 
         Raises:
@@ -75,14 +75,14 @@ class PolicyClass(NamedTuple):
                 completes "<class> ...".
         """
         try:
-            interface = interface_of(found)
+            interface = interface_of(policy_type)
         except TypeError as error:
             raise ValueError(str(error)) from None
         return cls(
             interface,
-            as_config_keys(getattr(found, "config_keys", ())),
-            as_configs(getattr(found, "topic_configs", ())),
-            first_sentence(found),
+            as_config_keys(getattr(policy_type, "config_keys", ())),
+            as_configs(getattr(policy_type, "topic_configs", ())),
+            first_sentence(policy_type),
         )
 
     @classmethod
@@ -110,13 +110,13 @@ def first_sentence(cls: type) -> str:
     return re.split(r"(?<=\.)\s", paragraph, maxsplit=1)[0][:_DOCUMENTATION_MAX]
 
 
-def as_config_keys(given: Any) -> tuple[ConfigKey, ...]:
+def as_config_keys(declarations: Any) -> tuple[ConfigKey, ...]:
     """Read the `config_keys` of a class, which may be anything.
 
     Raises:
         ValueError: They have another form; the text completes "<class> ...".
     """
-    rows = read_rows(given, ConfigKey, "config_keys", most=_KEYS_MAX)
+    rows = read_rows(declarations, ConfigKey, "config_keys", most=_KEYS_MAX)
     for row in rows:
         where = f"config_keys: {row.name!r}"
         check_name_and_type(row, where, _NAME, TYPES)
@@ -130,20 +130,21 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile("".join("[^.]+" if _CHOSEN.fullmatch(p) else re.escape(p) for p in parts))
 
 
-def _filled(name: str, given: Sequence[str]) -> str:
+def _filled(name: str, user_parts: Sequence[str]) -> str:
     """Return a declared name whose parts in angle brackets are replaced by those of the user."""
     parts = name.split(".")
-    if len(parts) != len(given):
+    if len(parts) != len(user_parts):
         return name
     return ".".join(
-        other if _CHOSEN.fullmatch(part) else part for part, other in zip(parts, given, strict=True)
+        other if _CHOSEN.fullmatch(part) else part
+        for part, other in zip(parts, user_parts, strict=True)
     )
 
 
 def value_error(key: ConfigKey, value: str) -> str | None:
     """Return the values that a declared key may have if this value is wrong, or None."""
-    given = values.items(value) if key.type == LIST.name else (value.strip(),)
-    if key.valid_values and not set(given) <= set(key.valid_values):
+    parts = values.items(value) if key.type == LIST.name else (value.strip(),)
+    if key.valid_values and not set(parts) <= set(key.valid_values):
         return f"one of {', '.join(key.valid_values)}"
     try:
         TYPES[key.type].read(value)
@@ -163,12 +164,12 @@ def class_of_own(class_name: str) -> PolicyClass | None:
         return None
     module, _, name = values.dotted(class_name).rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        policy_type = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise ValueError(f"cannot be imported: {error}") from None
-    if not isinstance(found, type):
+    if not isinstance(policy_type, type):
         raise ValueError(f"is not a class: module {module} has no {name}")  # noqa: TRY004 - of a user
-    return PolicyClass.of(found)
+    return PolicyClass.of(policy_type)
 
 
 def classes_of_user(
@@ -195,17 +196,17 @@ def classes_of_user(
         raise ConfigurationError(
             f"{file}: {', '.join(classes)}: {names}: the process that imported them ended"
         )
-    found, error = json.loads(data)
+    rows, error = json.loads(data)
     if error:
         raise ConfigurationError(error)
-    return {key: PolicyClass.decode(row) for key, row in found.items()}
+    return {key: PolicyClass.decode(row) for key, row in rows.items()}
 
 
-def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
+def encode_classes(classes: Mapping[str, PolicyClass], error: str = "") -> bytes:
     """Return the output of the process; see `classes_of_user`."""
-    data = json.dumps([found, error]).encode()
+    data = json.dumps([classes, error]).encode()
     if len(data) > ANSWER_MAX_BYTES:
-        keys = ", ".join(found)
+        keys = ", ".join(classes)
         return json.dumps([{}, f"{keys}: what the classes declare is too long"]).encode()
     return data
 

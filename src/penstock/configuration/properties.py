@@ -63,21 +63,24 @@ def _text_of(file: Path) -> str:
 
 
 def _parse(text: str) -> Properties:
-    found = Properties({}, [])
+    properties = Properties({}, [])
     lines: dict[str, int] = {}
     line = 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
-            before = lines.get(element.key)
-            if before is not None:
-                found.warnings.append(
-                    f"{element.key} is in line {before} and in line {line}: the last value applies"
+            earlier_line = lines.get(element.key)
+            if earlier_line is not None:
+                properties.warnings.append(
+                    f"{element.key} is in line {earlier_line} and in line {line}: "
+                    "the last value applies"
                 )
             lines[element.key] = line
-            found.values[element.key] = element.value
-            found.warnings.extend(misreadings(element.key, element.value, element.source, line))
+            properties.values[element.key] = element.value
+            properties.warnings.extend(
+                misreadings(element.key, element.value, element.source, line)
+            )
         line += element.source.count("\n")
-    return found
+    return properties
 
 
 def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, str]:
@@ -110,17 +113,17 @@ def _variable(file: Path, key: str, match: re.Match[str]) -> str:
             raise ConfigurationError(
                 f"{file}: {key} names the environment variable {name}, which is not set"
             ) from None
-    path_text, separator, wanted = name.rpartition(":")
+    path_text, separator, property_key = name.rpartition(":")
     secret = file.parent / (path_text if separator else name)
     try:
         content = _text_of(secret)
-        return javaproperties.loads(content)[wanted] if separator else content.strip()
+        return javaproperties.loads(content)[property_key] if separator else content.strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: {key} names {secret}, unreadable: {error}") from None
     except javaproperties.InvalidUEscapeError:
         raise ConfigurationError(f"{file}: {key}: {secret} has a wrong \\u escape") from None
     except KeyError:
-        raise ConfigurationError(f"{file}: {key}: {secret} has no key {wanted}") from None
+        raise ConfigurationError(f"{file}: {key}: {secret} has no key {property_key}") from None
 
 
 def _fault(kind: str | None, name: str, end: str) -> str:

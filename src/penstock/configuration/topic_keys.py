@@ -56,8 +56,8 @@ class KeyType:
 def _whole_number(name: str, number: int, bits: int, least: int | None = None) -> KeyType:
     lowest = -(2 ** (bits - 1)) if least is None else least
     expected = f"a whole number of at most {bits} bits" if least is None else None
-    read = values.whole_number(lowest, 2 ** (bits - 1) - 1, expected)
-    return KeyType(name, number, read, str.strip, complaint=f"Not a number of type {name}")
+    parser = values.whole_number(lowest, 2 ** (bits - 1) - 1, expected)
+    return KeyType(name, number, parser, str.strip, complaint=f"Not a number of type {name}")
 
 
 BOOLEAN: Final = KeyType(
@@ -315,12 +315,12 @@ def key_of(declared: TopicConfig, reader: str) -> TopicKey:
     """Return the row of a key that a policy declares, whose type is one of `KEY_TYPES`."""
     key_type, allowed = KEY_TYPES[declared.type], declared.valid_values
     if allowed:
-        read = key_type.read
+        parser = key_type.read
 
         def read_allowed(value: str) -> object:
             if key_type.normalize(value) not in allowed:
                 raise ValueError(f"one of {', '.join(allowed)}")
-            return read(value)
+            return parser(value)
 
         key_type = replace(
             key_type,

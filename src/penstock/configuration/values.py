@@ -77,12 +77,12 @@ def whole_number(least: int, most: int, expected: str | None = None) -> Callable
 def number(value: str) -> float:
     """Read a number, with or without a fraction."""
     try:
-        found = float(value.strip())
+        parsed_number = float(value.strip())
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        parsed_number = math.nan
+    if not math.isfinite(parsed_number):
         raise ValueError("a number")
-    return found
+    return parsed_number
 
 
 def error_code(value: str) -> int:
@@ -176,10 +176,10 @@ def local_address(value: str) -> Address:
 
 def servers(value: str) -> tuple[Address, ...]:
     """Read `host:port,host:port`."""
-    found = tuple(address(part) for part in value.split(",") if part.strip())
-    if not found or any(not server.host or not server.port for server in found):
+    addresses = tuple(address(part) for part in value.split(",") if part.strip())
+    if not addresses or any(not server.host or not server.port for server in addresses):
         raise ValueError("host:port, or several of them separated by commas")
-    return found
+    return addresses
 
 
 def listener(value: str) -> ListenerAddress:

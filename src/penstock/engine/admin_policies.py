@@ -90,7 +90,7 @@ class AdminPolicy:
             topic.replication_factor,
             None
             if assignments is None
-            else MappingProxyType({int(n): tuple(of) for n, of in assignments.items()}),
+            else MappingProxyType({int(n): tuple(replicas) for n, replicas in assignments.items()}),
             MappingProxyType(dict(topic.configs)),
         )
         return self._judge(request, context)
@@ -144,8 +144,8 @@ def signature_error(validate: Any) -> str | None:
         return why
     except ValueError:
         return None
-    found = signature.parameters.get(_CONTEXT)
-    return why if found is not None and found.kind is found.KEYWORD_ONLY else None
+    parameter = signature.parameters.get(_CONTEXT)
+    return why if parameter is not None and parameter.kind is parameter.KEYWORD_ONLY else None
 
 
 def _takes_context(validate: Any) -> bool:

@@ -101,10 +101,13 @@ def callables(instance: Any, methods: Methods) -> Callables:
 def takes_context(method: Any) -> bool:
     """Return whether a method has a parameter for the client that sent the records."""
     try:
-        found = inspect.signature(method).parameters.get(CONTEXT)
+        parameter = inspect.signature(method).parameters.get(CONTEXT)
     except (TypeError, ValueError):  # no function, or a C function without a signature
         return False
-    return found is not None and found.kind not in {found.VAR_POSITIONAL, found.VAR_KEYWORD}
+    return parameter is not None and parameter.kind not in {
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    }
 
 
 def check_context(method: Any, name: str, count: int) -> None:
@@ -135,14 +138,14 @@ def overrides(instance: Any, name: str, interfaces: tuple[type, ...]) -> Callabl
     Raises:
         TypeError: It would not run when it is called.
     """
-    found = getattr(instance, name, None)
-    if not callable(found) or _depth(instance, name, interfaces) is None:
+    method = getattr(instance, name, None)
+    if not callable(method) or _depth(instance, name, interfaces) is None:
         return None
-    if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
+    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(f"{name}() must not be async: a call would not run it")
-    if inspect.isgeneratorfunction(found):
+    if inspect.isgeneratorfunction(method):
         raise TypeError(f"{name}() must not yield: a call would not run it")
-    return found  # type: ignore[no-any-return]
+    return method  # type: ignore[no-any-return]
 
 
 def _depth(instance: Any, name: str, interfaces: tuple[type, ...]) -> int | None:

@@ -230,15 +230,15 @@ class Chain:
         Raises:
             PostponedError: A policy cannot decide now; no record has a verdict.
         """
-        before, after = self.around_interceptors()
+        earlier_chains, later_chains = self.around_interceptors()
         undecided = _Undecided(records)
         replaced = None
-        for policies in before:
+        for policies in earlier_chains:
             undecided.judge(policies, partition, topic_id, records_policy_batch)
         if self.interceptors:
             destination = TopicPartition(self.plan.topic, partition)
             replaced = undecided.intercept(self.interceptors, destination)
-        for policies in after:
+        for policies in later_chains:
             undecided.judge(policies, partition, topic_id, records_policy_batch)
         return RecordVerdicts(undecided.verdicts, replaced)
 
@@ -249,8 +249,8 @@ class Chain:
         if self.records_policy is None:
             return []
         destination = TopicPartition(self.plan.topic, partition)
-        found = self.records_policy.judge_each(destination, records, batch_size)
-        return [(index, of_stored(verdict)) for index, verdict in found]
+        verdicts = self.records_policy.judge_each(destination, records, batch_size)
+        return [(index, of_stored(verdict)) for index, verdict in verdicts]
 
     def judge_singly(
         self, partition: int, topic_id: UUID, records: RecordColumns, batch_size: int
@@ -310,19 +310,19 @@ class _Undecided:
             PostponedError: An interceptor cannot decide now.
         """
         records = self._rest()
-        done = intercept(interceptors, destination.topic, destination.partition, records)
-        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
-            raise PostponedError(done.verdicts[-1][1])
-        self._records = done.records(records)
-        self._decide(done.verdicts)
+        interception = intercept(interceptors, destination.topic, destination.partition, records)
+        if interception.verdicts and interception.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            raise PostponedError(interception.verdicts[-1][1])
+        self._records = interception.records(records)
+        self._decide(interception.verdicts)
         if records is self._all:
-            return done.keys, done.values
-        sent = self._all.keys, self._all.values
-        return put_in(sent, self._positions, (done.keys, done.values))
+            return interception.keys, interception.values
+        original_contents = self._all.keys, self._all.values
+        return put_in(original_contents, self._positions, (interception.keys, interception.values))
 
-    def _decide(self, found: Sequence[tuple[int, PolicyVerdict]]) -> None:
-        self.verdicts += ((self._positions[index], verdict) for index, verdict in found)
-        self._decided = found
+    def _decide(self, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> None:
+        self.verdicts += ((self._positions[index], verdict) for index, verdict in verdicts)
+        self._decided = verdicts
 
     def _rest(self) -> RecordColumns:
         """Return them, without those decided last: after the last decision that is not needed."""
@@ -342,10 +342,10 @@ def _records_policy(plan: TopicPlan, policies: PolicyInstances) -> BatchPolicy |
     return BatchPolicy(name, policies.judging_records(name, plan.topic).validate)
 
 
-def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
-    """Return the positions that are not among those found."""
-    taken = {index for index, _ in found}
-    return [index for index in range(count) if index not in taken]
+def remaining_positions(count: int, decisions: Sequence[tuple[int, object]]) -> list[int]:
+    """Return the positions without a decision."""
+    decided_positions = {index for index, _ in decisions}
+    return [index for index in range(count) if index not in decided_positions]
 
 
 def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destination:

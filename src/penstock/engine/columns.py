@@ -124,11 +124,11 @@ def starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable[
 def put_in(
     contents: tuple[Iterable[bytes | None], Iterable[bytes | None]],
     positions: Sequence[int],
-    changed: KeysAndValues,
+    replacements: KeysAndValues,
 ) -> KeysAndValues:
     """Return all keys and values of some records, with those at some positions replaced."""
     keys, values = map(list, contents)
-    for position, key, value in zip(positions, *changed, strict=True):
+    for position, key, value in zip(positions, *replacements, strict=True):
         keys[position], values[position] = key, value
     return keys, values
 

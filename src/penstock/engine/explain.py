@@ -61,19 +61,25 @@ class Explained:
     steps: tuple[PolicyStep, ...]
 
 
-def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRecord) -> Explained:
+def explain(
+    plan: Plan, policies: PolicyInstances, topic: str, located_record: LocatedRecord
+) -> Explained:
     """Judge one record, policy by policy.
 
     Raises:
         ConfigurationError: A policy of the topic cannot be configured.
     """
-    chain = Chain(plan.for_topic(topic, given.settings) or TopicPlan(topic=topic), policies)
+    chain = Chain(
+        plan.for_topic(topic, located_record.settings) or TopicPlan(topic=topic), policies
+    )
     steps: list[PolicyStep] = []
-    record = given.record
+    record = located_record.record
     for kind, name, part in _single(chain):
         saw = _seen(part, record)
         try:
-            decided = part.judge_each(given.partition, given.topic_id, columns_of([record]))
+            decided = part.judge_each(
+                located_record.partition, located_record.topic_id, columns_of([record])
+            )
         except PostponedError as error:
             words = _words(error.verdict)
             steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
@@ -82,12 +88,12 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
         words = _words(verdict)
         if verdict is ACCEPTED and decided.replaced is not None:
             (key,), (value,) = decided.replaced
-            changed = [
+            changed_parts = [
                 name
                 for name, new, old in (("key", key, record.key), ("value", value, record.value))
                 if new != old
             ]
-            words = f"replaced {' and '.join(changed)}" if changed else "left as it is"
+            words = f"replaced {' and '.join(changed_parts)}" if changed_parts else "left as it is"
             record = record._replace(key=key, value=value)
         steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
         if verdict is not ACCEPTED:
@@ -101,12 +107,16 @@ def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
     They are in the order of `Chain.judge_each`.
     """
     bare = replace(chain.plan, records_policy=None, validators=(), validation_policy=None, named=())
-    before, after = chain.around_interceptors()
+    earlier_chains, later_chains = chain.around_interceptors()
     interceptors = [
         ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
         for part in chain.interceptors
     ]
-    return [*_judging(chain, bare, before), *interceptors, *_judging(chain, bare, after)]
+    return [
+        *_judging(chain, bare, earlier_chains),
+        *interceptors,
+        *_judging(chain, bare, later_chains),
+    ]
 
 
 def _judging(

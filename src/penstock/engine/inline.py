@@ -165,8 +165,8 @@ class InlineJudge:
         """Find the bounded policies among those that the file names for topics."""
         plan = Plan(configuration)
         for glob in plan.globs:
-            judged = plan.for_pattern(glob)
-            waited_for = judged.waited_for if judged is not None else None
+            topic_plan = plan.for_pattern(glob)
+            waited_for = topic_plan.waited_for if topic_plan is not None else None
             for name, text in self._policies_of(waited_for) if waited_for is not None else ():
                 self._find_out(name, text)
 
@@ -190,13 +190,13 @@ class InlineJudge:
         return [(name, text) for name in plan.policies]
 
     def _knows_bounded(self, name: str, text: str) -> bool:
-        known = self._is_bounded.get((name, text))
-        if known is None:
-            known = False
+        is_bounded = self._is_bounded.get((name, text))
+        if is_bounded is None:
+            is_bounded = False
             if len(self._is_bounded) < self._max_texts:
                 self._is_bounded[name, text] = False
                 self._in_background(lambda: self._find_out(name, text))
-        return known
+        return is_bounded
 
     def accepts(self, plan: TopicPlan, version: int, data: bytes | memoryview) -> bool:
         """Return whether a batch is accepted; False where a worker has to judge it.
@@ -327,15 +327,15 @@ def _configured(configuration: PolicyConfiguration) -> Iterator[ConfiguredPolicy
         yield ConfiguredPolicy.by_name(configuration, named)
 
 
-def _instance(of: ConfiguredPolicy, folder: Path) -> InlinePolicy | None:
+def _instance(definition: ConfiguredPolicy, folder: Path) -> InlinePolicy | None:
     """Return a configured instance; None of a class that is not run inline.
 
     Raises:
         ConfigurationError: It cannot be configured.
     """
-    if not is_own(of.class_name):
+    if not is_own(definition.class_name):
         return None
-    cls = load_class(of.class_name, key=of.key, file=of.file)
+    cls = load_class(definition.class_name, key=definition.key, file=definition.file)
     if not (callable(getattr(cls, "is_bounded", None)) and callable(getattr(cls, "all_fit", None))):
         return None
     policy = cls()
@@ -343,8 +343,10 @@ def _instance(of: ConfiguredPolicy, folder: Path) -> InlinePolicy | None:
     if callable(use_folder):
         use_folder(folder)
     try:
-        policy.configure(of.configs)
+        policy.configure(definition.configs)
     except ValueError as error:
-        raise ConfigurationError(f"{of.where if of.is_named else of.file}: {error}") from None
+        raise ConfigurationError(
+            f"{definition.where if definition.is_named else definition.file}: {error}"
+        ) from None
     inline: InlinePolicy = policy
     return inline

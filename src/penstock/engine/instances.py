@@ -209,11 +209,11 @@ class PolicyInstances:
         A policy that read no value since then is left out.
         """
         return [
-            PathCount(name, path, values, found)
+            PathCount(name, path, values, count)
             for name, policy in self._with_paths
             for values, counts in (policy.take_path_counts(),)
             if values
-            for path, found in counts.items()
+            for path, count in counts.items()
         ]
 
     def interceptors_for(self, topic: str, named: Sequence[str] = ()) -> list[Interceptor]:
@@ -277,12 +277,12 @@ class PolicyInstances:
             return instance
         return SimpleNamespace(validate=self._with_client(name, instance.validate))
 
-    def _records_instance(self, of: ConfiguredPolicy) -> Any:
+    def _records_instance(self, definition: ConfiguredPolicy) -> Any:
         """Return a new instance of a class of KIP-686."""
-        name = of.name
+        name = definition.name
         if name not in self._records_classes:
-            self._records_classes[name] = self._load(of, "validate")
-        instance = self._instance(self._records_classes[name], of)
+            self._records_classes[name] = self._load(definition, "validate")
+        instance = self._instance(self._records_classes[name], definition)
         is_given_client = takes_context(instance.validate)
         try:
             if is_given_client:
@@ -291,10 +291,10 @@ class PolicyInstances:
                 check_arguments(instance.validate, RecordsPolicy.validate)
         except TypeError as error:
             self._close_instance(instance)
-            raise ConfigurationError(f"{of.where}: {error}") from None
+            raise ConfigurationError(f"{definition.where}: {error}") from None
         if is_given_client:
             self.takes_client.add(name)
-        if name not in self._reported and not of.is_named:
+        if name not in self._reported and not definition.is_named:
             self._reported.add(name)
             self.on_records_class(name)
         return instance
@@ -346,25 +346,25 @@ class PolicyInstances:
             ConfigurationError: One cannot be used, or fails.
         """
         if plan.validation_policy is not None:
-            of = self._by_class(plan.validation_policy, VALIDATION)
-            objection = self._try_validation(of, plan)
+            definition = self._by_class(plan.validation_policy, VALIDATION)
+            objection = self._try_validation(definition, plan)
             if objection is not None:
                 return objection
         for name in plan.named:
             named = self._configuration.named(name)
             if named is None or named.interface != VALIDATION:
                 continue
-            of = ConfiguredPolicy.by_name(self._configuration, named)
-            objection = self._try_validation(of, plan)
+            definition = ConfiguredPolicy.by_name(self._configuration, named)
+            objection = self._try_validation(definition, plan)
             if objection is not None:
                 return f"{name}: {objection}"
         return None
 
-    def _try_validation(self, of: ConfiguredPolicy, plan: TopicPlan) -> str | None:
-        cls = self._load(of, "validate")
+    def _try_validation(self, definition: ConfiguredPolicy, plan: TopicPlan) -> str | None:
+        cls = self._load(definition, "validate")
         if not _prepares(cls):
             return None
-        policy = self._validation_policy(of)
+        policy = self._validation_policy(definition)
         try:
             return policy.objection_to(plan)
         finally:
@@ -385,10 +385,10 @@ class PolicyInstances:
         """Prepare for the topics that the file names without a wildcard."""
         plan = Plan(self._configuration)
         for topic in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
-            found = None if is_glob(topic) else plan.for_topic(topic)
-            if found is not None and found.validation_policy is not None:
+            topic_plan = None if is_glob(topic) else plan.for_topic(topic)
+            if topic_plan is not None and topic_plan.validation_policy is not None:
                 try:
-                    validation.prepare_topic(found)
+                    validation.prepare_topic(topic_plan)
                 except ConfigurationError as error:
                     raise ConfigurationError(f"{self._configuration.path}: {error}") from None
 
@@ -398,28 +398,28 @@ class PolicyInstances:
             return
         plan = Plan(self._configuration)
         for glob in dict.fromkeys(default.glob for default in self._configuration.topic_defaults):
-            found = plan.for_pattern(glob)
-            for name in found.named if found is not None else ():
+            topic_plan = plan.for_pattern(glob)
+            for name in topic_plan.named if topic_plan is not None else ():
                 validation = self._named_validations.get(name)
-                if found is None or validation is None:
+                if topic_plan is None or validation is None:
                     continue
                 try:
                     if is_glob(glob):
-                        validation.read_text_of(found)
+                        validation.read_text_of(topic_plan)
                     else:
-                        validation.prepare_for(found)
+                        validation.prepare_for(topic_plan)
                 except ConfigurationError as error:
                     path = self._configuration.path
                     raise ConfigurationError(f"{path}: topics.{glob}: {error}") from None
 
     def _optional(
-        self, instance: Any, of: ConfiguredPolicy, method: str
+        self, instance: Any, definition: ConfiguredPolicy, method: str
     ) -> Callable[..., Any] | None:
         """Return a method of a validation policy that it need not have."""
         try:
             return overrides(instance, method, OF_VALIDATION_POLICIES.interfaces)
         except TypeError as error:
-            raise ConfigurationError(f"{of.where}: {error}") from None
+            raise ConfigurationError(f"{definition.where}: {error}") from None
 
     def _timed(self, prepare: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Return a method that calls `on_preparing` when it begins and when it ends."""
@@ -455,125 +455,130 @@ class PolicyInstances:
     def _by_class(self, name: str, key: str) -> ConfiguredPolicy:
         return ConfiguredPolicy.by_class(self._configuration, name, key)
 
-    def _load(self, of: ConfiguredPolicy, method: str) -> Callable[[], Any]:
+    def _load(self, definition: ConfiguredPolicy, method: str) -> Callable[[], Any]:
         """Load a class that has a method, or the method for batches that may replace it."""
-        name, key = of.class_name, of.interface
+        name, key = definition.class_name, definition.interface
         if name in self._given:
             return self._given[name]
         folders = self._configuration.class_path
-        is_apart = key == VALIDATION and not of.is_named and folders
+        is_apart = key == VALIDATION and not definition.is_named and folders
         space = ClassPath(folders) if is_apart else None
-        cls = load_class(name, key=of.key, file=of.file, space=space)
+        cls = load_class(name, key=definition.key, file=definition.file, space=space)
         is_class = isinstance(cls, type)
         elsewhere = interfaces.belongs_elsewhere(cls, key, method) if is_class else None
         if elsewhere is not None:
             raise ConfigurationError(
-                f"{of.where} is a policy of another kind, which belongs in {elsewhere}"
+                f"{definition.where} is a policy of another kind, which belongs in {elsewhere}"
             )
-        found = getattr(cls, method, None)
-        if not callable(found):
+        function = getattr(cls, method, None)
+        if not callable(function):
             other = _METHODS[key].by_batch if key in _METHODS else ""
             if callable(getattr(cls, other, None)):
                 return cls
             names = f"{method}()" + (f" or {other}()" if other else "")
-            hint = hint_of(cls, _judging(of.interface))
-            raise ConfigurationError(f"{of.where} has no method {names}{hint}")
-        if any(is_kind(found) for is_kind in _NOT_RUN):
+            hint = hint_of(cls, _judging(definition.interface))
+            raise ConfigurationError(f"{definition.where} has no method {names}{hint}")
+        if any(is_kind(function) for is_kind in _NOT_RUN):
             raise ConfigurationError(
-                f"{of.where}: {method}() is not run by a call, and would accept everything: it "
-                "must not be async, and must not yield"
+                f"{definition.where}: {method}() is not run by a call, and would accept "
+                "everything: it must not be async, and must not yield"
             )
         return cls
 
-    def _callables(self, instance: Any, of: ConfiguredPolicy) -> Callables:
+    def _callables(self, instance: Any, definition: ConfiguredPolicy) -> Callables:
         """Return the methods that are called with a record and with a batch."""
         try:
-            found = callables(instance, _METHODS[of.interface])
+            methods = callables(instance, _METHODS[definition.interface])
         except TypeError as error:
-            raise ConfigurationError(f"{of.where}: {error}") from None
-        return Callables(*(self._with_client(of.name, method) for method in found))
+            raise ConfigurationError(f"{definition.where}: {error}") from None
+        return Callables(*(self._with_client(definition.name, method) for method in methods))
 
-    def _preparation(self, instance: Any, of: ConfiguredPolicy) -> Callable[..., Any] | None:
+    def _preparation(
+        self, instance: Any, definition: ConfiguredPolicy
+    ) -> Callable[..., Any] | None:
         """Return `prepare_batch` of a policy, or None."""
-        methods = _METHODS[of.interface]
+        methods = _METHODS[definition.interface]
         try:
             prepare = overrides(instance, "prepare_batch", methods.interfaces)
             if takes_context(prepare):
                 check_context(prepare, "prepare_batch", methods.batch_arguments)
         except TypeError as error:
-            raise ConfigurationError(f"{of.where}: {error}") from None
-        return self._timed(self._with_client(of.name, prepare))
+            raise ConfigurationError(f"{definition.where}: {error}") from None
+        return self._timed(self._with_client(definition.name, prepare))
 
-    def _instance(self, cls: Callable[[], Any], of: ConfiguredPolicy) -> Any:
+    def _instance(self, cls: Callable[[], Any], definition: ConfiguredPolicy) -> Any:
         try:
             instance = cls()
         except (Exception, SystemExit) as error:
             raise unusable_by(
-                error, f"{of.where}: cannot be instantiated without arguments: {describe(error)}"
+                error,
+                f"{definition.where}: cannot be instantiated without arguments: {describe(error)}",
             ) from None
         use_folder = getattr(instance, "use_folder", None)
         if callable(use_folder):
             use_folder(self._configuration.folder)
-        configure(instance, of)
-        if has_life_cycle(of) and callable(getattr(instance, "close", None)):
+        configure(instance, definition)
+        if has_life_cycle(definition) and callable(getattr(instance, "close", None)):
             self._open.append(instance)
-        self._check_overriding(instance, of, _judging(of.interface))
+        self._check_overriding(instance, definition, _judging(definition.interface))
         return instance
 
-    def _check_overriding(self, instance: Any, of: ConfiguredPolicy, names: Sequence[str]) -> None:
+    def _check_overriding(
+        self, instance: Any, definition: ConfiguredPolicy, names: Sequence[str]
+    ) -> None:
         try:
             check_overriding(instance, names)
         except TypeError as error:
-            raise ConfigurationError(f"{of.where}: {error}") from None
+            raise ConfigurationError(f"{definition.where}: {error}") from None
 
-    def _validator(self, of: ConfiguredPolicy) -> RecordPolicy:
-        instance = self._instance(self._load(of, "validate_record"), of)
-        return RecordPolicy(of.name, *self._callables(instance, of))
+    def _validator(self, definition: ConfiguredPolicy) -> RecordPolicy:
+        instance = self._instance(self._load(definition, "validate_record"), definition)
+        return RecordPolicy(definition.name, *self._callables(instance, definition))
 
-    def _validation_policy(self, of: ConfiguredPolicy) -> ValidationPolicy:
-        instance = self._instance(self._load(of, "validate"), of)
+    def _validation_policy(self, definition: ConfiguredPolicy) -> ValidationPolicy:
+        instance = self._instance(self._load(definition, "validate"), definition)
         judging = RecordPolicy(
-            of.name,
-            *self._callables(instance, of),
-            self._preparation(instance, of),
-            hints_of(instance, of),
+            definition.name,
+            *self._callables(instance, definition),
+            self._preparation(instance, definition),
+            hints_of(instance, definition),
             # A named policy gets its own configs, and none if its class declares none.
-            (of.topic_configs or {}) if of.is_named else None,
+            (definition.topic_configs or {}) if definition.is_named else None,
         )
-        prepare = self._timed(self._optional(instance, of, PREPARE_TOPIC))
-        load = self._optional(instance, of, "load_topic")
-        return ValidationPolicy(of, instance, judging, prepare, load)
+        prepare = self._timed(self._optional(instance, definition, PREPARE_TOPIC))
+        load = self._optional(instance, definition, "load_topic")
+        return ValidationPolicy(definition, instance, judging, prepare, load)
 
     def _add_named(self, name: str) -> None:
         """Make the instance of a named policy."""
         named = self._configuration.named(name)
         assert named is not None
-        of = ConfiguredPolicy.by_name(self._configuration, named)
-        if of.interface == INTERCEPTORS:
-            self._named_interceptors[name] = self._interceptor(of)
-        elif of.interface == VALIDATORS:
-            self._named[name] = self._validator(of)
-        elif of.interface == VALIDATION:
-            self._named_validations[name] = self._validation_policy(of)
+        definition = ConfiguredPolicy.by_name(self._configuration, named)
+        if definition.interface == INTERCEPTORS:
+            self._named_interceptors[name] = self._interceptor(definition)
+        elif definition.interface == VALIDATORS:
+            self._named[name] = self._validator(definition)
+        elif definition.interface == VALIDATION:
+            self._named_validations[name] = self._validation_policy(definition)
             self._named[name] = self._named_validations[name].judging
         else:
-            method = self._with_client(name, self._records_instance(of).validate)
+            method = self._with_client(name, self._records_instance(definition).validate)
             self._named[name] = BatchPolicy(name, method)
 
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
         for name in names:
-            of = self._by_class(name, key)
-            instance = self._instance(self._load(of, "validate"), of)
+            definition = self._by_class(name, key)
+            instance = self._instance(self._load(definition, "validate"), definition)
             complaint = signature_error(instance.validate)
             if complaint:
-                raise ConfigurationError(f"{of.where}: {complaint}")
+                raise ConfigurationError(f"{definition.where}: {complaint}")
             return AdminPolicy(name, instance)
         return None
 
-    def _interceptor(self, of: ConfiguredPolicy) -> Interceptor:
-        instance = self._instance(self._load(of, "process_record"), of)
-        where = f"{of.where}: interceptor_topic_pattern()"
-        self._check_overriding(instance, of, ("interceptor_topic_pattern",))
+    def _interceptor(self, definition: ConfiguredPolicy) -> Interceptor:
+        instance = self._instance(self._load(definition, "process_record"), definition)
+        where = f"{definition.where}: interceptor_topic_pattern()"
+        self._check_overriding(instance, definition, ("interceptor_topic_pattern",))
         try:
             pattern = re.compile(instance.interceptor_topic_pattern())
         except (Exception, SystemExit) as error:
@@ -586,13 +591,19 @@ class PolicyInstances:
                 "topic's name; for several topics, write a|b"
             )
         if isinstance(instance, CountsPaths):
-            self._with_paths.append((of.name, instance))
+            self._with_paths.append((definition.name, instance))
         code = self._configuration.produce_request_interceptors_failed_error_code
-        by_record, by_batch = self._callables(instance, of)
-        prepare = self._preparation(instance, of)
+        by_record, by_batch = self._callables(instance, definition)
+        prepare = self._preparation(instance, definition)
         drops_records = getattr(instance, "drops_records", True) is not False
         return Interceptor(
-            of.name, pattern, by_record, code, by_batch, prepare, drops_records=drops_records
+            definition.name,
+            pattern,
+            by_record,
+            code,
+            by_batch,
+            prepare,
+            drops_records=drops_records,
         )
 
 
@@ -606,9 +617,9 @@ def _prepares(cls: object) -> bool:
     """Return whether a class of KIP-940 has methods that prepare for a topic."""
     interfaces = OF_VALIDATION_POLICIES.interfaces
     return any(
-        callable(found) and all(found is not getattr(each, name, None) for each in interfaces)
+        callable(method) and all(method is not getattr(each, name, None) for each in interfaces)
         for name in (PREPARE_TEXT, PREPARE_TOPIC)
-        for found in (getattr(cls, name, None),)
+        for method in (getattr(cls, name, None),)
     )
 
 

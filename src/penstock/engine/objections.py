@@ -121,16 +121,16 @@ class BatchPolicy(NamedTuple):
             Position and verdict of the records that are not accepted. That it cannot decide now
             ends it.
         """
-        found: list[tuple[int, PolicyVerdict]] = []
+        verdicts: list[tuple[int, PolicyVerdict]] = []
         for start in range(0, records.count, size):
             some = range(start, min(start + size, records.count))
             part = records if size >= records.count else records.pick(some)
             verdict = self.judge(*destination, part)
             if verdict is not None:
-                found += ((index, verdict) for index in some)
+                verdicts += ((index, verdict) for index in some)
                 if verdict.outcome is Outcome.POSTPONED:
                     break
-        return found
+        return verdicts
 
 
 Policy = RecordPolicy | BatchPolicy
@@ -231,17 +231,17 @@ class Stages:
     def _of_nothing(self, destination: Destination, records: RecordColumns) -> Iterable[Objection]:
         """Judge a batch without records, to which only policies over batches can object."""
         wholes = (stage for stage in self._stages if isinstance(stage, _Whole))
-        found = (stage.objections(destination, records, each=False) for stage in wholes)
-        return next(filter(None, found), ())
+        objection_lists = (stage.objections(destination, records, each=False) for stage in wholes)
+        return next(filter(None, objection_lists), ())
 
     def _in_turn(
         self, destination: Destination, records: RecordColumns, each: bool, batch_size: int
     ) -> list[Objection]:
         """Run the stages in order, each over the remaining records."""
-        found: list[Objection] = []
+        all_objections: list[Objection] = []
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
-            if found and not each and isinstance(stage, _Whole):
+            if all_objections and not each and isinstance(stage, _Whole):
                 continue  # the batch is refused for some of its records
             objections = _objections_of(stage, destination, records, each, batch_size)
             some = list(_until_end(objections, each=each))
@@ -249,16 +249,16 @@ class Stages:
                 continue
             if _is_postponed(some[-1]):
                 return [some[-1]]
-            found += (
+            all_objections += (
                 objection._replace(position=positions[objection.position]) for objection in some
             )
-            left = _left(records.count, some, each=each)
-            if not left:
+            indexes = _left(records.count, some, each=each)
+            if not indexes:
                 break
-            records = records.pick(left)
-            positions = [positions[index] for index in left]
-        found.sort(key=attrgetter("position"))
-        return found
+            records = records.pick(indexes)
+            positions = [positions[index] for index in indexes]
+        all_objections.sort(key=attrgetter("position"))
+        return all_objections
 
 
 def _objections_of(
@@ -269,17 +269,17 @@ def _objections_of(
     return stage.objections(destination, records, each=each)
 
 
-def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
+def _left(count: int, objections: Sequence[Objection], *, each: bool) -> list[int]:
     """Return the positions that the next stage judges.
 
     If a batch is judged as a unit, the records after its first failure are not judged.
     """
-    taken = {objection.position for objection in found}
+    objected_positions = {objection.position for objection in objections}
     if not each:
         count = next(
-            (objection.position for objection in found if objection.failure is not None), count
+            (objection.position for objection in objections if objection.failure is not None), count
         )
-    return [index for index in range(count) if index not in taken]
+    return [index for index in range(count) if index not in objected_positions]
 
 
 class _ByRecord:
@@ -383,19 +383,21 @@ class _ByBatch:
         """
         try:
             if self._hints is None:
-                given = self._validate_batch(destination.topic_partition, PolicyBatch(records))
+                answer = self._validate_batch(destination.topic_partition, PolicyBatch(records))
             else:
-                given = self._validate_batch(
+                answer = self._validate_batch(
                     self._policy.topic(destination), batch or PolicyBatch(records, self._hints)
                 )
-            found = read_objections(given, records.count)
+            messages = read_objections(answer, records.count)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if records.count == 1 or not (each and _is_about_records(error)):
                 return [Objection(0, None, self._name, failure(self._name, error))]
         else:
-            return [Objection(position, found[position], self._name) for position in sorted(found)]
+            return [
+                Objection(position, messages[position], self._name) for position in sorted(messages)
+            ]
         some: list[Objection] = []
         for start, half in halves(records):
             for objection in self.objections(destination, half, each=True):
@@ -458,8 +460,8 @@ class _Whole:
 
     def each(self, destination: Destination, records: RecordColumns, size: int) -> list[Objection]:
         """Return its verdicts about records that are not a batch; see `BatchPolicy.judge_each`."""
-        found = self._policy.judge_each(destination.topic_partition, records, size)
-        return [Objection(index, None, self._policy.name, verdict) for index, verdict in found]
+        verdicts = self._policy.judge_each(destination.topic_partition, records, size)
+        return [Objection(index, None, self._policy.name, verdict) for index, verdict in verdicts]
 
 
 def _apart(policy: Policy) -> Stage:

@@ -70,8 +70,8 @@ class PathTally:
     def counts(self) -> list[PathCount]:
         """Return the sums, in the order of policies and paths."""
         return [
-            PathCount(policy, path, self.values[policy], found)
-            for (policy, path), found in sorted(self.found.items())
+            PathCount(policy, path, self.values[policy], count)
+            for (policy, path), count in sorted(self.found.items())
         ]
 
     def unfound(self) -> list[PathCount]:
@@ -82,8 +82,8 @@ class PathTally:
 def events_of(counts: Iterable[PathCount]) -> list[tuple[str, str, int]]:
     """Return counts of one process as events: event, result, amount."""
     counts = list(counts)
-    read = {count.policy: count.values for count in counts}
+    values_by_policy = {count.policy: count.values for count in counts}
     return [
-        *((VALUES_READ, policy, values) for policy, values in read.items()),
+        *((VALUES_READ, policy, values) for policy, values in values_by_policy.items()),
         *((PATH_FOUND, f"{count.policy}{_BETWEEN}{count.path}", count.found) for count in counts),
     ]

@@ -35,13 +35,13 @@ class ValidationPolicy:
 
     def __init__(
         self,
-        of: ConfiguredPolicy,
+        definition: ConfiguredPolicy,
         instance: Any,
         judging: RecordPolicy,
         prepare: Callable[..., Any] | None,
         load: Callable[..., Any] | None,
     ) -> None:
-        self._of = of
+        self._of = definition
         self._prepare = prepare
         self.instance = instance
         self.judging = judging
@@ -150,10 +150,10 @@ class ValidationPolicy:
 
     def configs(self, plan: TopicPlan) -> Mapping[str, str]:
         """Return the topic level keys that it declares, as a topic has them."""
-        given = plan.validation_configs
+        configs = plan.validation_configs
         if self._of.is_named:
-            given = self._of.topic_configs or {}
-        return MappingProxyType(dict(given))
+            configs = self._of.topic_configs or {}
+        return MappingProxyType(dict(configs))
 
     def _topic(self, plan: TopicPlan) -> str:
         return f"topic {plan.topic}" + (f": {self._of.name}" if self._of.is_named else "")

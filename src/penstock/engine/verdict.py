@@ -366,14 +366,14 @@ def bounded(message: str | None, limit: int = TEXT_MAX_BYTES) -> str | None:
 
 def _bounded_errors(errors: Sequence[RecordError]) -> Sequence[RecordError]:
     remaining = TEXTS_MAX_BYTES
-    known: dict[str | None, tuple[str | None, int]] = {}  # most errors of a batch say the same
+    text_cache: dict[str | None, tuple[str | None, int]] = {}  # most errors of a batch say the same
     result = []
     for error in errors:
-        found = known.get(error.message)
-        if found is None:
+        text_and_size = text_cache.get(error.message)
+        if text_and_size is None:
             text = bounded(error.message)
-            found = known[error.message] = text, len(text.encode()) if text else 0
-        message, size = found
+            text_and_size = text_cache[error.message] = text, len(text.encode()) if text else 0
+        message, size = text_and_size
         if size > remaining:
             message, size = None, 0
         remaining -= size

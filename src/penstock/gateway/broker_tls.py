@@ -177,10 +177,10 @@ class BrokerTls:
         """
         try:
             async with asyncio.timeout(2 * timeout_s):
-                made = await self._connect_natively(address, protocol, timeout_s)
-                if made is None:
-                    made = await self._connect_in_python(address, protocol, timeout_s)
-                return made
+                transport = await self._connect_natively(address, protocol, timeout_s)
+                if transport is None:
+                    transport = await self._connect_in_python(address, protocol, timeout_s)
+                return transport
         except (OSError, TimeoutError) as error:
             raise connect_error(error) from None
 
@@ -195,7 +195,7 @@ class BrokerTls:
             if native is None:
                 return None
             try:
-                made = await self._begin(native, address, protocol, timeout_s)
+                transport = await self._begin(native, address, protocol, timeout_s)
             except NotNativeError as error:
                 if _UNKNOWN in error.reason:
                     if not await self._is_learned(address, native):
@@ -205,18 +205,18 @@ class BrokerTls:
                     return None
             else:
                 self._works(address)
-                return made
+                return transport
         return None
 
     async def _is_learned(self, address: Address, native: Any) -> bool:
         """Return whether another connection may have learned an unknown certificate."""
         if address in self._checks:
             await self._check(address)
-        known = self._known(address)
-        if known is None:
+        broker = self._known(address)
+        if broker is None:
             return False
-        known.is_missed = known.native is native
-        return not known.is_missed
+        broker.is_missed = broker.native is native
+        return not broker.is_missed
 
     async def _begin(
         self,
@@ -228,31 +228,31 @@ class BrokerTls:
         tls = native.connect()
         if tls is None:
             raise NotNativeError("an error of the library")
-        made = TlsConnection(tls, self.context, protocol)
+        connection = TlsConnection(tls, self.context, protocol)
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: made,  # noqa: F821 - it is deleted afterwards
+                    lambda: connection,  # noqa: F821 - it is deleted afterwards
                     address.host,
                     address.port,
                 )
-            await self._shake_hands(made, native, address, timeout_s)
+            await self._shake_hands(connection, native, address, timeout_s)
         except BaseException:
-            if not made.established.cancel() and not made.established.cancelled():
-                made.established.exception()  # it may not have been awaited
-            made.abort()
+            if not connection.established.cancel() and not connection.established.cancelled():
+                connection.established.exception()  # it may not have been awaited
+            connection.abort()
             raise
         else:
-            return made
+            return connection
         finally:
-            del made  # as below
+            del connection  # as below
 
     async def _shake_hands(
-        self, made: TlsConnection, native: Any, address: Address, timeout_s: float
+        self, connection: TlsConnection, native: Any, address: Address, timeout_s: float
     ) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                await made.established
+                await connection.established
         except TimeoutError:
             # The client tries again, and OpenSSL shakes hands before rustls does.
             error = NotNativeError("the handshake takes too long", may_work=True)
@@ -264,7 +264,7 @@ class BrokerTls:
         except OSError as error:
             raise NotNativeError(str(error) or type(error).__name__, may_work=True) from None
         finally:
-            del made  # the error's traceback has this frame
+            del connection  # the error's traceback has this frame
 
     async def _connect_in_python(
         self, address: Address, protocol: Callable[[], SharedBufferProtocol], timeout_s: float
@@ -290,8 +290,8 @@ class BrokerTls:
             async with asyncio.timeout(timeout_s):
                 transport = await open_transport(address, self.context, protocol)
         except (OSError, TimeoutError):
-            if (known := self._brokers.get(address)) is not None:
-                known.doubt = None  # it is not because of rustls
+            if (broker := self._brokers.get(address)) is not None:
+                broker.doubt = None  # it is not because of rustls
             raise
         if self._client is not None:
             self._learn(address, transport)
@@ -299,11 +299,11 @@ class BrokerTls:
 
     async def _accepted(self, address: Address) -> Any | None:
         """Return what begins a native connection; None if it is left to Python."""
-        known = self._known(address)
-        if known is None or not (known.native or known.is_in_python):
+        broker = self._known(address)
+        if broker is None or not (broker.native or broker.is_in_python):
             await self._check(address)
-            known = self._known(address)
-        return known.native if known is not None else None
+            broker = self._known(address)
+        return broker.native if broker is not None else None
 
     async def _check(self, address: Address) -> None:
         """Have OpenSSL judge the certificate of a broker, once for all that wait for it.
@@ -317,7 +317,7 @@ class BrokerTls:
         if check is None:
             check = asyncio.create_task(self._judge(address))
             self._checks[address] = check
-            check.add_done_callback(lambda done: self._checked(address, done))
+            check.add_done_callback(lambda task: self._checked(address, task))
         if refused := await asyncio.shield(check):
             raise ConnectError(refused)
 
@@ -343,13 +343,13 @@ class BrokerTls:
 
     def _learn(self, address: Address, transport: asyncio.Transport) -> None:
         """Accept the certificate of a connection of OpenSSL's."""
-        known = self._known(address)
-        if known is not None and known.is_in_python:
+        broker = self._known(address)
+        if broker is not None and broker.is_in_python:
             return
-        if known is not None and known.doubt is not None:
-            (reason, rounds), known.doubt = known.doubt, None
-            known.rounds += rounds
-            if known.rounds >= _ROUNDS:
+        if broker is not None and broker.doubt is not None:
+            (reason, rounds), broker.doubt = broker.doubt, None
+            broker.rounds += rounds
+            if broker.rounds >= _ROUNDS:
                 self._leave_to_python(address, reason)
                 return
         shown = transport.get_extra_info("ssl_object")
@@ -360,19 +360,21 @@ class BrokerTls:
         self._accept(address, certificate, not_after)
 
     def _accept(self, address: Address, certificate: bytes, not_after: float) -> None:
-        until = time.monotonic() + ACCEPTED_S
+        expiry = time.monotonic() + ACCEPTED_S
         for other in list(self._brokers):
             self._known(other)
-        known = self._brokers.setdefault(address, _Broker(until))
-        known.until = until
-        kept = {of: accepted for of, accepted in known.certificates.items() if of != certificate}
-        kept = dict(list(kept.items())[1 - _CERTIFICATES_MAX :])
-        if known.is_missed and certificate in known.certificates:
+        broker = self._brokers.setdefault(address, _Broker(expiry))
+        broker.until = expiry
+        certificates = {
+            der: accepted for der, accepted in broker.certificates.items() if der != certificate
+        }
+        certificates = dict(list(certificates.items())[1 - _CERTIFICATES_MAX :])
+        if broker.is_missed and certificate in broker.certificates:
             self._search(address)
-        known.is_missed = False
-        kept[certificate] = _Accepted(until, not_after)
-        self._keep(address, known, kept)
-        if known.native is None:
+        broker.is_missed = False
+        certificates[certificate] = _Accepted(expiry, not_after)
+        self._keep(address, broker, certificates)
+        if broker.native is None:
             self._leave_to_python(address, "its name cannot be sent")
 
     def _search(self, address: Address) -> None:
@@ -383,54 +385,60 @@ class BrokerTls:
 
     async def _find(self, address: Address) -> None:
         for _ in range(_SEARCHES):
-            known = self._known(address)
-            native = known.native if known is not None else None
+            broker = self._known(address)
+            native = broker.native if broker is not None else None
             if native is None or await self._judge(address):
                 return
-            known = self._known(address)
-            if known is None or known.native is not native:
+            broker = self._known(address)
+            if broker is None or broker.native is not native:
                 return
 
     def _known(self, address: Address) -> _Broker | None:
         """Return what is known of an address, after what does not hold any more is forgotten."""
-        known = self._brokers.get(address)
-        if known is None:
+        broker = self._brokers.get(address)
+        if broker is None:
             return None
-        if known.until <= time.monotonic():
+        if broker.until <= time.monotonic():
             del self._brokers[address]
             return None
-        kept = {of: accepted for of, accepted in known.certificates.items() if accepted.holds()}
-        self._keep(address, known, kept)
-        return known
+        certificates = {
+            der: accepted for der, accepted in broker.certificates.items() if accepted.holds()
+        }
+        self._keep(address, broker, certificates)
+        return broker
 
-    def _keep(self, address: Address, known: _Broker, kept: dict[bytes, _Accepted]) -> None:
-        is_same = kept.keys() == known.certificates.keys()
-        known.certificates = kept
+    def _keep(
+        self, address: Address, broker: _Broker, certificates: dict[bytes, _Accepted]
+    ) -> None:
+        is_same = certificates.keys() == broker.certificates.keys()
+        broker.certificates = certificates
         if not is_same:
-            client = self._client if kept else None
-            known.native = client.to(address.host, list(kept)) if client is not None else None
+            client = self._client if certificates else None
+            broker.native = (
+                client.to(address.host, list(certificates)) if client is not None else None
+            )
 
     def _forget(self, address: Address, native: Any) -> None:
         """Let OpenSSL judge a broker before the next connection."""
-        known = self._brokers.get(address)
-        if known is not None and known.native is native:
-            self._keep(address, known, {})
+        broker = self._brokers.get(address)
+        if broker is not None and broker.native is native:
+            self._keep(address, broker, {})
 
     def _doubt(self, address: Address, native: Any, error: NotNativeError) -> None:
         """Note that rustls has not shaken hands, unless OpenSSL has judged the broker meanwhile."""
-        known = self._brokers.get(address)
-        if known is not None and known.native is native:
-            known.doubt = error.reason, 1 if error.may_work else _ROUNDS
+        broker = self._brokers.get(address)
+        if broker is not None and broker.native is native:
+            broker.doubt = error.reason, 1 if error.may_work else _ROUNDS
 
     def _works(self, address: Address) -> None:
         """Note that rustls has shaken hands."""
-        known = self._brokers.get(address)
-        if known is not None:
-            known.doubt, known.rounds = None, 0
+        broker = self._brokers.get(address)
+        if broker is not None:
+            broker.doubt, broker.rounds = None, 0
 
     def _leave_to_python(self, address: Address, reason: str) -> None:
         log.warning(
             "connections to a broker are processed in Python", broker=str(address), reason=reason
         )
-        until = time.monotonic() + IN_PYTHON_S
-        self._brokers[address] = _Broker(until, is_in_python=True)
+        expiry = time.monotonic() + IN_PYTHON_S
+        self._brokers[address] = _Broker(expiry, is_in_python=True)

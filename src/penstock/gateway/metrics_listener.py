@@ -138,5 +138,7 @@ class MetricsListener:
         return HttpResponse(200, b"alive\n")
 
     async def _readyz(self, _: Request) -> HttpResponse:
-        found = self._readiness
-        return HttpResponse(503 if found.missing else 200, found.text.encode("utf-8", "replace"))
+        readiness = self._readiness
+        return HttpResponse(
+            503 if readiness.missing else 200, readiness.text.encode("utf-8", "replace")
+        )

@@ -179,30 +179,34 @@ class Gateway:
         """
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.loop.call_soon)
-        of = self.configuration
+        configuration = self.configuration
         try:
             native_lane = find_lane()
             log.info("native extension", version=__version__, connections=describe_lane())
         except NativeThreadsError as error:
             raise ConfigurationError(str(error)) from None
-        check_free(of)
+        check_free(configuration)
         try:
-            if self._metrics is not None and of.metrics_listener is not None:
-                await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
+            if self._metrics is not None and configuration.metrics_listener is not None:
+                await self._metrics.start(
+                    configuration.metrics_listener,
+                    configuration.metrics_listener_token,
+                    configuration.path,
+                )
             log.info("loading policies")
             schemas = self.run(asyncio.to_thread(load_schemas))  # while workers start
             self._activate(await self._load(self.configuration))
             log.info(
                 "waiting for the cluster",
-                servers=of.upstream_properties["bootstrap.servers"],
+                servers=configuration.upstream_properties["bootstrap.servers"],
                 gives_up_after_s=DISCOVERY_TIMEOUT_S,
             )
-            found = await self._upstream.describe(DISCOVERY_TIMEOUT_S)
-            self.audit_trail = await open_audit_trail(of, self._name)
+            description = await self._upstream.describe(DISCOVERY_TIMEOUT_S)
+            self.audit_trail = await open_audit_trail(configuration, self._name)
             if allows_topic_settings(self.configuration):
                 log.info(
                     "reading settings of topics",
-                    topic=of.topic_settings_topic,
+                    topic=configuration.topic_settings_topic,
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
@@ -210,7 +214,7 @@ class Gateway:
             if native_lane is not None:
                 self._open_lane(native_lane)
             await schemas
-            address = await self._listen(found.brokers, find_tls())
+            address = await self._listen(description.brokers, find_tls())
         except BaseException:
             await self.stop()
             raise
@@ -304,18 +308,20 @@ class Gateway:
         if self.lane is not None:
             self.lane.forget(topic)
 
-    async def _listen(self, known: Mapping[int, Address], native: Any | None) -> Address:
-        of = self.configuration
+    async def _listen(self, broker_addresses: Mapping[int, Address], native: Any | None) -> Address:
+        configuration = self.configuration
         limits = ConnectionLimits(
-            max_connections=of.max_connections,
-            per_ip=of.max_connections_per_ip,
-            creation_rate=of.max_connection_creation_rate,
+            max_connections=configuration.max_connections,
+            per_ip=configuration.max_connections_per_ip,
+            creation_rate=configuration.max_connection_creation_rate,
             clock=self.clock,
         )
         make = partial(ClientConnection, self)
-        listening = Listening(of, self._endpoints, limits, make, native, self._upstream.in_python)
+        listening = Listening(
+            configuration, self._endpoints, limits, make, native, self._upstream.in_python
+        )
         try:
-            address, self._upstream.addresses = await listening.open(known)
+            address, self._upstream.addresses = await listening.open(broker_addresses)
         except BaseException:
             await listening.close()
             raise
@@ -379,7 +385,7 @@ class Gateway:
             "producers": shared.writes if shared is not None else None,
             "settings": self.topic_configs.writes,
         }
-        return {state: kept for state, kept in writes.items() if kept is not None}
+        return {state: results for state, results in writes.items() if results is not None}
 
     @property
     def settings_position(self) -> int:
@@ -494,7 +500,7 @@ class Gateway:
 
     def _activate(self, loaded: LoadedPolicies) -> None:
         """Use the loaded policies from now on; the previous policies finish their work."""
-        before = self._loaded.parts if self._loaded is not None else []
+        previous_parts = self._loaded.parts if self._loaded is not None else []
         self._loaded, self._policies = loaded, loaded.policies
         self._rollout.in_force = _in_force(loaded)
         put_in_force(loaded.topic_keys)
@@ -503,7 +509,7 @@ class Gateway:
             self.lane.follow()
         for client in list(self.connections):
             client.policies_changed()
-        for part in before:
+        for part in previous_parts:
             self._draining.add(part)
             self.run(self._drain(part))
 
@@ -523,14 +529,14 @@ class Gateway:
 
     # Topic configs
 
-    async def _open_topic_configs(self, of: Configuration) -> None:
+    async def _open_topic_configs(self, configuration: Configuration) -> None:
         """Read the topic configs that were set through admin tools, and follow their changes.
 
         Raises:
             ConfigurationError: The topic that stores them cannot be used.
             brokers.UnreachableError: The cluster does not respond.
         """
-        settings_log = topic_configs_topic(of, self.configuration.upstream_properties)
+        settings_log = topic_configs_topic(configuration, self.configuration.upstream_properties)
         settings = StoredTopicConfigs(settings_log, self._name, self._topic_configs_changed)
         try:
             await settings.start(TOPIC_CONFIGS_TIMEOUT_S)
@@ -556,17 +562,15 @@ class Gateway:
             except Exception:
                 log.exception("settings of topics could not be checked")
 
-    def _topic_configs_changed(self, topic: str, before: Before) -> None:
+    def _topic_configs_changed(self, topic: str, previous_configs: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
         self._forget_natively(None)
         if not (topic and self.topic_configs.are_stored):
             return  # no name is known, or the first read has not finished
-        self._rollout.topic_keys_changed(topic, before)
-        stored = self.topic_configs.store.index.all_of(topic)
-        judged = plans_of(topic, self._policies.plan, stored)
-        self._policies.retain(
-            topic, {plan.records_policy for plan in judged if plan.records_policy}
-        )
+        self._rollout.topic_keys_changed(topic, previous_configs)
+        possible_configs = self.topic_configs.store.index.all_of(topic)
+        plans = plans_of(topic, self._policies.plan, possible_configs)
+        self._policies.retain(topic, {plan.records_policy for plan in plans if plan.records_policy})
 
     def topic_changed(self, name: str) -> None:
         """Forget the configs of a topic."""

@@ -135,11 +135,11 @@ class Upstream:
             return []
         if node is None:
             return self.addresses.of_cluster()
-        known = self.addresses.of_node(node)
-        if known is None:  # a name in a TLS handshake may be of any broker
+        address = self.addresses.of_node(node)
+        if address is None:  # a name in a TLS handshake may be of any broker
             log.warning("broker is not known", node=node)
             return []
-        return [known]
+        return [address]
 
     def _attempted(self, address: Address, reason: str = "") -> None:
         for connected in self._watchers:
@@ -151,9 +151,11 @@ class Upstream:
         Raises:
             brokers.UnreachableError: The cluster does not respond.
         """
-        found = await asyncio.to_thread(brokers.describe, self._properties, self._folder, timeout_s)
-        self.cluster_id = found.cluster_id
-        return found
+        description = await asyncio.to_thread(
+            brokers.describe, self._properties, self._folder, timeout_s
+        )
+        self.cluster_id = description.cluster_id
+        return description
 
     def _rediscover_soon(self) -> None:
         """Request the addresses again, at most every few seconds."""
@@ -165,11 +167,11 @@ class Upstream:
     async def rediscover(self) -> Collection[int]:
         """Request the addresses again; return the node ids, or none without a response."""
         try:
-            found = await self.describe(_REDISCOVER_EVERY_S)
+            description = await self.describe(_REDISCOVER_EVERY_S)
         except brokers.UnreachableError as error:
             log.warning("cluster cannot be reached", reason=str(error))
             return ()
         if self.addresses is not None:
-            for node, where in found.brokers.items():
+            for node, where in description.brokers.items():
                 self.addresses.learn(node, where)
-        return found.brokers.keys()
+        return description.brokers.keys()

@@ -65,8 +65,8 @@ def audit_raw(
         The counts, bounded as in `AuditCounts`.
     """
     tasks = plan_tasks(ranges, cores=runner.cores, sizes=sizes, limit=runner.limit)
-    found = runner.run(tasks, AuditTask(access, plan, other), merged, done=done)
-    result = AuditResult(AuditCounts(), []) if found is None else AuditResult.decode(found)
+    payload = runner.run(tasks, AuditTask(access, plan, other), merged, done=done)
+    result = AuditResult(AuditCounts(), []) if payload is None else AuditResult.decode(payload)
     coverage = Coverage(tuple(ranges))
     coverage.add(result.ranges)
     return RawAudit(result.counts, coverage)
@@ -91,9 +91,9 @@ def add_payloads(cluster: ReadingConnection, counts: AuditCounts, max_bytes: int
 def _contents(
     cluster: ReadingConnection, topic: str, sample: Sample, max_bytes: int
 ) -> Iterator[Sample]:
-    wanted = WantedRange(topic, sample.partition, sample.offset, sample.offset + 1)
+    sample_range = WantedRange(topic, sample.partition, sample.offset, sample.offset + 1)
     try:
-        for fetched in RangeReader(cluster, wanted, on_lost=_ignore):
+        for fetched in RangeReader(cluster, sample_range, on_lost=_ignore):
             batch = read_fetched_batch(fetched, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
             records = batch.records
             for key, value in zip(records.keys, records.values, strict=True):

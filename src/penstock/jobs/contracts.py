@@ -64,15 +64,15 @@ def contracts_of(
 
 
 def _contract(
-    of: RuleKey, rules: DataSetRules, totals: Mapping[RuleKey, Totals], now_ms: int
+    key: RuleKey, rules: DataSetRules, totals: Mapping[RuleKey, Totals], now_ms: int
 ) -> ContractEntry:
     from penstock.policies.data_contract.data_set import Totals  # noqa: PLC0415
 
     entries = []
     for number, rule in enumerate(rules.rules):
-        measured = rule.measured(totals.get(of._replace(number=number), Totals()), now_ms)
-        held = rule.holds(measured)
-        if held is None:
+        measured = rule.measured(totals.get(key._replace(number=number), Totals()), now_ms)
+        is_met = rule.holds(measured)
+        if is_met is None:
             why = "there are no values to take a share of"
             entries.append(ContractRuleEntry(place=rule.place, name=rule.name, why=why))
             continue
@@ -83,7 +83,7 @@ def _contract(
                 metric=rule.metric,
                 measured=measured,
                 limit=rule.limit,
-                held=held,
+                held=is_met,
                 severity=rule.severity or None,
                 is_error=rule.is_error,
             )
@@ -93,5 +93,5 @@ def _contract(
         for rule in rules.not_judged
     )
     return ContractEntry(
-        topic=of.topic, policy=of.policy, contract=rules.title, rules=tuple(entries)
+        topic=key.topic, policy=key.policy, contract=rules.title, rules=tuple(entries)
     )

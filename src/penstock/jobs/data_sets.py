@@ -134,25 +134,25 @@ class Measuring:
         return encode(rows) if rows else None
 
     def _give(self, key: RuleKey, rule: DataSetRule, row: Any, timestamp: int) -> None:
-        given = rule.look(row, timestamp, self._now_ms)
-        if given.digests:
+        contribution = rule.look(row, timestamp, self._now_ms)
+        if contribution.digests:
             self._digests.extend(
-                RuleSum(*key, digest.hex(), 1, 0, None) for digest in given.digests
+                RuleSum(*key, digest.hex(), 1, 0, None) for digest in contribution.digests
             )
         sums = self._sums.setdefault(key, [0, 0, None])
-        sums[0] += given.total
-        sums[1] += given.bad
-        sums[2] = latest_of(sums[2], given.latest)
+        sums[0] += contribution.total
+        sums[1] += contribution.bad
+        sums[2] = latest_of(sums[2], contribution.latest)
 
     def _rules_of(self, topic: str) -> Sequence[tuple[RuleKey, DataSetRule]]:
-        found = self._rules.get(topic)
-        if found is None:
-            found = self._rules[topic] = [
+        topic_rules = self._rules.get(topic)
+        if topic_rules is None:
+            topic_rules = self._rules[topic] = [
                 (RuleKey(topic, policy, number), rule)
                 for policy, rules in self._evaluator.data_set_rules(topic)
                 for number, rule in enumerate(rules.rules)
             ]
-        return found
+        return topic_rules
 
 
 def latest_of(first: int | None, other: int | None) -> int | None:
@@ -182,8 +182,8 @@ class MeasuringTask:
         """
         connection, limits = self.access.connect(), self.plan.batch_limits
         measuring = Measuring(evaluator_of(self.plan))
-        for wanted in task.wanted(self.plan.topic_ids):
-            for fetched in RangeReader(connection, wanted, on_lost=_ignore, merged_within=limits):
+        for offsets in task.wanted(self.plan.topic_ids):
+            for fetched in RangeReader(connection, offsets, on_lost=_ignore, merged_within=limits):
                 try:
                     batch = read_fetched_batch(
                         fetched, max_decompressed_bytes=limits.decompressed_bytes
@@ -195,7 +195,7 @@ class MeasuringTask:
                 timestamps = records.timestamps
                 if batch.is_log_append_time:
                     timestamps = [batch.max_timestamp] * len(records)
-                yield measuring.add(wanted.topic, records.values, timestamps)
+                yield measuring.add(offsets.topic, records.values, timestamps)
         yield measuring.rest()
 
 
@@ -261,9 +261,9 @@ class DataSetSums:
         """Return the sums of each rule."""
         from penstock.policies.data_contract.data_set import Totals  # noqa: PLC0415
 
-        counted = dict(self._file.execute("SELECT rule, count(*) FROM seen GROUP BY rule"))
+        distinct_counts = dict(self._file.execute("SELECT rule, count(*) FROM seen GROUP BY rule"))
         return {
-            key: Totals(count, bad, counted.get(self._numbers.get(key, -1), 0), latest)
+            key: Totals(count, bad, distinct_counts.get(self._numbers.get(key, -1), 0), latest)
             for key, (count, bad, latest) in self._sums.items()
         }
 

@@ -90,12 +90,12 @@ class Evaluator:
         chain = self.chain(topic)
         if not isinstance(chain, Chain):
             return []
-        found = []
+        policy_rules = []
         for validation in self._policies.validations_of(chain.plan):
             rules_of = getattr(validation.instance, "data_set_rules", None)
             if callable(rules_of):
-                found.append((validation.judging.name, rules_of(topic)))
-        return found
+                policy_rules.append((validation.judging.name, rules_of(topic)))
+        return policy_rules
 
     def value_reader(self, topic: str | None) -> ValueReader | None:
         """Return the reader of a topic's values by the schemas of a policy; None without schemas.
@@ -113,12 +113,12 @@ class Evaluator:
         if topic is None or not isinstance(chain, Chain):
             return None
         for validation in self._policies.validations_of(chain.plan):
-            read = getattr(validation.instance, "value_reader", None)
+            factory = getattr(validation.instance, "value_reader", None)
             own = validation.judging.topic_configs
             configs = chain.plan.validation_configs if own is None else own
-            found: ValueReader | None = read(topic, configs) if callable(read) else None
-            if found is not None:
-                return found
+            reader: ValueReader | None = factory(topic, configs) if callable(factory) else None
+            if reader is not None:
+                return reader
         return None
 
     def has_data_set_rules(self) -> bool:
@@ -131,18 +131,18 @@ class Evaluator:
         """Return a topic's chain, or the verdict on all its records if there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
-        found = self._chains.get(topic)
-        if found is None:
+        chain = self._chains.get(topic)
+        if chain is None:
             if len(self._chains) >= _CHAINS_CACHED:
                 self._chains.clear()
             own = self._plan.topic_settings.get(topic, NO_SETTINGS)
             plan = self._topics.for_topic(topic, own) or TopicPlan(topic=topic)
             try:
-                found = Chain(plan, self._policies)
+                chain = Chain(plan, self._policies)
             except ConfigurationError as error:
-                found = unusable(plan, error)
-            self._chains[topic] = found
-        return found
+                chain = unusable(plan, error)
+            self._chains[topic] = chain
+        return chain
 
 
 def task_ended() -> None:
@@ -160,12 +160,12 @@ def evaluator_of(plan: RecordPlan) -> Evaluator:
     Raises:
         ConfigurationError: A policy cannot be loaded or configured here.
     """
-    found = _evaluators.get(plan.fingerprint)
-    if found is None:
+    evaluator = _evaluators.get(plan.fingerprint)
+    if evaluator is None:
         if not _evaluators:
             atexit.register(close_all)
-        found = _evaluators[plan.fingerprint] = Evaluator(plan)
-    return found
+        evaluator = _evaluators[plan.fingerprint] = Evaluator(plan)
+    return evaluator
 
 
 def close_all() -> None:

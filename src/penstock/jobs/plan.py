@@ -133,7 +133,7 @@ class RecordPlan:
         ]
         names = {policy.name for policy in named}
         judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
-        kept = {
+        properties = {
             key: _only(names, value) if _lists_names(key) else value
             for key, value in self.policies.properties.items()
             if key not in judging and (_lists_names(key) or not key.startswith("topics."))
@@ -143,7 +143,9 @@ class RecordPlan:
             for topic, own in self.topic_settings.items()
             if POLICIES in own
         }
-        return _plan(_read(self.path, kept, named=named).policies, self.topic_ids, 1, settings)
+        return _plan(
+            _read(self.path, properties, named=named).policies, self.topic_ids, 1, settings
+        )
 
     def with_interceptor(self, name: str) -> RecordPlan:
         """Return the plan with another interceptor, which runs first.
@@ -290,15 +292,15 @@ def _only(names: Collection[str], value: str) -> str:
 def _read(
     file: Path,
     properties: Mapping[str, str],
-    of: PolicyConfiguration | None = None,
+    policies: PolicyConfiguration | None = None,
     *,
     named: Sequence[NamedPolicy] = (),
 ) -> Configuration:
     # Imported here: executors import this module, and do without the configuration's model.
     from penstock.configuration import read_configuration  # noqa: PLC0415
 
-    declared = () if of is None else of.declared_topic_keys
-    named = named if of is None else of.named_policies
+    declared = () if policies is None else policies.declared_topic_keys
+    named = named if policies is None else policies.named_policies
     if named or NAMES in properties:  # without them the fingerprint stays as it is
         properties = {**properties, NAMES: ",".join(policy.name for policy in named)}
     return read_configuration(file, properties, declared=declared, named=named)

@@ -48,16 +48,16 @@ def decided(
     Raises:
         PostponedError: They cannot decide even then.
     """
-    until: float | None = None
+    deadline: float | None = None
     pause = _FIRST_PAUSE_S
     while True:
         try:
             return judge()
         except PostponedError:
             now = clock()
-            until = now + for_s if until is None else until
-            if now >= until:
+            deadline = now + for_s if deadline is None else deadline
+            if now >= deadline:
                 raise
         beat()
-        sleep(min(pause, until - now))
+        sleep(min(pause, deadline - now))
         pause = min(2 * pause, _LONGEST_PAUSE_S)

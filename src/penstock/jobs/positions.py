@@ -133,9 +133,9 @@ def known_positions(
         ClientError: The cluster does not respond in time, or denies it.
     """
     partitions = tuple(partitions)
-    wanted = numbers_by_topic(partitions)
-    found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
-    committed = {Partition(*partition): position for partition, position in found.items()}
+    numbers = numbers_by_topic(partitions)
+    positions = read_last_positions(connection, group_of(job), numbers) if numbers else {}
+    committed = {Partition(*partition): position for partition, position in positions.items()}
     return Known(committed, placed(job, topic_ids, set(partitions) - committed.keys(), places))
 
 
@@ -153,13 +153,15 @@ def placed(
     Raises:
         LostPlaceError: One cannot be read.
     """
-    found = {
+    positions = {
         partition: places.find(
             PositionTask(job, partition.topic, topic_ids[partition.topic], partition.number)
         )
         for partition in partitions
     }
-    return {partition: position for partition, position in found.items() if position is not None}
+    return {
+        partition: position for partition, position in positions.items() if position is not None
+    }
 
 
 def was_kept(places: Places, topics: Iterable[str], mark: str) -> bool:
@@ -175,27 +177,27 @@ def was_kept(places: Places, topics: Iterable[str], mark: str) -> bool:
     return any(map(places.has_topic, topics)) or places.has_run(mark)
 
 
-def lost_place(job: str, target: str, found: Partition, places: Places) -> LostPlaceError:
+def lost_place(job: str, target: str, partition: Partition, places: Places) -> LostPlaceError:
     """Return the error for a job that has written before, and whose place was lost.
 
     Args:
         job: The id of the job.
         target: The topic to write to.
-        found: A partition of the source whose records it has.
+        partition: A partition of the source whose records it has.
         places: The existing places.
     """
     group = group_of(job)
     return LostPlaceError(
-        f"{target}: the first records of {found} are there already, and nothing says how far job "
-        f"{job} has come: neither committed offsets of the group {group}, nor a place in "
+        f"{target}: the first records of {partition} are there already, and nothing says how far "
+        f"job {job} has come: neither committed offsets of the group {group}, nor a place in "
         f"{places.topic}. To write everything once more, add --again. To go on, set for each "
-        f"partition where: kafka-consumer-groups --group {group} --topic {found.topic}:PARTITION "
-        "--reset-offsets --to-offset OFFSET --execute"
+        f"partition where: kafka-consumer-groups --group {group} --topic "
+        f"{partition.topic}:PARTITION --reset-offsets --to-offset OFFSET --execute"
     )
 
 
 def claims(
-    job: str, run: str, ranges: Iterable[OffsetRange], known: Known, *, again: bool = False
+    job: str, run: str, ranges: Iterable[OffsetRange], progress: Known, *, again: bool = False
 ) -> dict[tuple[str, int], Claim]:
     """Return the claims of a run that begins, by topic and partition.
 
@@ -203,21 +205,21 @@ def claims(
         job: The id of the job.
         run: The id of the run.
         ranges: What it reads.
-        known: How far the job has come.
+        progress: How far the job has come.
         again: Begin where the ranges do, wherever the job has come to.
 
     Raises:
         ConfigurationError: Another command has used the id of the job.
     """
-    check_runs(job, run, known.runs)
+    check_runs(job, run, progress.runs)
     return {
-        offset_range.of: Claim(run, known.runs, offset_range.start, again)
+        offset_range.of: Claim(run, progress.runs, offset_range.start, again)
         for offset_range in ranges
     }
 
 
 def from_positions(
-    ranges: Sequence[OffsetRange], known: Known, *, goes_back: bool, to_end: bool
+    ranges: Sequence[OffsetRange], progress: Known, *, goes_back: bool, to_end: bool
 ) -> tuple[OffsetRange, ...]:
     """Return ranges that begin where the job has come to.
 
@@ -227,7 +229,7 @@ def from_positions(
 
     Args:
         ranges: One of each partition, as in `--from`.
-        known: The progress of the job.
+        progress: The progress of the job.
         goes_back: Whether offsets before a range are read that the job has not come to.
         to_end: Whether they end where the logs do.
 
@@ -235,30 +237,33 @@ def from_positions(
         TruncatedError: A log ends before the job's position: later records would
             be left out.
     """
-    begun = []
+    remaining_ranges = []
     for offset_range in ranges:
-        committed, place = known.committed.get(offset_range.of), known.placed.get(offset_range.of)
+        committed, place = (
+            progress.committed.get(offset_range.of),
+            progress.placed.get(offset_range.of),
+        )
         position = committed or place
         if position is None:
-            begun.append(offset_range)
+            remaining_ranges.append(offset_range)
             continue
         if to_end and position.offset > offset_range.end:
             raise log_was_cut(offset_range.of, offset_range.end, position.offset)
         first = min(offset_range.start, position.offset) if goes_back else offset_range.start
         if committed is None:
             first = min(max(first, position.offset), max(offset_range.start, offset_range.end))
-        begun.append(offset_range._replace(start=first))
-    return tuple(begun)
+        remaining_ranges.append(offset_range._replace(start=first))
+    return tuple(remaining_ranges)
 
 
-def done_before(ranges: Iterable[OffsetRange], begun: Iterable[OffsetRange]) -> int:
+def done_before(ranges: Iterable[OffsetRange], remaining_ranges: Iterable[OffsetRange]) -> int:
     """Return how many offsets of ranges are left out, as places say that they are done.
 
     Args:
         ranges: As in `--from`.
-        begun: From `from_positions`.
+        remaining_ranges: From `from_positions`.
     """
-    starts = {offset_range.of: offset_range.start for offset_range in begun}
+    starts = {offset_range.of: offset_range.start for offset_range in remaining_ranges}
     return sum(
         max(min(starts[offset_range.of], offset_range.end) - offset_range.start, 0)
         for offset_range in ranges
@@ -298,18 +303,18 @@ class OffsetsDone:
             return self._done
         self._next = now + _REQUESTED_EVERY_S
         try:
-            found = read_positions(self._connection, self._group, self._partitions)
+            positions = read_positions(self._connection, self._group, self._partitions)
         except (ClientError, WireError):
             return self._done
-        done = 0
+        offset_count = 0
         for offset_range in self._ranges:
-            position = found.get((offset_range.topic, offset_range.partition))
+            position = positions.get((offset_range.topic, offset_range.partition))
             claim = self._claims.get(offset_range.of)
             if position is None or (claim and claim.again and position.run != claim.run):
                 continue
-            done += min(max(position.offset - offset_range.start, 0), offset_range.offsets)
-        self._done = done
-        return done
+            offset_count += min(max(position.offset - offset_range.start, 0), offset_range.offsets)
+        self._done = offset_count
+        return offset_count
 
 
 def group_of(job: str) -> str:

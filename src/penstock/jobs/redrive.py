@@ -69,16 +69,16 @@ class RedriveJob:
         """The work, in words."""
         return f"judging {self.letters.name}"
 
-    def scan(self, runner: Runner, done: OffsetCounter) -> FoundLetters:
+    def scan(self, runner: Runner, counter: OffsetCounter) -> FoundLetters:
         """Return whose letters are there.
 
         Args:
             runner: Runs tasks.
-            done: Counts the offsets of the tasks that have ended.
+            counter: Counts the offsets of the tasks that have ended.
         """
         work = self.work
         scan = LetterScan(work.access, work.topic_ids, work.limits, work.letter_topics)
-        return scan_letters(runner, self.ranges, scan, done)
+        return scan_letters(runner, self.ranges, scan, counter)
 
     def write(
         self, there: StoredTopics, runner: Runner, *, shown: ShowPhase = not_shown
@@ -124,13 +124,13 @@ def prepare_redrive(
     places = there.places(create=not dry_run)
     former = f"{FORMER_GROUP}-{target.name}" if topics.parts == (target.name,) else ""
     ranges = _not_done(there, letters, name, places, former, parked)
-    known = known_in(there, (letters,), name, places)
+    progress = known_in(there, (letters,), name, places)
     targets = {ACCEPTED: target.name, REJECTED: letters.name}
     job = WritingJob("redrive", letters.name, targets, name=name)
-    work = writing_task(there, job, (letters,), ranges, plan, name, known)
+    work = writing_task(there, job, (letters,), ranges, plan, name, progress)
     # Created like the dead letters, and for a dry run not at all.
-    to = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
-    work = dataclasses.replace(work, targets=to, replays_max=max_replays, letter_topics=topics)
+    sinks = {**work.targets, PARKED: work.targets[REJECTED]._replace(topic=parked)}
+    work = dataclasses.replace(work, targets=sinks, replays_max=max_replays, letter_topics=topics)
     return RedriveJob(letters, ranges, work)
 
 
@@ -151,9 +151,9 @@ def _keep_first_place(
 
 def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
     """Return the number of letters by what became of them; rare outcomes only if they occurred."""
-    done = counts.outcomes
-    found = {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
-    return found | {name: done[name] for name in (REFUSED, DOUBLE) if done[name]}
+    outcomes = counts.outcomes
+    usual_outcomes = {name: outcomes[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+    return usual_outcomes | {name: outcomes[name] for name in (REFUSED, DOUBLE) if outcomes[name]}
 
 
 def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
@@ -182,7 +182,7 @@ def _not_done(
         remedy=remedy,
     )
     bounds = there.cluster.bounds(letters)
-    found = []
+    ranges = []
     for number in letters.partitions:
         first, end = bounds[number]
         position = starts.get(number)
@@ -192,5 +192,5 @@ def _not_done(
                 f"{position.offset}, the position of redrive (an unclean election?); {remedy}"
             )
         start = first if position is None else max(position.offset, first)
-        found.append(OffsetRange(letters.name, number, start, end))
-    return tuple(found)
+        ranges.append(OffsetRange(letters.name, number, start, end))
+    return tuple(ranges)

@@ -97,9 +97,9 @@ class LocalRunner:
         total: bytes | None = None
         for task in tasks:
             try:
-                for found in work(task):
-                    if found is not None:
-                        total = found if total is None else merge((total, found))
+                for result in work(task):
+                    if result is not None:
+                        total = result if total is None else merge((total, result))
             except SystemExit:
                 raise UnavailableError("a policy ended the process (sys.exit)") from None
             if done is not None:

@@ -43,7 +43,7 @@ _KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
 class Pool(Protocol):
     """What a `penstock.engine.workers.supervisor.Supervisor` does here."""
 
-    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None: ...
+    def submit(self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]) -> None: ...
 
 
 class PathEvents:
@@ -98,10 +98,10 @@ class BatchAudit:
 
     def total(self) -> AuditCounts:
         """Return the counts of all topics together."""
-        found = AuditCounts()
+        total_counts = AuditCounts()
         for counts in self.counts.values():
-            found.merge(counts)
-        return found
+            total_counts.merge(counts)
+        return total_counts
 
     async def judge(self, batches: Iterator[ReadBatch]) -> bool:
         """Judge batches, which are read in a thread meanwhile.

@@ -142,15 +142,15 @@ def write_topics(
     places = there.places()
     read_earlier = places.topics_of(name)
     there.warn_of_hidden(job.source, read_earlier, topics, job.targets.values(), warn)
-    known = known_job(there, job, topics, name, places, note=note)
-    begun = ranges if job.again else _begun(job, ranges, known)
-    work = writing_task(there, job, topics, begun, plan, name, known)
-    running = runner()
+    progress = known_job(there, job, topics, name, places, note=note)
+    remaining_ranges = ranges if job.again else _begun(job, ranges, progress)
+    work = writing_task(there, job, topics, remaining_ranges, plan, name, progress)
+    task_runner = runner()
     if job.again:
-        _begin_again(running, ranges, work, shown)
+        _begin_again(task_runner, ranges, work, shown)
         note(f"job {name}: begins again; if it is interrupted, go on without --again")
-    result = write_ranges(there, running, topics, begun, work, what, shown)
-    return WritingRun(result.counts, result.before + done_before(ranges, begun), name)
+    result = write_ranges(there, task_runner, topics, remaining_ranges, work, what, shown)
+    return WritingRun(result.counts, result.before + done_before(ranges, remaining_ranges), name)
 
 
 def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
@@ -169,8 +169,8 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     names = topic_names.parse(job.source)
     if any(map(is_glob, names)):
         topics = [Topic(name, NO_ID, ()) for name in names]
-    written = [there.cluster.topic(name) for name in job.targets.values()]
-    return job_id(job.command, topics, written, job.start)
+    targets = [there.cluster.topic(name) for name in job.targets.values()]
+    return job_id(job.command, topics, targets, job.start)
 
 
 def known_job(
@@ -196,27 +196,27 @@ def known_job(
         LostPlaceError: The target has records of the source, and the progress of the job is
             unknown.
     """
-    known = known_in(there, topics, name, places)
-    if known or job.again or job.start == "latest":
-        return known
+    progress = known_in(there, topics, name, places)
+    if progress or job.again or job.start == "latest":
+        return progress
     mark = run_mark(job.command, list(job.targets.values()))
     if was_kept(places, [topic.name for topic in topics], mark):
-        return known
+        return progress
     # Dead letters of many topics, and of gateways, are often in one topic: they prove nothing.
     accepted = job.targets[ACCEPTED]
     if there.has_records(accepted):
         ranges, rewritten = there.cluster.ranges(topics, job.start), job.command == "redact"
-        found = find_written(
+        source_partition = find_written(
             there.access.connect(),
             there.cluster,
             ranges,
             there.cluster.topic(accepted),
             rewritten=rewritten,
         )
-        if found is not None:
-            raise lost_place(name, accepted, found, places)
+        if source_partition is not None:
+            raise lost_place(name, accepted, source_partition, places)
         note(f"job {name} begins at {job.start}; {accepted} holds records of others already")
-    return known
+    return progress
 
 
 def known_in(there: StoredTopics, topics: Sequence[Topic], name: str, places: Places) -> Known:
@@ -233,7 +233,7 @@ def writing_task(
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
     name: str,
-    known: Known,
+    progress: Known,
 ) -> WritingTask:
     """Return the work of tasks.
 
@@ -244,7 +244,7 @@ def writing_task(
         ranges: Their ranges.
         plan: The policies.
         name: The id of the job.
-        known: How far it has come.
+        progress: How far it has come.
 
     Raises:
         ConfigurationError: Another command has used the id of the job.
@@ -257,7 +257,7 @@ def writing_task(
         {side: there.target(topic) for side, topic in job.targets.items()},
         name,
         run,
-        claims(name, run, ranges, known, again=job.again),
+        claims(name, run, ranges, progress, again=job.again),
         places=there.places_topic,
     )
 
@@ -282,8 +282,8 @@ def write_ranges(
         what: The work, in words.
         shown: Shows it.
     """
-    done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
-    with shown(what, done, sum(offset_range.offsets for offset_range in ranges)):
+    offsets_done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
+    with shown(what, offsets_done, sum(offset_range.offsets for offset_range in ranges)):
         return write_raw(runner, ranges, work, sizes=there.sizes(topics))
 
 
@@ -302,7 +302,9 @@ def _begin_again(
         write_raw(runner, (), work, kept=starts)
 
 
-def _begun(job: WritingJob, ranges: Sequence[OffsetRange], known: Known) -> Sequence[OffsetRange]:
+def _begun(
+    job: WritingJob, ranges: Sequence[OffsetRange], progress: Known
+) -> Sequence[OffsetRange]:
     goes_back = job.name is None or job.start in {"earliest", "latest"}
     to_end = goes_back and job.end == "latest"
-    return from_positions(ranges, known, goes_back=goes_back, to_end=to_end)
+    return from_positions(ranges, progress, goes_back=goes_back, to_end=to_end)

@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 def _headers(text: str) -> dict[str, str | None]:
     """Read headers and their values; each header once."""
-    found: dict[str, str | None] = {}
+    headers: dict[str, str | None] = {}
     for item in items(text):
         name, equals, value = _parted(item)
-        if not name or name in found:
+        if not name or name in headers:
             raise ValueError(f"name or name=value, each name once; there is {item}")
         if NOT_IN_NAMES.search(name):
             raise ValueError(f"names without quotes and brackets, separated by commas: {item}")
         if value[:1] == value[-1:] == '"':
             raise ValueError(f"name=value with a value without quotes; there is {item}")
-        found[name] = value if equals else None
-    return found
+        headers[name] = value if equals else None
+    return headers
 
 
 def _fields(text: str) -> dict[str, Any]:
     """Read paths and values; each path once."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for item in filter(None, split(text)):
         path, equals, value = _parted(item)
-        if not (path and equals) or path in found:
+        if not (path and equals) or path in fields:
             raise ValueError(f"path=value, each path once; there is {item}")
-        found[path] = json_or_text(value)
-        if isinstance(found[path], float) and not math.isfinite(found[path]):
+        fields[path] = json_or_text(value)
+        if isinstance(fields[path], float) and not math.isfinite(fields[path]):
             raise ValueError(f"path=value with a value that JSON has; there is {item}")
-    return found
+    return fields
 
 
 def _parted(item: str) -> tuple[str, str, str]:
@@ -107,8 +107,8 @@ class DropRecords(CountsPaths, TopicInterceptor):
             for key, value in self.headers.items()
         }
         self._fields = [
-            (parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
-            for path, wanted in self.fields.items()
+            (parse(path), value if isinstance(value, (set, frozenset)) else [value])
+            for path, value in self.fields.items()
         ]
         self.count_paths(tuple(self.fields))
 
@@ -142,18 +142,18 @@ class DropRecords(CountsPaths, TopicInterceptor):
         except ValueError:
             return False
         values = [list(find(document, path)) for path, _wanted in self._fields]
-        self.add_found(number for number, found in enumerate(values) if found)
+        self.add_found(number for number, path_values in enumerate(values) if path_values)
         return any(
-            _same(found, value)
-            for (_path, wanted), some in zip(self._fields, values, strict=True)
-            for found in some
-            for value in wanted
+            _same(actual_value, value)
+            for (_path, expected_values), some in zip(self._fields, values, strict=True)
+            for actual_value in some
+            for value in expected_values
         )
 
 
-def _same(found: Any, wanted: Any) -> bool:
+def _same(value: Any, expected_value: Any) -> bool:
     """Compare as JSON does: true is not 1, and 1.0 is 1."""
-    return _kind(found) is _kind(wanted) and bool(found == wanted)
+    return _kind(value) is _kind(expected_value) and bool(value == expected_value)
 
 
 def _kind(value: Any) -> type:

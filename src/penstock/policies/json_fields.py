@@ -166,25 +166,25 @@ class HashJsonFields(RedactJsonFields):
         if kind not in {"env", "file"} or not name:
             raise ValueError(f"{where} must be env:NAME or file:PATH")
         if kind == "env":
-            found = os.environ.get(name, "").encode()
+            key_bytes = os.environ.get(name, "").encode()
         else:
             try:
-                found = Path(name).read_bytes()
+                key_bytes = Path(name).read_bytes()
             except OSError as error:
                 raise ValueError(f"{where}: {name}: {error.strerror}") from None
-        self._hmac_key = found.rstrip(b"\r\n")
+        self._hmac_key = key_bytes.rstrip(b"\r\n")
         if len(self._hmac_key) < _KEY_LEAST_BYTES:
             raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
 
     def replacement_of(self, text: str, place: Place) -> str:  # noqa: ARG002
         """Return the hash of the JSON text of a field, as a JSON text."""
-        found = _DECODER.decode(text)
-        if found is None:
+        value = _DECODER.decode(text)
+        if value is None:
             return text
-        if isinstance(found, str):
-            data = found.encode("utf-8", "surrogatepass")
+        if isinstance(value, str):
+            data = value.encode("utf-8", "surrogatepass")
         else:
-            data = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+            data = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
         return f'"{hmac.new(self._hmac_key, data, hashlib.sha256).hexdigest()}"'
 
 
@@ -210,8 +210,8 @@ def _integer(digits: str) -> int | str:
 
 
 def _fraction(number: str) -> float | str:
-    found = float(number)
-    return found if math.isfinite(found) else number
+    value = float(number)
+    return value if math.isfinite(value) else number
 
 
 _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction)

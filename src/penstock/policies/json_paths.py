@@ -59,10 +59,10 @@ class PathTree:
         self.every: PathTree | None = None
         self.ends: tuple[int, ...] = ()
         for number, path in enumerate(paths):
-            at = self
+            node = self
             for step in path:
-                at = at._below(step)
-            at.ends += (number,)
+                node = node._below(step)
+            node.ends += (number,)
 
     def _below(self, step: Any) -> PathTree:
         if step is not EVERY:
@@ -79,35 +79,35 @@ def parse(path: str) -> Path:
         ValueError: It is invalid, or uses a part of JSONPath that is not supported.
     """
     text = path.strip(_WHITESPACE)
-    at = 1 if text == "$" or text.startswith(("$.", "$[", "$ ")) else 0
-    needs_dot = at == 1
+    position = 1 if text == "$" or text.startswith(("$.", "$[", "$ ")) else 0
+    needs_dot = position == 1
     steps: list[Any] = []
-    while at < len(text):
-        if text[at] in _WHITESPACE:
-            at += 1
+    while position < len(text):
+        if text[position] in _WHITESPACE:
+            position += 1
             continue
-        if text[at] == "[":
-            step, at = _bracketed(path, text, at)
-        elif text[at] == "." or not needs_dot:
-            step, at = _named(path, text, at)
+        if text[position] == "[":
+            step, position = _bracketed(path, text, position)
+        elif text[position] == "." or not needs_dot:
+            step, position = _named(path, text, position)
         else:
             break
         steps.append(step)
         needs_dot = True
-    if not steps or at < len(text):
+    if not steps or position < len(text):
         raise _wrong(path)
     return tuple(steps)
 
 
 def split(text: str) -> list[str]:
     """Return the items of a comma-separated list; a name in brackets and quotes may have commas."""
-    items, at = [], 0
+    items, position = [], 0
     while True:
-        match = _ITEM.match(text, at)
+        match = _ITEM.match(text, position)
         assert match is not None  # it matches nothing, too
         items.append(match[0].strip())
-        at = match.end() + 1
-        if at > len(text):
+        position = match.end() + 1
+        if position > len(text):
             return items
 
 
@@ -127,18 +127,18 @@ def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
         yield from find(value, rest)
 
 
-def _bracketed(path: str, text: str, at: int) -> tuple[Any, int]:
-    match = _IN_BRACKETS.match(text, at)
+def _bracketed(path: str, text: str, position: int) -> tuple[Any, int]:
+    match = _IN_BRACKETS.match(text, position)
     if match is None:
-        whys = (why for pattern, why in _NOT_IN_BRACKETS if pattern.match(text, at))
+        whys = (why for pattern, why in _NOT_IN_BRACKETS if pattern.match(text, position))
         raise _wrong(path, next(whys, ""))
     return (EVERY if match[1] else _quoted(path, match)), match.end()
 
 
-def _named(path: str, text: str, at: int) -> tuple[Any, int]:
-    if text.startswith("..", at):
+def _named(path: str, text: str, position: int) -> tuple[Any, int]:
+    if text.startswith("..", position):
         raise _wrong(path, "has no ..")
-    match = _NAME.match(text, at + (text[at] == "."))
+    match = _NAME.match(text, position + (text[position] == "."))
     if match is None:
         raise _wrong(path)
     name = match[0].rstrip(_WHITESPACE)
@@ -155,7 +155,7 @@ def _quoted(path: str, match: re.Match[str]) -> str:
     text = match[3]
     if text is None:
         text = _IN_SINGLE_QUOTES.sub(
-            lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), match[2]
+            lambda escape: {"\\'": "'", '"': '\\"'}.get(escape[0], escape[0]), match[2]
         )
     try:
         name: str = json.loads(f'"{text}"', strict=False)

@@ -64,7 +64,7 @@ class Way:
     def lead(
         self,
         ends: Iterable[int] = (),
-        after: Mapping[str, Iterable[Way]] = MappingProxyType({}),
+        fields: Mapping[str, Iterable[Way]] = MappingProxyType({}),
         otherwise: Iterable[Way] = (),
         items: Iterable[Way] = (),
     ) -> None:
@@ -72,7 +72,7 @@ class Way:
         self.ends = tuple(ends)
         self.otherwise = _each_once(otherwise)
         self.items = _each_once(items)
-        self.after = {name: _each_once((*ways, *self.otherwise)) for name, ways in after.items()}
+        self.after = {name: _each_once((*ways, *self.otherwise)) for name, ways in fields.items()}
         self.is_end = not (self.after or self.otherwise or self.items)
         is_open = bool(self.otherwise) or not self.after
         self.next_name = (_ANY_NAME if is_open else _name_behind(self.after)).match
@@ -167,71 +167,73 @@ class _Reading:
             self.places.append(Place(start, end, ends))
         return end
 
-    def _object(self, at: int, ways: tuple[Way, ...]) -> int:
+    def _object(self, offset: int, ways: tuple[Way, ...]) -> int:
         text = self._text
         single = ways[0] if len(ways) == 1 else None
         next_name = _ANY_NAME.match if single is None else single.next_name
-        match = _AFTER_BRACE.match(text, at)
+        match = _AFTER_BRACE.match(text, offset)
         while True:
             assert match is not None  # the pattern matches nothing, too
-            at = match.end()
+            offset = match.end()
             if match[1]:
-                return at
-            match = next_name(text, at)
+                return offset
+            match = next_name(text, offset)
             assert match is not None
-            at = match.end()
+            offset = match.end()
             if match[1]:
-                return at
-            name, at = (match[2], at) if match[2] is not None else self._escaped_name(at)
+                return offset
+            name, offset = (
+                (match[2], offset) if match[2] is not None else self._escaped_name(offset)
+            )
             if single is None:
                 below = _each_once(on for way in ways for on in way.after.get(name, way.otherwise))
             else:
                 below = single.after.get(name, single.otherwise)
-            at = self.value(at, below) if below else _scan(text, at)[1]
-            match = _AFTER_PROPERTY.match(text, at)
+            offset = self.value(offset, below) if below else _scan(text, offset)[1]
+            match = _AFTER_PROPERTY.match(text, offset)
             if match is None:
                 raise ValueError("a comma or } is missing")
 
-    def _escaped_name(self, at: int) -> tuple[str, int]:
-        is_string = self._text.startswith('"', at)
-        name, at = _scan(self._text, at)
-        match = _COLON.match(self._text, at)
+    def _escaped_name(self, offset: int) -> tuple[str, int]:
+        is_string = self._text.startswith('"', offset)
+        name, offset = _scan(self._text, offset)
+        match = _COLON.match(self._text, offset)
         if match is None or not is_string:
             raise ValueError("a name or a colon is missing")
         return name, match.end()
 
-    def _array(self, at: int, ways: tuple[Way, ...]) -> int:
+    def _array(self, offset: int, ways: tuple[Way, ...]) -> int:
         below = _each_once(on for way in ways for on in way.items)
         if not below:
-            return _scan(self._text, at - 1)[1]
+            return _scan(self._text, offset - 1)[1]
         text = self._text
-        at = _end(_SPACE, text, at)
-        if text.startswith("]", at):
-            return at + 1
+        offset = _end(_SPACE, text, offset)
+        if text.startswith("]", offset):
+            return offset + 1
         while True:
-            match = _AFTER_ITEM.match(text, self.value(at, below))
+            match = _AFTER_ITEM.match(text, self.value(offset, below))
             if match is None:
                 raise ValueError("a comma or ] is missing")
-            at = match.end()
+            offset = match.end()
             if match[1]:
-                return at
+                return offset
 
 
-def replace(text: str, places: Iterable[Place], by: Callable[[str, Place], str]) -> str:
+def replace(text: str, places: Iterable[Place], replacement: Callable[[str, Place], str]) -> str:
     """Return a text with other values at some places.
 
     Args:
         text: The text.
         places: As `JsonPlaces.find` returns them. A place within another is left out.
-        by: Returns the JSON text that replaces the JSON text at a place.
+        replacement: Returns the JSON text that replaces the JSON text at a place.
     """
     parts: list[str] = []
-    done = 0
+    end = 0
     for place in places:
-        if place.start >= done:
-            parts += (text[done : place.start], by(text[place.start : place.end], place))
-            done = place.end
-    return "".join((*parts, text[done:]))
+        if place.start >= end:
+            parts += (text[end : place.start], replacement(text[place.start : place.end], place))
+            end = place.end
+    return "".join((*parts, text[end:]))
 
 
 def read(text: str) -> Any:
@@ -273,14 +275,14 @@ def _name_behind(names: Iterable[str]) -> re.Pattern[str]:
     Behind them is `}`, which is the first group, or a name without escapes, which is the second, or
     neither.
     """
-    wanted = "|".join(map(re.escape, names))
-    other = rf'"(?!(?:{wanted})")[^"\\\x00-\x1f]*+"{_S}:{_S}{_SCALAR}{_S}'
+    alternatives = "|".join(map(re.escape, names))
+    other = rf'"(?!(?:{alternatives})")[^"\\\x00-\x1f]*+"{_S}:{_S}{_SCALAR}{_S}'
     return re.compile(rf"(?>{other},{_S})*+(?:{other}(}})|{_NAME})?+")
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _end(pattern: re.Pattern[str], text: str, offset: int) -> int:
     """Return where a pattern ends that always matches."""
-    match = pattern.match(text, at)
+    match = pattern.match(text, offset)
     assert match is not None
     return match.end()
 

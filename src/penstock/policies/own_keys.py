@@ -33,12 +33,12 @@ def names(
     Raises:
         ValueError: It is missing or empty.
     """
-    given = [name.strip() for name in split(configs.get(key, ""))]
-    if not all(given):
+    name_list = [name.strip() for name in split(configs.get(key, ""))]
+    if not all(name_list):
         raise ValueError(
             f"{key} must list names, like {key}={example}, not {configs.get(key, '') or 'nothing'}"
         )
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(name_list))
 
 
 def accepts(configs: Mapping[str, str], key: str, default: str) -> bool:
@@ -56,10 +56,10 @@ def one_of(configs: Mapping[str, str], key: str, default: str, allowed: tuple[st
     Raises:
         ValueError: It is not one of the valid values.
     """
-    given = configs.get(key, default).strip().lower()
-    if given not in allowed:
-        raise ValueError(f"{key} must be one of {', '.join(allowed)}, not {given or 'nothing'}")
-    return given
+    value = configs.get(key, default).strip().lower()
+    if value not in allowed:
+        raise ValueError(f"{key} must be one of {', '.join(allowed)}, not {value or 'nothing'}")
+    return value
 
 
 def limit(configs: Mapping[str, str], key: str) -> int | None:
@@ -68,10 +68,10 @@ def limit(configs: Mapping[str, str], key: str) -> int | None:
     Raises:
         ValueError: It is not an integer from 0.
     """
-    given = configs.get(key)
-    if given is None:
+    value = configs.get(key)
+    if value is None:
         return None
-    text = given.strip()
+    text = value.strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise ValueError(f"{key} must be a number of bytes, from 0, not {text or 'nothing'}")
     return int(text)

@@ -90,9 +90,9 @@ class RedactTagged(TopicInterceptor):
             ValueError: A setting is invalid.
         """
         super().take(configs)
-        given = {key: value for key, value in configs.items() if key.startswith(REGISTRY_PREFIX)}
-        if given and not getattr(self, "registry", None):
-            setattr(self, "registry", given)  # noqa: B010 - of this instance
+        settings = {key: value for key, value in configs.items() if key.startswith(REGISTRY_PREFIX)}
+        if settings and not getattr(self, "registry", None):
+            setattr(self, "registry", settings)  # noqa: B010 - of this instance
 
     def configure(self, configs: Mapping[str, str] | None = None) -> None:
         """Read the settings.
@@ -214,16 +214,16 @@ class RedactTagged(TopicInterceptor):
             LookupError: The registry does not know it.
             RetriableException: The registry does not answer, or protoc cannot be run.
         """
-        found = self._redactions.get(schema)
-        if found is None:
+        redaction = self._redactions.get(schema)
+        if redaction is None:
             try:
-                found = self._make(schema)
+                redaction = self._make(schema)
             except OSError as error:
                 raise RetriableException(f"a schema cannot be compiled now: {error}") from None
             if len(self._redactions) >= _SCHEMAS_KEPT:
                 del self._redactions[next(iter(self._redactions))]
-            self._redactions[schema] = found
-        return found
+            self._redactions[schema] = redaction
+        return redaction
 
     def _make(self, known_as: int | str) -> tuple[str, Redact]:
         from penstock.policies.schema_policy.encrypted import as_it_arrives  # noqa: PLC0415
@@ -260,14 +260,14 @@ class RedactTagged(TopicInterceptor):
         from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
         from penstock.policies.schema_policy.redaction import MessageRedaction  # noqa: PLC0415
 
-        known: dict[str, MessageRedaction] = {}
+        redactions: dict[str, MessageRedaction] = {}
 
         def change(message: Any) -> tuple[Any, bool | None]:
             name = message.DESCRIPTOR.full_name
-            if name not in known:
+            if name not in redactions:
                 root = protobuf.read_fields(message.DESCRIPTOR, patterns)
-                known[name] = MessageRedaction(root, self._tags, self.replacement)
-            redaction = known[name]
+                redactions[name] = MessageRedaction(root, self._tags, self.replacement)
+            redaction = redactions[name]
             return message, None if redaction.is_empty else redaction.apply(message)
 
         return change
@@ -295,7 +295,7 @@ def _rewriting(compiled: CompiledSchema, change: Change, *, always: bool) -> Red
     def redact(payload: bytes) -> bytes:
         if change is None:
             return payload
-        value, changed = change(compiled.decode(payload))
-        return compiled.encode(value) if changed or (always and changed is not None) else payload
+        value, is_new = change(compiled.decode(payload))
+        return compiled.encode(value) if is_new or (always and is_new is not None) else payload
 
     return redact

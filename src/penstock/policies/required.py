@@ -88,17 +88,17 @@ class Required(ByColumns):
     def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
         """Yield the positions of records to refuse, with the reasons."""
         values = tuple(batch.values)
-        found = {
+        reasons = {
             position: self._why(values[position], reason)
             for position, reason in self._check.refused(values)
         }
         if not self._null_values:
-            found |= {
+            reasons |= {
                 position: "the value is null"
                 for position, value in enumerate(values)
                 if value is None
             }
-        yield from sorted(found.items())
+        yield from sorted(reasons.items())
 
     def is_bounded(self, text: str) -> bool:
         """Return whether values are judged natively."""
@@ -129,29 +129,29 @@ class Required(ByColumns):
         return f"the value {reason}"
 
 
-def _paths(given: Sequence[str]) -> dict[str, Path]:
-    if len(given) > _FIELDS_MOST:
-        raise ValueError(f"{FIELDS} lists {len(given)} paths; there may be {_FIELDS_MOST}")
-    found = {}
-    for name in given:
+def _paths(field_names: Sequence[str]) -> dict[str, Path]:
+    if len(field_names) > _FIELDS_MOST:
+        raise ValueError(f"{FIELDS} lists {len(field_names)} paths; there may be {_FIELDS_MOST}")
+    paths = {}
+    for name in field_names:
         try:
-            found[name] = parse(name)
+            paths[name] = parse(name)
         except ValueError as error:
             raise ValueError(f"{FIELDS}: {error}") from None
-        if len(found[name]) > _STEPS_MOST:
+        if len(paths[name]) > _STEPS_MOST:
             raise ValueError(f"{FIELDS}: a path has more than {_STEPS_MOST} steps")
-    return found
+    return paths
 
 
 def _schema(paths: Iterable[Path], *, null: bool) -> dict[str, Any]:
     """Return a JSON Schema that requires the values at some paths."""
-    made: list[dict[str, Any]] = []
-    schema = _required(PathTree(paths), made, null=null)
-    return {**schema, "$defs": {str(number): each for number, each in enumerate(made)}}
+    defs: list[dict[str, Any]] = []
+    schema = _required(PathTree(paths), defs, null=null)
+    return {**schema, "$defs": {str(number): each for number, each in enumerate(defs)}}
 
 
-def _required(tree: PathTree, made: list[dict[str, Any]], *, null: bool) -> dict[str, Any]:
-    """Return the schema of a value; add the schemas of items and properties to `made`.
+def _required(tree: PathTree, defs: list[dict[str, Any]], *, null: bool) -> dict[str, Any]:
+    """Return the schema of a value; add the schemas of items and properties to `defs`.
 
     They are named, because a value may be an array or an object, and each level would double them.
     """
@@ -159,11 +159,11 @@ def _required(tree: PathTree, made: list[dict[str, Any]], *, null: bool) -> dict
         return {} if null else _NOT_NULL
     of_every = {}
     if tree.every is not None:
-        made.append(_required(tree.every, made, null=null))
-        of_every = {"$ref": f"#/$defs/{len(made) - 1}"}
+        defs.append(_required(tree.every, defs, null=null))
+        of_every = {"$ref": f"#/$defs/{len(defs) - 1}"}
     if not tree.names:
         return {"type": ["array", "object"], "items": of_every, "additionalProperties": of_every}
-    properties = {name: _required(below, made, null=null) for name, below in tree.names.items()}
+    properties = {name: _required(below, defs, null=null) for name, below in tree.names.items()}
     schema = {"type": "object", "required": list(properties), "properties": properties}
     # By itself, it means the named properties, too.
     return {**schema, "allOf": [{"additionalProperties": of_every}]} if of_every else schema

@@ -62,10 +62,10 @@ class TopicInterceptor(ProduceRequestInterceptor):
         Raises:
             ValueError: A setting is invalid.
         """
-        for key, read in self.readers.items():
+        for key, reader in self.readers.items():
             if key in configs:
                 try:
-                    setattr(self, key.replace(".", "_"), read(configs[key]))
+                    setattr(self, key.replace(".", "_"), reader(configs[key]))
                 except ValueError as error:
                     raise ValueError(f"{key} must be {error}") from None
         if getattr(self, "topics", None) is None:

@@ -175,13 +175,13 @@ class TopicRuleSettings:
         Values compare as brokers read them: 02 is 2, and TRUE is true. Lists compare without the
         blanks around items, and in any order except for that of policies.
         """
-        wanted = self.required[name]
-        if value is None or wanted is None:
+        required_value = self.required[name]
+        if value is None or required_value is None:
             return value is not None
         if name not in _LISTS:
-            return _as_read(name, value) == _as_read(name, wanted)
-        given, items = _entries(value), _entries(wanted)
-        return given == items if name == _IN_ORDER else set(given) == set(items)
+            return _as_read(name, value) == _as_read(name, required_value)
+        items, required_items = _entries(value), _entries(required_value)
+        return items == required_items if name == _IN_ORDER else set(items) == set(required_items)
 
     def allows(self, config: str) -> bool:
         """Return whether the config may be given."""

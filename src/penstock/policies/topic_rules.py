@@ -82,8 +82,8 @@ class TopicRules(CreateTopicPolicy):
         yield from _partitions(settings.partitions, request)
         yield from _replicas(settings.replicas, request)
         yield from _not_allowed_of_topics(settings, request.configs, "set")
-        given = {name: request.configs.get(name) for name in settings.required}
-        yield from _not_as_required(settings, given, absent="does not set")
+        required_configs = {name: request.configs.get(name) for name in settings.required}
+        yield from _not_as_required(settings, required_configs, absent="does not set")
         yield from settings.retention_objections(request.configs)
 
 
@@ -127,8 +127,8 @@ class ConfigRules(AlterConfigPolicy):
     def _objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
         settings = self._settings
         yield from _not_allowed_of_topics(settings, configs, "change")
-        given = {name: configs[name] for name in settings.required if name in configs}
-        yield from _not_as_required(settings, given, absent="asks to delete")
+        required_configs = {name: configs[name] for name in settings.required if name in configs}
+        yield from _not_as_required(settings, required_configs, absent="asks to delete")
         yield from settings.retention_objections(configs)
 
 
@@ -179,14 +179,14 @@ def _not_allowed(refused: Sequence[str], verb: str, allowed: str) -> Iterator[st
 
 
 def _not_as_required(
-    settings: TopicRuleSettings, given: Mapping[str, str | None], *, absent: str
+    settings: TopicRuleSettings, configs: Mapping[str, str | None], *, absent: str
 ) -> Iterator[str]:
-    for name, value in given.items():
+    for name, value in configs.items():
         if settings.is_met(name, value):
             continue
-        wanted = settings.required[name]
+        target = settings.required[name]
         what = f"{absent} {name}" if value is None else f"asks for {name}={value}"
-        yield f"{what}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
+        yield f"{what}; {name if target is None else f'{name}={target}'} is required ({REQUIRED})"
 
 
 def _counted(number: int, noun: str) -> str:

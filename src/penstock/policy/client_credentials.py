@@ -72,13 +72,13 @@ def read_token(body: bytes, now: float) -> tuple[str, float]:
         InvalidTokenError: It has no token, or no usable lifetime.
     """
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    token = found.get("access_token") if isinstance(found, dict) else None
+        document = None
+    token = document.get("access_token") if isinstance(document, dict) else None
     if not isinstance(token, str) or not is_token(token):
         raise InvalidTokenError("returned no access_token")
-    lifetime = found.get("expires_in")
+    lifetime = document.get("expires_in")
     if lifetime is None:
         return token, lifetime_of(token, now)
     if isinstance(lifetime, str) and _DIGITS.fullmatch(lifetime):

@@ -47,6 +47,6 @@ def take_events() -> list[tuple[str, str, int]]:
     if not _counted:
         return []
     with _lock:
-        taken = [(*kind, amount) for kind, amount in _counted.items()]
+        counts = [(*kind, amount) for kind, amount in _counted.items()]
         _counted.clear()
-    return taken
+    return counts

@@ -21,14 +21,14 @@ class CountsPaths:
         self._values_read = 0
         self._times_found = [0] * len(self._counted_paths)
 
-    def add_found(self, found: Iterable[int]) -> None:
+    def add_found(self, path_numbers: Iterable[int]) -> None:
         """Count a JSON value.
 
         Args:
-            found: The numbers of the paths that lead to a field of it, each once.
+            path_numbers: The numbers of the paths that lead to a field of it, each once.
         """
         self._values_read += 1
-        for number in found:
+        for number in path_numbers:
             self._times_found[number] += 1
 
     def take_path_counts(self) -> tuple[int, dict[str, int]]:
@@ -36,6 +36,6 @@ class CountsPaths:
 
         Count from 0 again.
         """
-        taken = self._values_read, dict(zip(self._counted_paths, self._times_found, strict=True))
+        counts = self._values_read, dict(zip(self._counted_paths, self._times_found, strict=True))
         self.count_paths(self._counted_paths)
-        return taken
+        return counts

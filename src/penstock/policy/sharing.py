@@ -82,9 +82,9 @@ def take_shared() -> Sequence[tuple[str, bytes]]:
     if not _new:
         return ()
     with _lock:
-        taken = tuple(_new.items())
+        new_values = tuple(_new.items())
         _new.clear()
-    return taken
+    return new_values
 
 
 def put_shared(values: Iterable[tuple[str, bytes]]) -> None:

@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 _PATHS: Final = ("path:", "table:")
 
 
-def check_plan(given: Any, name: str = "plan") -> RecordPlan:
+def check_plan(value: Any, name: str = "plan") -> RecordPlan:
     """Return a plan.
 
     Args:
-        given: The argument.
+        value: The argument.
         name: Its name.
 
     Raises:
         ConfigurationError: It is not a plan, but for example the name of its file.
     """
-    if not isinstance(given, RecordPlan):
-        raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(given).__name__}")
-    return given
+    if not isinstance(value, RecordPlan):
+        raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(value).__name__}")
+    return value
 
 
-def topic_names(given: Any, function: str, *, folders: str) -> str | None:
+def topic_names(topics: Any, function: str, *, folders: str) -> str | None:
     """Return topics as the commands' `--topic`; None if the argument is not text.
 
     Args:
-        given: The argument: a name, or several.
+        topics: The argument: a name, or several.
         function: The name of the called function.
         folders: The function that reads a folder or table instead.
 
     Raises:
         ConfigurationError: There is no name, or a name is not a topic's.
     """
-    if isinstance(given, str):
-        names = given.split(",")
-    elif isinstance(given, (list, tuple, set, frozenset)):
-        names = list(given)
+    if isinstance(topics, str):
+        names = topics.split(",")
+    elif isinstance(topics, (list, tuple, set, frozenset)):
+        names = list(topics)
     else:
         return None
     for name in names:
@@ -55,11 +55,11 @@ def topic_names(given: Any, function: str, *, folders: str) -> str | None:
     return ",".join(names)
 
 
-def topic_name(given: Any, argument: str, command: str) -> str:
+def topic_name(value: Any, argument: str, command: str) -> str:
     """Return the name of a single topic.
 
     Args:
-        given: The argument.
+        value: The argument.
         argument: The function and the argument, such as `redrive: to`.
         command: The command that takes folders.
 
@@ -67,49 +67,51 @@ def topic_name(given: Any, argument: str, command: str) -> str:
         ConfigurationError: It is not valid.
     """
     folders = f"for folders there is the command {command}"
-    name = topic_names(check_text(given, argument), argument, folders=folders)
+    name = topic_names(check_text(value, argument), argument, folders=folders)
     if name is None or "," in name:
-        raise ConfigurationError(f"{argument}: name one topic, not {given}")
+        raise ConfigurationError(f"{argument}: name one topic, not {value}")
     return name
 
 
-def check_text(given: Any, argument: str, *, such_as: str = "") -> str:
+def check_text(value: Any, argument: str, *, such_as: str = "") -> str:
     """Return a text.
 
     Args:
-        given: The argument.
+        value: The argument.
         argument: Its name.
         such_as: What it can be.
 
     Raises:
         ConfigurationError: It is not valid.
     """
-    if not isinstance(given, str):
-        wanted = such_as or "text"
-        raise ConfigurationError(f"{argument}: {wanted} is required, not {type(given).__name__}")
-    return given
+    if not isinstance(value, str):
+        description = such_as or "text"
+        raise ConfigurationError(
+            f"{argument}: {description} is required, not {type(value).__name__}"
+        )
+    return value
 
 
-def check_place(given: Any, argument: str) -> str:
+def check_place(value: Any, argument: str) -> str:
     """Return a start or end; whether it is valid is checked with the topics.
 
     Raises:
         ConfigurationError: It is not text.
     """
     such_as = "earliest, latest, an ISO time or PARTITION:OFFSET,... as text"
-    return check_text(given, argument, such_as=such_as)
+    return check_text(value, argument, such_as=such_as)
 
 
-def check_unused(given: Mapping[str, Any], because: str) -> None:
+def check_unused(arguments: Mapping[str, Any], because: str) -> None:
     """Refuse arguments that would have no effect.
 
     Args:
-        given: Arguments by name; None, False and "" where they are not given.
+        arguments: Arguments by name; None, False and "" where they are not given.
         because: Why they have none.
 
     Raises:
         ConfigurationError: There is an argument of this kind.
     """
-    unused = [name for name, value in given.items() if value not in (None, False, "")]
+    unused = [name for name, value in arguments.items() if value not in (None, False, "")]
     if unused:
         raise ConfigurationError(f"{', '.join(unused)}: {because}")

@@ -147,12 +147,12 @@ def rows_with_verdicts(
         evaluator.take_path_counts()  # of other work that this process did
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            wanted = {name: columns[name] for name in names}
+            policy_columns = {name: columns[name] for name in names}
             if replacing:
-                applied = apply(evaluator, wanted, topic)
+                applied = apply(evaluator, policy_columns, topic)
                 columns["verdict"], columns["key"], columns["value"] = applied.flatten()
             else:
-                columns["verdict"] = judging(evaluator, wanted, topic)
+                columns["verdict"] = judging(evaluator, policy_columns, topic)
             yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
         task_ended()
 

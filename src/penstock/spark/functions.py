@@ -210,10 +210,10 @@ def redact(
         raise ConfigurationError(
             "redact: name topics; for a frame there is apply(frame, plan), which rewrites it"
         )
-    to = topic_name(to, "redact: to", "redact")
+    target = topic_name(to, "redact: to", "redact")
     _check_range(start, job=job)
     return topic_jobs.redact_topics(
-        _session(spark), names, plan, to=to, start=start, job=job, again=again
+        _session(spark), names, plan, target_name=target, start=start, job=job, again=again
     )
 
 
@@ -249,13 +249,13 @@ def redrive(
         ClusterError: The cluster does not answer.
     """
     source = topic_name(source, "redrive: source", "redrive")
-    to = topic_name(to, "redrive: to", "redrive")
+    target = topic_name(to, "redrive: to", "redrive")
     check_plan(plan)
     if topic is not None:
         check_text(topic, "redrive: topic")
     if repair is not None:
         check_text(repair, "redrive: repair", such_as="the name of a class, such as module.Class,")
-    if source == to:
+    if source == target:
         raise ConfigurationError("redrive: the target must not be the dead letter topic")
     if not isinstance(max_replays, int) or max_replays < 1:
         raise ConfigurationError("redrive: max_replays must be a number of at least 1")
@@ -265,17 +265,17 @@ def redrive(
         _session(spark),
         source,
         plan,
-        to=to,
+        target_name=target,
         topic=topic,
         repair=repair,
         max_replays=max_replays,
     )
 
 
-def _check_whole(start: str, end: str, **given: Any) -> None:
+def _check_whole(start: str, end: str, **arguments: Any) -> None:
     """Refuse keys that have no effect on a frame."""
     places = {"start": start != "earliest", "end": end != "latest"}
-    check_unused({**places, **given}, _WITH_FRAME)
+    check_unused({**places, **arguments}, _WITH_FRAME)
 
 
 def _check_range(start: str, end: str = "latest", job: str | None = None) -> None:
@@ -285,17 +285,17 @@ def _check_range(start: str, end: str = "latest", job: str | None = None) -> Non
         check_text(job, "job")
 
 
-def _session(given: SparkSession | None) -> SparkSession:
-    if given is not None:
-        if not hasattr(given, "createDataFrame"):
-            raise ConfigurationError(f"spark: pass a SparkSession, not {type(given).__name__}")
-        return given
+def _session(session: SparkSession | None) -> SparkSession:
+    if session is not None:
+        if not hasattr(session, "createDataFrame"):
+            raise ConfigurationError(f"spark: pass a SparkSession, not {type(session).__name__}")
+        return session
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    found = SparkSession.getActiveSession() or _connect_session() or _default_session()
-    if found is None:
+    current_session = SparkSession.getActiveSession() or _connect_session() or _default_session()
+    if current_session is None:
         raise ConfigurationError("there is no Spark session: create one, or pass it as spark=")
-    return found
+    return current_session
 
 
 def _default_session() -> SparkSession | None:
@@ -314,5 +314,5 @@ def _connect_session() -> SparkSession | None:
         from pyspark.sql.connect.session import SparkSession as Remote  # noqa: PLC0415
     except ImportError:
         return None
-    found: SparkSession | None = Remote.getActiveSession()  # type: ignore[assignment]
-    return found
+    session: SparkSession | None = Remote.getActiveSession()  # type: ignore[assignment]
+    return session

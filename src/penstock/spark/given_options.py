@@ -35,7 +35,7 @@ class GivenOptions(NamedTuple):
     @classmethod
     def read(
         cls,
-        given: Mapping[str, str],
+        spark_options: Mapping[str, str],
         names: Sequence[str],
         *,
         does: str,
@@ -45,7 +45,7 @@ class GivenOptions(NamedTuple):
         """Sort options, and check their names; their case does not matter.
 
         Args:
-            given: The options.
+            spark_options: The options.
             names: The valid options, without those that start with `kafka.`.
             does: The verb of the error: `has` or `writes with`.
             of_spark: Names in lower case that Spark adds itself.
@@ -54,7 +54,7 @@ class GivenOptions(NamedTuple):
         Raises:
             ConfigurationError: One is unknown, or they are those of a table of a catalog.
         """
-        options = {key.lower(): value for key, value in given.items()}
+        options = {key.lower(): value for key, value in spark_options.items()}
         if _OF_TABLE in options:
             raise ConfigurationError(
                 'format("penstock") cannot be a table of a catalog, because Spark does not pass '
@@ -63,12 +63,16 @@ class GivenOptions(NamedTuple):
         for name, hint in instead.items():
             if name.lower() in options:
                 raise ConfigurationError(f'format("penstock") {does} no option {name}: {hint}')
-        known = {name.lower(): name for name in names}
+        names_by_key = {name.lower(): name for name in names}
         own = {key: value for key, value in options.items() if not key.startswith(_CLIENT)}
         for key in own:
-            if key not in known and key not in of_spark:
-                near = get_close_matches(key, known, 1, _NEAR)
-                hint = f"{known[near[0]]} is near it" if near else f"there are {', '.join(names)}"
+            if key not in names_by_key and key not in of_spark:
+                near = get_close_matches(key, names_by_key, 1, _NEAR)
+                hint = (
+                    f"{names_by_key[near[0]]} is near it"
+                    if near
+                    else f"there are {', '.join(names)}"
+                )
                 raise ConfigurationError(f'format("penstock") {does} no option {key}; {hint}')
         client = {
             key.removeprefix(_CLIENT): value
@@ -83,11 +87,11 @@ class GivenOptions(NamedTuple):
         Raises:
             ConfigurationError: It is neither true nor false.
         """
-        given = self.own.get(name.lower(), "true")
-        found = _BOOLEANS.get(given.strip().lower())
-        if found is None:
-            raise ConfigurationError(f"{name} {given}: true or false")
-        return found
+        text = self.own.get(name.lower(), "true")
+        value = _BOOLEANS.get(text.strip().lower())
+        if value is None:
+            raise ConfigurationError(f"{name} {text}: true or false")
+        return value
 
     def plan(self) -> str | None:
         """Return the configuration file; None where the client's keys name a cluster instead.

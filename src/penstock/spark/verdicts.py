@@ -171,8 +171,8 @@ def needed_columns(
         columns.setdefault("headers", _UNLIMITED)  # they have the timestamps that are far
     if replacing:
         columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
-    by = f"the policies of {plan.path} look at"
-    check_columns(df.dtypes, (*always, *columns), by, optional)
+    usage = f"the policies of {plan.path} look at"
+    check_columns(df.dtypes, (*always, *columns), usage, optional)
     return always, columns
 
 
@@ -199,9 +199,9 @@ def by_rows(
         ConfigurationError: A column that the policies need is missing.
     """
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
-    judged = df.drop("verdict")
+    bare_frame = df.drop("verdict")
     verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
-    fields = [*judged.schema.fields, T.StructField("verdict", verdict)]
+    fields = [*bare_frame.schema.fields, T.StructField("verdict", verdict)]
     names = (*always, *columns)
     rows = evaluation.rows_with_verdicts(
         plan, names, replacing=replacing, topic=topic, counting=counting
@@ -209,7 +209,7 @@ def by_rows(
     if column is not None:
         fields.append(column.parsed)
         rows = with_parsed_values(rows, column, plan, topic)
-    return judged.mapInArrow(rows, T.StructType(fields))
+    return bare_frame.mapInArrow(rows, T.StructType(fields))
 
 
 def _evaluated(

@@ -96,7 +96,7 @@ def judge_since(
     options: argparse.Namespace,
     configuration: Configuration,
     patterns: Patterns,
-    since: datetime,
+    start_time: datetime,
 ) -> int:
     """Judge what topics have got, print what would have become of it, and return the exit code.
 
@@ -104,7 +104,7 @@ def judge_since(
         options: Of the command.
         configuration: Names the cluster and the policies.
         patterns: The topics of the interceptors.
-        since: From when on.
+        start_time: From when on.
 
     Raises:
         ConfigurationError: No topic is observed, or a named topic does not exist.
@@ -117,29 +117,35 @@ def judge_since(
     plan.set_interceptor_patterns(patterns)
     try:
         cluster = Cluster(properties, configuration.folder)
-        wanted = _topics(cluster, configuration, properties, plan, options.topic)
-        found = asyncio.run(_judge(options, configuration, properties, cluster, wanted, since))
+        selected_topics = _topics(cluster, configuration, properties, plan, options.topic)
+        findings = asyncio.run(
+            _judge(options, configuration, properties, cluster, selected_topics, start_time)
+        )
     except (ClusterError, ClientError, CompactedTopicError, UnreadableBatchError, WireError,
             UnreadableTopicConfigsError) as error:  # fmt: skip
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
-    print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
-    for entry in wanted.values():
+    print(
+        f"records since {start_time.isoformat(timespec='seconds')}, judged as if they were sent now"
+    )
+    for entry in selected_topics.values():
         print(
-            "\n".join(lines_of(entry.topic.name, entry.plan, found.audit.counts[entry.topic.name]))
+            "\n".join(
+                lines_of(entry.topic.name, entry.plan, findings.audit.counts[entry.topic.name])
+            )
         )
-    for line in _notes(found):
+    for line in _notes(findings):
         print(f"note: {line}")
-    for line in counted_by_gateway(configuration, wanted):
+    for line in counted_by_gateway(configuration, selected_topics):
         print(line)
-    return _exit_code(options, found)
+    return _exit_code(options, findings)
 
 
-def _exit_code(options: argparse.Namespace, found: _Found) -> int:
-    whole = found.audit.total()
+def _exit_code(options: argparse.Namespace, findings: _Found) -> int:
+    whole = findings.audit.total()
     if whole.outcomes.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
     over = options.fail_over is not None and any(
-        counts.share > options.fail_over for counts in found.audit.counts.values()
+        counts.share > options.fail_over for counts in findings.audit.counts.values()
     )
     return ExitCode.CHECK_FAILED if over else ExitCode.DONE
 
@@ -149,42 +155,42 @@ def _topics(
     configuration: Configuration,
     properties: Mapping[str, str],
     plan: Plan,
-    given: str | None,
+    topic_option: str | None,
 ) -> dict[str, _Wanted]:
     """Return the topics that are judged: those that are named, or all that are observed.
 
     The mode of a topic is that of the gateway: the topic's own key wins over the file.
     """
     names = cluster.names()  # first: its error says that the cluster cannot be reached
-    kept = kept_settings(configuration, properties)
+    index = kept_settings(configuration, properties)
     own = {*INTERNAL_TOPICS, configuration.topic_settings_topic, configuration.audit_topic,
            configuration.produce_request_interceptors_state_topic}  # fmt: skip
-    if given is not None:
-        topics: Sequence[Topic] = cluster.topics(given)
+    if topic_option is not None:
+        topics: Sequence[Topic] = cluster.topics(topic_option)
     else:
         candidates = [
             name
             for name in sorted(names.difference(own))
-            if kept.names(name) or _is_observed(plan.for_topic(name))
+            if index.names(name) or _is_observed(plan.for_topic(name))
         ]
         topics = cluster.existing_topics(",".join(candidates)) if candidates else ()
-    wanted, without = {}, []
+    selected_topics, unjudged_topics = {}, []
     for topic in topics:
-        found = plan.for_topic(topic.name, kept.of(topic.name, topic.topic_id))
-        if found is None:
-            without.append(topic.name)
-        elif given is not None or found.observed is not None:
-            wanted[topic.name] = _Wanted(topic, found)
-    if given is not None and without:
-        print(f"warning: no policy judges {_some(without)}", file=sys.stderr)
-    if not wanted:
+        topic_plan = plan.for_topic(topic.name, index.of(topic.name, topic.topic_id))
+        if topic_plan is None:
+            unjudged_topics.append(topic.name)
+        elif topic_option is not None or topic_plan.observed is not None:
+            selected_topics[topic.name] = _Wanted(topic, topic_plan)
+    if topic_option is not None and unjudged_topics:
+        print(f"warning: no policy judges {_some(unjudged_topics)}", file=sys.stderr)
+    if not selected_topics:
         raise ConfigurationError(
             f"{configuration.path}: "
-            + (f"no policy judges {given}" if given else
+            + (f"no policy judges {topic_option}" if topic_option else
                "no topic that exists is observed: set penstock.mode=observe, or name topics with "
                "--topic")
         )  # fmt: skip
-    return wanted
+    return selected_topics
 
 
 def _some(names: Sequence[str]) -> str:
@@ -202,20 +208,22 @@ async def _judge(
     configuration: Configuration,
     properties: Mapping[str, str],
     cluster: Cluster,
-    wanted: Mapping[str, _Wanted],
-    since: datetime,
+    selected_topics: Mapping[str, _Wanted],
+    start_time: datetime,
 ) -> _Found:
-    topics = [entry.topic for entry in wanted.values()]
-    ranges = await asyncio.to_thread(cluster.ranges, topics, since.isoformat())
+    topics = [entry.topic for entry in selected_topics.values()]
+    ranges = await asyncio.to_thread(cluster.ranges, topics, start_time.isoformat())
     part = excerpt(ranges, options.max_records or RECORDS_MAX)
     ids = {topic.name: topic.topic_id for topic in topics}
-    lost: list[int] = []
-    read = reader_of(
-        connect(properties, configuration.path), ids, lambda gap: lost.append(gap.end - gap.first)
+    gap_sizes: list[int] = []
+    reader = reader_of(
+        connect(properties, configuration.path),
+        ids,
+        lambda gap: gap_sizes.append(gap.end - gap.first),
     )
     reading = Reading(
         part.pieces,
-        read,
+        reader,
         BYTES_MAX,
         max_decompressed_bytes=configuration.decompressed_batch_max_bytes,
     )
@@ -223,19 +231,19 @@ async def _judge(
     pool = Supervisor(configuration, spare=False, observer=events)
     await pool.start()
     try:
-        audit = BatchAudit(pool, {name: entry.plan for name, entry in wanted.items()}, ids)
+        audit = BatchAudit(pool, {name: entry.plan for name, entry in selected_topics.items()}, ids)
         to_read = sum(piece.range.offsets for piece in part.pieces)
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
         with Progress().phase(f"judging {what}", lambda: audit.records, to_read):
             is_all = await audit.judge(iter(reading))
         reading_client = tuple(
-            name for name, entry in wanted.items() if pool.needs_client(entry.plan)
+            name for name, entry in selected_topics.items() if pool.needs_client(entry.plan)
         )
     finally:
         await pool.close()
     offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(audit, offsets, sum(lost), is_excerpt, is_all, reading_client, events.paths)
+    return _Found(audit, offsets, sum(gap_sizes), is_excerpt, is_all, reading_client, events.paths)
 
 
 def lines_of(topic: str, plan: TopicPlan, counts: AuditCounts) -> Iterator[str]:
@@ -255,8 +263,8 @@ def lines_of(topic: str, plan: TopicPlan, counts: AuditCounts) -> Iterator[str]:
         if records or (total and outcome == Outcome.REFUSED):
             share = "" if outcome == NOT_JUDGED else f" ({records / max(counts.judged, 1):.2%})"
             some = batches[outcome]
-            of = f", in {_batches(some)}" if some and outcome != Outcome.ACCEPTED else ""
-            yield f"  {records:>11,} {words}{share}{of}"
+            batch_note = f", in {_batches(some)}" if some and outcome != Outcome.ACCEPTED else ""
+            yield f"  {records:>11,} {words}{share}{batch_note}"
             yield from _by_policy(counts, outcome)
     shown, rest = counts.reasons.most_common(_REASONS_MAX)
     if shown:
@@ -290,24 +298,24 @@ def _unfound(paths: Sequence[PathCount]) -> Iterator[str]:
         yield f"and {len(paths) - _REASONS_MAX:,} more paths"
 
 
-def _notes(found: _Found) -> Iterator[str]:
-    read = found.audit.total().outcomes.total()
-    if not found.offsets:
+def _notes(findings: _Found) -> Iterator[str]:
+    record_count = findings.audit.total().outcomes.total()
+    if not findings.offsets:
         yield "there are no records since then"
-    if found.reading_client:
+    if findings.reading_client:
         yield (
-            f"a policy of {_some(found.reading_client)} may read the client, which is None here: "
-            "brokers do not store it"
+            f"a policy of {_some(findings.reading_client)} may read the client, which is None "
+            "here: brokers do not store it"
         )
-    yield from _unfound(found.paths.unfound())
-    if found.is_excerpt:
+    yield from _unfound(findings.paths.unfound())
+    if findings.is_excerpt:
         yield (
-            f"{read:,} of at most {found.offsets:,} records were read, in pieces from all of that "
-            "time; --max-records reads more, penstock audit reads everything"
+            f"{record_count:,} of at most {findings.offsets:,} records were read, in pieces from "
+            "all of that time; --max-records reads more, penstock audit reads everything"
         )
-    if not found.is_all:
+    if not findings.is_all:
         yield (
             f"ended after {KILLS_MAX} batches at which a policy was too late, or ended its process"
         )
-    if found.lost:
-        yield f"{found.lost:,} offsets were removed before they were read (retention)"
+    if findings.lost:
+        yield f"{findings.lost:,} offsets were removed before they were read (retention)"

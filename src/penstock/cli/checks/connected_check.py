@@ -72,18 +72,20 @@ def describe_topics(
     with policies_run():
         policies = PolicyInstances(configuration.policies, plan.names)
     try:
-        judged = 0
+        topic_count = 0
         topics, partitions = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
-            found = plan.for_topic(topic, own)
-            if found is None or not (found.validation_policy or found.named or found.unusable):
+            topic_plan = plan.for_topic(topic, own)
+            if topic_plan is None or not (
+                topic_plan.validation_policy or topic_plan.named or topic_plan.unusable
+            ):
                 continue
-            judged += 1
-            yield f"topic {topic}{mode_of(plan, topic, found)}"
+            topic_count += 1
+            yield f"topic {topic}{mode_of(plan, topic, topic_plan)}"
             with policies_run():  # not while a line is used
-                lines = list(_lines(plan, policies, found))
+                lines = list(_lines(plan, policies, topic_plan))
             yield from (f"  {line}" for line in lines)
-        yield f"{judged} of the cluster's topics have a validation policy or named policies"
+        yield f"{topic_count} of the cluster's topics have a validation policy or named policies"
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
@@ -157,31 +159,33 @@ def _check_ports(configuration: Configuration, nodes: Sequence[int]) -> None:
         )
 
 
-def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:
-    if judged.unusable:
-        yield f"cannot be judged: {judged.unusable}"
+def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iterator[str]:
+    if topic_plan.unusable:
+        yield f"cannot be judged: {topic_plan.unusable}"
         return
     validations = {
-        validation.judging.name: validation for validation in policies.validations_of(judged)
+        validation.judging.name: validation for validation in policies.validations_of(topic_plan)
     }
-    own = (judged.validation_policy,) if judged.validation_policy else ()
-    for name in (*own, *judged.named):
-        yield from _of_policy(plan.label(name), validations.get(name), judged)
+    own = (topic_plan.validation_policy,) if topic_plan.validation_policy else ()
+    for name in (*own, *topic_plan.named):
+        yield from _of_policy(plan.label(name), validations.get(name), topic_plan)
 
 
-def _of_policy(label: str, validation: ValidationPolicy | None, judged: TopicPlan) -> Iterator[str]:
+def _of_policy(
+    label: str, validation: ValidationPolicy | None, topic_plan: TopicPlan
+) -> Iterator[str]:
     describe_topic = getattr(validation and validation.instance, "describe_topic", None)
     if validation is None or not callable(describe_topic):
-        text = judged.validation_setting
+        text = topic_plan.validation_setting
         yield label if text is None else f"{label}  record.validation.policy={text}"
         return
     try:
-        yield from describe_topic(judged.topic, validation.configs(judged))
+        yield from describe_topic(topic_plan.topic, validation.configs(topic_plan))
     except ValueError as error:
         yield f"cannot be judged: {error}"
     except RetriableException as error:
-        raise CommandError(f"topic {judged.topic}: {error.message}") from None
+        raise CommandError(f"topic {topic_plan.topic}: {error.message}") from None
     except Exception as error:
         raise CommandError(
-            f"topic {judged.topic}: {label}: describe_topic() failed: {describe(error)}"
+            f"topic {topic_plan.topic}: {label}: describe_topic() failed: {describe(error)}"
         ) from None

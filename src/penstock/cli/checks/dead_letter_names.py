@@ -40,22 +40,26 @@ def name_warnings(
         topics: Their numbers of partitions, or globs of the file with 1.
         own: The topic level keys that were set on topics, of all topics that exist.
     """
-    missing: dict[str, TopicCreation] = {}
+    creations: dict[str, TopicCreation] = {}
     for topic, partitions in sorted(topics.items()):
-        judged = plan.for_pattern(topic, own.get(topic, NO_SETTINGS))
-        if judged is None or not judged.quarantines or is_glob(judged.dead_letter_topic):
+        topic_plan = plan.for_pattern(topic, own.get(topic, NO_SETTINGS))
+        if (
+            topic_plan is None
+            or not topic_plan.quarantines
+            or is_glob(topic_plan.dead_letter_topic)
+        ):
             continue
-        name = judged.dead_letter_topic
+        name = topic_plan.dead_letter_topic
         keys = own.get(name, NO_SETTINGS)
         why_not = name_obstacle(plan, configuration.own_topics, topic, name, keys)
         if why_not:
             yield f"warning: topic {topic}: batches with bad records are refused: {why_not}"
         elif name not in own:
             configs = configs_of_letters(_MESSAGE_MAX_BYTES)
-            replicas = judged.dead_letter_replicas
-            missing[name] = TopicCreation(name, partitions, replicas, None, configs)
-    if missing and configuration.create_topic_policy_class_name is not None:
-        yield from asyncio.run(_refusals(configuration, list(missing.values())))
+            replicas = topic_plan.dead_letter_replicas
+            creations[name] = TopicCreation(name, partitions, replicas, None, configs)
+    if creations and configuration.create_topic_policy_class_name is not None:
+        yield from asyncio.run(_refusals(configuration, list(creations.values())))
 
 
 async def _refusals(configuration: Configuration, topics: Sequence[TopicCreation]) -> list[str]:

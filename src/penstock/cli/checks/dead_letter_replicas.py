@@ -55,15 +55,19 @@ def _missing(
 ) -> dict[_Line, set[str]]:
     """Return the dead letter topics that cannot be created, by what says how many replicas."""
     new = [glob for glob in plan.globs if not fnmatch.filter(topics, glob)]
-    found: dict[_Line, set[str]] = {}
+    missing_topics: dict[_Line, set[str]] = {}
     for topic, own in {**topics, **dict.fromkeys(new, NO_SETTINGS)}.items():
-        judged = plan.for_pattern(topic, own)
-        if judged is None or not judged.quarantines or judged.dead_letter_topic in topics:
+        topic_plan = plan.for_pattern(topic, own)
+        if (
+            topic_plan is None
+            or not topic_plan.quarantines
+            or topic_plan.dead_letter_topic in topics
+        ):
             continue
-        if judged.dead_letter_replicas > brokers:
-            line = _line(plan, topic, judged.dead_letter_replicas)
-            found.setdefault(line, set()).add(judged.dead_letter_topic)
-    return found
+        if topic_plan.dead_letter_replicas > brokers:
+            line = _line(plan, topic, topic_plan.dead_letter_replicas)
+            missing_topics.setdefault(line, set()).add(topic_plan.dead_letter_topic)
+    return missing_topics
 
 
 def _line(plan: Plan, topic: str, value: int) -> _Line:

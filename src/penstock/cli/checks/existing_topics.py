@@ -69,7 +69,7 @@ async def judge_topics(
         names = sorted(topics.keys() - own)
         configs = await asyncio.to_thread(view.configs, names)
         await asyncio.to_thread(_add_settings, configuration, properties, view, configs)
-        judged = []
+        judged_topics = []
         for name in names:
             others = {other: counts for other, counts in topics.items() if other != name}
             context = AdminContext(topics=others)
@@ -80,11 +80,11 @@ async def judge_topics(
             if verdict.outcome is Outcome.ACCEPTED:
                 creation = TopicCreation(name, *topics[name], None, configs[name])
                 verdict = await policies.creation(creation, context)
-            judged.append(JudgedTopic(name, verdict))
+            judged_topics.append(JudgedTopic(name, verdict))
     except (MetadataUnavailableError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     else:
-        return judged
+        return judged_topics
     finally:
         await policies.close()
 

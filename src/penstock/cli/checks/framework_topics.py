@@ -41,15 +41,15 @@ def kept_topics(
         topics: The topic level keys on each topic.
         cluster: Knows which topics are compacted.
     """
-    found = {
-        topic: judged.framework
+    frameworks = {
+        topic: topic_plan.framework
         for topic, own in sorted(topics.items())
-        if (judged := plan.for_topic(topic, own)) is not None
+        if (topic_plan := plan.for_topic(topic, own)) is not None
     }
-    for topic, framework in found.items():
+    for topic, framework in frameworks.items():
         if framework == FrameworkTopic.BY_NAME:
             yield f"topic {topic}, named as those of frameworks: {_REFUSED}"
-    unknown = [topic for topic, of in found.items() if of == FrameworkTopic.IF_COMPACTED]
+    unknown = [topic for topic, kind in frameworks.items() if kind == FrameworkTopic.IF_COMPACTED]
     for start in range(0, len(unknown), _AT_ONCE):
         names = unknown[start : start + _AT_ONCE]
         values, why = cluster.cleanup_policies(names)

@@ -56,19 +56,19 @@ def count_lines(text: str, address: Address, topics: Container[str]) -> Iterator
         address: Where it was read.
         topics: The topics that are of interest.
     """
-    started = _STARTED.search(text)
-    since = "its start"
-    if started is not None:
-        moment = datetime.fromtimestamp(float(started[1]), UTC)
-        since += f" at {moment.isoformat(timespec='seconds')}"
-    found = counts_of(text, topics)
+    start_match = _STARTED.search(text)
+    start = "its start"
+    if start_match is not None:
+        moment = datetime.fromtimestamp(float(start_match[1]), UTC)
+        start += f" at {moment.isoformat(timespec='seconds')}"
+    topic_counts = counts_of(text, topics)
     yield (
         f"for comparison: records that the gateway with metrics.listener {address} received "
-        f"from {since} until now, by outcome (penstock_records_total)"
+        f"from {start} until now, by outcome (penstock_records_total)"
     )
-    if not found:
+    if not topic_counts:
         yield "  none of these topics"
-    for topic, outcomes in sorted(found.items()):
+    for topic, outcomes in sorted(topic_counts.items()):
         shown = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
         yield f"  {topic}: {shown}"
 
@@ -80,11 +80,11 @@ def counts_of(text: str, topics: Container[str]) -> dict[str, Counter[str]]:
         text: What `/metrics` serves.
         topics: The topics that are of interest.
     """
-    found: dict[str, Counter[str]] = {}
+    topic_counts: dict[str, Counter[str]] = {}
     for topic, outcome, count in _RECORDS.findall(text):
         if topic in topics and float(count):
-            found.setdefault(topic, Counter())[outcome] += int(float(count))
-    return found
+            topic_counts.setdefault(topic, Counter())[outcome] += int(float(count))
+    return topic_counts
 
 
 def _metrics(host: str, port: int, token: str | None) -> str:

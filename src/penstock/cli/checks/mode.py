@@ -13,18 +13,22 @@ if TYPE_CHECKING:
 _OBSERVED: Final = ", observed: nothing is refused"
 
 
-def mode_of(plan: Plan, topic: str, found: TopicPlan | None) -> str:
+def mode_of(plan: Plan, topic: str, topic_plan: TopicPlan | None) -> str:
     """Return what becomes of bad records of a topic or a glob, where they are not refused."""
-    if found is None:
+    if topic_plan is None:
         observed = value_of(MODE, plan.settings_of_pattern(topic)) == OBSERVE
         return _OBSERVED if observed else ""
-    if found.holds_dead_letters and found.waited_for is None:
+    if topic_plan.holds_dead_letters and topic_plan.waited_for is None:
         return ", not judged: it holds dead letters"
-    if found.mode == OBSERVE and found.waited_for is None:
+    if topic_plan.mode == OBSERVE and topic_plan.waited_for is None:
         return _OBSERVED
-    words = ", observed, but for policies with a mode of their own" if found.mode == OBSERVE else ""
-    if found.quarantines:
-        words += f", in quarantine: bad records go to {found.dead_letter_topic}"
-    if found.marks:
+    words = (
+        ", observed, but for policies with a mode of their own"
+        if topic_plan.mode == OBSERVE
+        else ""
+    )
+    if topic_plan.quarantines:
+        words += f", in quarantine: bad records go to {topic_plan.dead_letter_topic}"
+    if topic_plan.marks:
         words += ", marked: bad records are stored, with headers that say why"
     return words

@@ -42,15 +42,15 @@ async def unrepeatable(
         globs: The topics that the configuration names.
         named: Which interceptors have names: each is run by itself, behind the others.
     """
-    found = []
+    chains = []
     batch = _sample()
     for names, topic in _chains(pool.patterns, globs, named).items():
         with_name = tuple(name for name in names if name in named)
         plan = TopicPlan(topic=topic, interceptors=names, named_interceptors=with_name)
         results = [await _run(pool, plan, batch) for _ in range(_RUNS)]
         if len({_result(result) for result in results}) > 1:
-            found.append(", ".join(names))
-    return found
+            chains.append(", ".join(names))
+    return chains
 
 
 def _chains(
@@ -80,17 +80,19 @@ def _sample() -> bytes:
     from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: PLC0415 - takes long
 
     builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, 2**20)
-    for at in range(_RECORDS):
-        value = json.dumps({"id": at, "name": f"name {at}", "at": 1_700_000_000 + at}).encode()
-        values = (value, b"text %d" % at, value, None)
-        builder.append(at, 1_700_000_000_000, b"%d" % at, values[at % len(values)], [])
+    for index in range(_RECORDS):
+        value = json.dumps(
+            {"id": index, "name": f"name {index}", "at": 1_700_000_000 + index}
+        ).encode()
+        values = (value, b"text %d" % index, value, None)
+        builder.append(index, 1_700_000_000_000, b"%d" % index, values[index % len(values)], [])
     return bytes(builder.build())
 
 
 async def _run(pool: Supervisor, plan: TopicPlan, batch: bytes) -> PolicyVerdict:
-    done: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
-    pool.submit(BatchToJudge(plan, 0, _NO_ID, _PRODUCE_VERSION, batch), done.set_result)
-    return await done
+    future: asyncio.Future[PolicyVerdict] = asyncio.get_running_loop().create_future()
+    pool.submit(BatchToJudge(plan, 0, _NO_ID, _PRODUCE_VERSION, batch), future.set_result)
+    return await future
 
 
 def _result(verdict: PolicyVerdict) -> tuple[bytes, tuple[int, ...]] | None:

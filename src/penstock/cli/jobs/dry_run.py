@@ -56,7 +56,7 @@ async def dry_run(configuration: Configuration, *, is_to_serve: bool = False) ->
     await pool.start()
     try:
         named = plan.named_policies
-        found = await unrepeatable(pool, plan.globs, named) if pool.patterns else []
+        unrepeatable_chains = await unrepeatable(pool, plan.globs, named) if pool.patterns else []
     finally:
         await pool.close()
-    return DryRun(pool.patterns, found)
+    return DryRun(pool.patterns, unrepeatable_chains)

@@ -78,9 +78,9 @@ class FrameReader(Protocol):
 class FrameJobs:
     """The commands on Spark; see `penstock.cli.jobs.row_jobs.RowJobs`."""
 
-    def __init__(self, running: FrameReader) -> None:
+    def __init__(self, reader: FrameReader) -> None:
         """Take the session."""
-        self._running = running
+        self._running = reader
 
     def split(
         self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
@@ -123,13 +123,15 @@ class FrameJobs:
         with self._running.counting(f"reading path:{source.folder}"):
             return find_letters(frame, letters.topics)
 
-    def redrive(self, letters: Letters, found: FoundLetters, plan: RecordPlan) -> Mapping[str, int]:
+    def redrive(
+        self, letters: Letters, found_letters: FoundLetters, plan: RecordPlan
+    ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
         sinks = self._running.sinks(
             letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
         )
         if letters.source.folder is not None:
-            return self._redrive_folder(letters, found, letters.source.folder, plan, sinks)
+            return self._redrive_folder(letters, found_letters, letters.source.folder, plan, sinks)
 
         def write(frame: DataFrame, _: Callable[[], int]) -> None:
             sinks.write(frame)
@@ -138,7 +140,12 @@ class FrameJobs:
             return _judged(letters, plan, frame, write)
 
     def _redrive_folder(
-        self, letters: Letters, found: FoundLetters, name: str, plan: RecordPlan, sinks: Sinks
+        self,
+        letters: Letters,
+        found_letters: FoundLetters,
+        name: str,
+        plan: RecordPlan,
+        sinks: Sinks,
     ) -> Mapping[str, int]:
         """Judge the dead letters of a folder, whose files are replaced by those that remain."""
         from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
@@ -151,13 +158,13 @@ class FrameJobs:
             warn_of_base64(files := folder.files())
             frame, proof = self._running.read_files(files, sinks.order)
 
-            def write(judged: DataFrame, dropped: Callable[[], int]) -> None:
-                sinks.replace(judged, folders, proof._replace(left_out=dropped))
+            def write(judged_frame: DataFrame, dropped: Callable[[], int]) -> None:
+                sinks.replace(judged_frame, folders, proof._replace(left_out=dropped))
 
             with self._running.counting(f"judging path:{name}"):
                 counts = _judged(letters, plan, frame, write)
             if letters.dry_run:
-                proof.check(sum((*counts.values(), *found.others.values())))
+                proof.check(sum((*counts.values(), *found_letters.others.values())))
             return counts
 
     def _reading(

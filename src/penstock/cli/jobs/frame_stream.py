@@ -35,18 +35,18 @@ _STARTS_MAX: Final = 4
 """As often as Spark tries a task on a cluster."""
 
 
-def run_frame_stream(options: argparse.Namespace, running: SparkJob) -> int:
+def run_frame_stream(options: argparse.Namespace, spark_job: SparkJob) -> int:
     """Run a stream to folders or tables; return the exit code.
 
     Args:
         options: Of the command.
-        running: Its session.
+        spark_job: Its session.
     """
     from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
 
     stopping, figures = threading.Event(), StreamFigures()
     with EndRequest() as ending, publishing(options, figures) as publish:
-        prepared = _prepared(options, running, stopping, figures, publish)
+        prepared = _prepared(options, spark_job, stopping, figures, publish)
         ending.listen()  # Spark has set its own handler
         if options.available_now:
             _run_to_end(prepared, ending, stopping)
@@ -75,7 +75,7 @@ class _Prepared(NamedTuple):
 
 def _prepared(
     options: argparse.Namespace,
-    running: SparkJob,
+    spark_job: SparkJob,
     stopping: threading.Event,
     figures: StreamFigures,
     publish: Callable[[], None],
@@ -87,29 +87,31 @@ def _prepared(
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
     from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
 
-    topics = running.sources((options.accepted, options.rejected))
-    plan = running.plan(topics)
-    starts = running.cluster.ranges(topics, options.start)
+    topics = spark_job.sources((options.accepted, options.rejected))
+    plan = spark_job.plan(topics)
+    starts = spark_job.cluster.ranges(topics, options.start)
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
-    sinks = running.sinks(locations, letters=(REJECTED,))
+    sinks = spark_job.sinks(locations, letters=(REJECTED,))
     sinks.check_stream(options.checkpoint, starts)
-    planned = _planned(options, running, {topic.name for topic in topics})
+    planned = _planned(options, spark_job, {topic.name for topic in topics})
     frame = read_stream(
-        running.spark,
+        spark_job.spark,
         options.file,
-        running.cluster.servers,
+        spark_job.cluster.servers,
         starts,
         batch_records=options.batch_records,
         default_batch_records=BATCH_RECORDS,
     )
 
     def ends() -> tuple[Sequence[Topic], Answers]:
-        found = running.cluster.existing_topics(",".join(topic.name for topic in topics))
-        numbers = [Partition(topic.name, number) for topic in found for number in topic.partitions]
-        return found, _log_ends(running.cluster, numbers)
+        current_topics = spark_job.cluster.existing_topics(",".join(topic.name for topic in topics))
+        numbers = [
+            Partition(topic.name, number) for topic in current_topics for number in topic.partitions
+        ]
+        return current_topics, _log_ends(spark_job.cluster, numbers)
 
     positions = planned.ends if planned else {place.of: place.start for place in starts}
-    log_ends = partial(_log_ends, running.cluster)
+    log_ends = partial(_log_ends, spark_job.cluster)
     watch = QueryWatch(figures, publish, log_ends, only(topics) or "", positions)
 
     def done(number: int, counts: Mapping[str, int], seconds: float) -> None:
@@ -129,7 +131,7 @@ def _prepared(
         )
 
     def stops_early() -> bool:
-        return not BOUNDS_BATCHES and is_interrupted(running.spark, options.checkpoint)
+        return not BOUNDS_BATCHES and is_interrupted(spark_job.spark, options.checkpoint)
 
     return _Prepared(start, ends, stops_early, watch)
 
@@ -138,14 +140,14 @@ def _log_ends(cluster: Cluster, partitions: Sequence[Partition]) -> Answers:
     """Return where the logs of partitions end, without a retry."""
     from penstock.kafka.cluster.offset_requests import CHUNK  # noqa: PLC0415
 
-    found: dict[Partition, int | OffsetRefusal] = {}
+    log_ends: dict[Partition, int | OffsetRefusal] = {}
     for start in range(0, len(partitions), CHUNK):
-        found |= cluster.log_ends(partitions[start : start + CHUNK])
-    return found
+        log_ends |= cluster.log_ends(partitions[start : start + CHUNK])
+    return log_ends
 
 
 def _planned(
-    options: argparse.Namespace, running: SparkJob, topics: Collection[str]
+    options: argparse.Namespace, spark_job: SparkJob, topics: Collection[str]
 ) -> PlannedBatch | None:
     """Return the last micro-batch of the checkpoint; note which of its topics were deleted.
 
@@ -155,11 +157,13 @@ def _planned(
     """
     from penstock.spark.sink.stream_checkpoints import planned_batch  # noqa: PLC0415
 
-    planned = planned_batch(running.spark, options.checkpoint)
-    left_out = {of.topic for of in planned.ends}.difference(topics) if planned else set()
-    missing = running.cluster.missing(left_out)
+    planned = planned_batch(spark_job.spark, options.checkpoint)
+    left_out = (
+        {partition.topic for partition in planned.ends}.difference(topics) if planned else set()
+    )
+    deleted_topics = spark_job.cluster.missing(left_out)
     for name in sorted(left_out):
-        if name not in missing:
+        if name not in deleted_topics:
             raise ConfigurationError(
                 f"--topic {options.topic} leaves out topic {name}, which --checkpoint "
                 f"{options.checkpoint} has: name it, too, or use a new --checkpoint and new folders"
@@ -192,7 +196,7 @@ def _run_at_intervals(
     bound how many records the stream writes in a second. A query starts a process of Python, so
     none starts where the topics are as they were before the last one.
     """
-    before = None
+    previous_state = None
     while not ending.is_set():
         began = time.monotonic()
         looking = in_background(prepared.ends)
@@ -201,9 +205,9 @@ def _run_at_intervals(
         now = looking.result()
         if prepared.watch is not None:
             prepared.watch.looked(now[1])
-        if now != before:
+        if now != previous_state:
             _run_to_end(prepared, ending, stopping)
-            before = now
+            previous_state = now
         ending.wait(max(began + every_s - time.monotonic(), 0))
 
 

@@ -82,10 +82,10 @@ class CommandJob(ABC):
         Returns:
             What the tasks add to; for `Runner.run`.
         """
-        done = self.runner.counter()
+        counter = self.runner.counter()
         total = sum(offset_range.offsets for offset_range in ranges)
-        with self.progress.phase(what, lambda: done.value, total):
-            yield done
+        with self.progress.phase(what, lambda: counter.value, total):
+            yield counter
 
     @cached_property
     def there(self) -> StoredTopics:
@@ -131,23 +131,23 @@ class CommandJob(ABC):
                 self._plans[path] = load_plan(path, records_policy_batch=batch)
         return self._plans[path]
 
-    def sources(self, written: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:
+    def sources(self, targets: Sequence[RecordLocation] = ()) -> tuple[Topic, ...]:
         """Return the topics that are read; none for files.
 
         Args:
-            written: What the command writes to: none of it may be read. Globs leave it out, and
+            targets: What the command writes to: none of it may be read. Globs leave it out, and
                 the parked part of it.
 
         Raises:
             ConfigurationError: Not one source is named, or a topic does not exist, or is
                 written to, or `--from` or `--to` is no place, or a policy cannot be loaded.
         """
-        given = self._options.topic
-        if bool(given) == bool(self._options.input):
+        topic_option = self._options.topic
+        if bool(topic_option) == bool(self._options.input):
             raise ConfigurationError("name either --topic T or --input PATH")
         self.check_input()
         start, end = self._options.start, self._options.end
-        if not given:
+        if not topic_option:
             check_no_range(start, end)
             return ()
         from penstock.kafka.cluster.offsets import check_place  # noqa: PLC0415
@@ -158,7 +158,7 @@ class CommandJob(ABC):
             if file is not None:
                 self.plan_without_topics(file)  # before the cluster is contacted
         return self.there.sources(
-            given, [location.name for location in written if location.is_topic], warn=warn
+            topic_option, [location.name for location in targets if location.is_topic], warn=warn
         )
 
     def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:

@@ -71,10 +71,10 @@ class LocalJob(CommandJob):
         Raises:
             ConfigurationError: It is not so.
         """
-        given = self._options.input or ""
-        if given.startswith(TABLE):
-            raise ConfigurationError(f"--input {given} needs Spark: leave out --local")
-        if given:
+        source = self._options.input or ""
+        if source.startswith(TABLE):
+            raise ConfigurationError(f"--input {source} needs Spark: leave out --local")
+        if source:
             warn_of_base64(self.input_files)
 
     @cached_property
@@ -88,12 +88,12 @@ class LocalJob(CommandJob):
 @contextlib.contextmanager
 def local_job(options: argparse.Namespace) -> Iterator[LocalJob]:
     """Run a command's work; whatever goes wrong ends it with a text and an exit code."""
-    running = LocalJob(options)
+    job = LocalJob(options)
     try:
-        yield running
+        yield job
     except (CommandError, ConfigurationError):
         raise
     except (UnavailableError, MalformedError, OSError) as error:
         raise CommandError(str(error), ExitCode.CLUSTER_FAILED) from error
     finally:
-        running.close()
+        job.close()

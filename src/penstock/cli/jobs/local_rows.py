@@ -36,14 +36,14 @@ _ALLOCATED: Final = 200_000
 class LocalRows:
     """The commands in this process; see `penstock.cli.jobs.row_jobs.RowJobs`."""
 
-    def __init__(self, running: CommandJob, files: Callable[[], ListedFiles]) -> None:
+    def __init__(self, command_job: CommandJob, files: Callable[[], ListedFiles]) -> None:
         """Take the job.
 
         Args:
-            running: The job.
+            command_job: The job.
             files: Returns the files of `--input`.
         """
-        self._running = running
+        self._running = command_job
         self._files = files
 
     def split(
@@ -94,7 +94,7 @@ class LocalRows:
     def redrive(
         self,
         letters: Letters,
-        found: FoundLetters,  # noqa: ARG002 - for Spark, which counts no others again
+        found_letters: FoundLetters,  # noqa: ARG002 - for Spark, which counts no others again
         plan: RecordPlan,
     ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
@@ -121,9 +121,9 @@ class LocalRows:
             files = None
             if folder is not None:
                 warn_of_base64(files := folder.files())
-            with self._reading("judging", source, plan, left_out, files) as (read, proof):
+            with self._reading("judging", source, plan, left_out, files) as (records, proof):
                 rows = redrive_rows(
-                    read,
+                    records,
                     evaluator_of(plan),
                     counts,
                     target=letters.target,
@@ -188,11 +188,11 @@ class LocalRows:
         Records of files are in the order of topic, partition and offset, and have a proof of how
         many there are.
         """
-        read = self._running.runner.counter()
+        counter = self._running.runner.counter()
 
         def counted(rows: Iterator[RecordRow]) -> Iterator[RecordRow]:
             for row in rows:
-                read.add(1)
+                counter.add(1)
                 yield row
 
         from penstock.jobs.rows.count_proof import CountProof  # noqa: PLC0415
@@ -208,7 +208,7 @@ class LocalRows:
             proof = CountProof(f"{files.key}{what}", records, left_out)
         total = sum(offset_range.offsets for offset_range in source.ranges) or None
         with (
-            self._running.progress.phase(f"{verb} {what}", lambda: read.value, total),
+            self._running.progress.phase(f"{verb} {what}", lambda: counter.value, total),
             policies_run(),
             _few_collections(),
         ):
@@ -243,11 +243,11 @@ class LocalRows:
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
     """Have Python look for cycles of objects rarely: in many small tuples, that takes long."""
-    before = gc.get_threshold()
+    thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(_ALLOCATED, before[1], _ALLOCATED)
+    gc.set_threshold(_ALLOCATED, thresholds[1], _ALLOCATED)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -157,8 +157,8 @@ class QueryWatch:
                 refused += 1
             # Codes below 0 are librdkafka's own: no broker has answered.
             is_answered = is_answered or isinstance(answer, int) or answer.code >= 0
-        at = time.time() if is_answered else self._figures.looked_at
-        self._figures.look(self._behind(), refused, at)
+        look_time = time.time() if is_answered else self._figures.looked_at
+        self._figures.look(self._behind(), refused, look_time)
 
     def _behind(self) -> Mapping[Partition, int]:
         return {
@@ -196,6 +196,6 @@ def _progress(query: StreamingQuery) -> tuple[int, Mapping[Partition, int]]:
     from penstock.spark.source.source_stream import from_json  # noqa: PLC0415 - PySpark 4.0
 
     # Not the fields: before PySpark 4.2, those of offsets are no JSON.
-    found = json.loads(progress.json)
-    end = found["sources"][0]["endOffset"]
-    return found["batchId"], {} if end is None else from_json(end)
+    document = json.loads(progress.json)
+    end = document["sources"][0]["endOffset"]
+    return document["batchId"], {} if end is None else from_json(end)

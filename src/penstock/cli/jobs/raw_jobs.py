@@ -67,7 +67,7 @@ def check_writing_arguments(options: argparse.Namespace, targets: Sequence[Recor
 
 def write_topics(
     options: argparse.Namespace,
-    running: CommandJob,
+    command_job: CommandJob,
     topics: Sequence[Topic],
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
@@ -78,7 +78,7 @@ def write_topics(
 
     Args:
         options: Of the command.
-        running: Its session.
+        command_job: Its session.
         topics: The topics to read.
         ranges: What of it.
         plan: The policies.
@@ -90,22 +90,22 @@ def write_topics(
     """
     from penstock.jobs.writing_job import write_topics as written  # noqa: PLC0415
 
-    counts, before, job = written(
-        running.there,
+    counts, earlier_offsets, job = written(
+        command_job.there,
         writing_job(options, targets),
-        lambda: running.runner,
+        lambda: command_job.runner,
         topics,
         ranges,
         plan,
         what=what,
-        shown=running.progress.phase,
+        shown=command_job.progress.phase,
         note=print,
         warn=warn,
     )
-    if before:
+    if earlier_offsets:
         print(
-            f"job {job}: an earlier run has done {before:,} offsets of the range; they are "
-            "neither judged nor written again, even if policies have changed since (--again "
+            f"job {job}: an earlier run has done {earlier_offsets:,} offsets of the range; they "
+            "are neither judged nor written again, even if policies have changed since (--again "
             "writes them)"
         )
     _check_removed(counts, strict=options.strict)

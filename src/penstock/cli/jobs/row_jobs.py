@@ -85,12 +85,14 @@ class RowJobs(Protocol):
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there; nothing is judged or written."""
 
-    def redrive(self, letters: Letters, found: FoundLetters, plan: RecordPlan) -> Mapping[str, int]:
+    def redrive(
+        self, letters: Letters, found_letters: FoundLetters, plan: RecordPlan
+    ) -> Mapping[str, int]:
         """Judge dead letters again, with the interceptor that repairs, and write them.
 
         Args:
             letters: The letters.
-            found: From `find_letters`.
+            found_letters: From `find_letters`.
             plan: The policies, with the interceptor.
         """
 

@@ -179,13 +179,13 @@ class SparkJob(CommandJob):
         Raises:
             ConfigurationError: An option is wrong, or a line is not a record.
         """
-        given: str = self._options.input or ""
+        source: str = self._options.input or ""
         table, _ = self._table()
-        if not given or table is not None:
+        if not source or table is not None:
             return
         if self._remote is not None:
             raise ConfigurationError(
-                f"--input {given}: with --remote, name topics or a table; files need a session "
+                f"--input {source}: with --remote, name topics or a table; files need a session "
                 "that this command starts (--master)"
             )
         from penstock.jobs.files.files import check_listed  # noqa: PLC0415
@@ -195,11 +195,11 @@ class SparkJob(CommandJob):
             is_compressed,
         )
 
-        if not (found := find_files(given)):
+        if not (paths := find_files(source)):
             return
-        files = ListedFiles.of(given, found)
-        if files.are_json and not any(map(is_compressed, found)):
-            with self.progress.phase(f"checking {given}"):
+        files = ListedFiles.of(source, paths)
+        if files.are_json and not any(map(is_compressed, paths)):
+            with self.progress.phase(f"checking {source}"):
                 self._checked[files] = check_listed(files)
 
     @property
@@ -237,8 +237,8 @@ class SparkJob(CommandJob):
             The counter of the tasks, for `Runner.run`.
         """
         if self._remote is None:
-            with super().counting_tasks(what, ranges) as done:
-                yield done
+            with super().counting_tasks(what, ranges) as counter:
+                yield counter
             return
         with self.progress.phase(what):
             yield self.runner.counter()
@@ -262,8 +262,8 @@ class SparkJob(CommandJob):
         """
         if topics:
             names = getattr(self._options, "topic", None) or topics[0].name
-            with self.counting_tasks(f"{verb} {names}", ranges) as done:
-                yield FrameSource(self._topics(topics, ranges, done))
+            with self.counting_tasks(f"{verb} {names}", ranges) as counter:
+                yield FrameSource(self._topics(topics, ranges, counter))
             return
         source = self.read_input(order)
         with self.counting(f"{verb} {self._options.input}"):
@@ -286,7 +286,7 @@ class SparkJob(CommandJob):
             yield
 
     def _topics(
-        self, topics: Sequence[Topic], ranges: Sequence[OffsetRange], done: OffsetCounter
+        self, topics: Sequence[Topic], ranges: Sequence[OffsetRange], counter: OffsetCounter
     ) -> DataFrame:
         from penstock.jobs.plan import readable_bytes  # noqa: PLC0415
         from penstock.spark.source.range_frames import read_range  # noqa: PLC0415
@@ -299,7 +299,7 @@ class SparkJob(CommandJob):
             ranges,
             ids,
             sizes=sizes,
-            done=done,
+            done=counter,
             max_decompressed_bytes=readable_bytes(self.decompressed_batch_max_bytes),
         )
 
@@ -422,19 +422,19 @@ class SparkJob(CommandJob):
             self._session = None
 
 
-def on_spark(running: CommandJob, what: str) -> SparkJob:
+def on_spark(command_job: CommandJob, what: str) -> SparkJob:
     """Return a command's job on Spark.
 
     Args:
-        running: The job.
+        command_job: The job.
         what: What needs it, for the error.
 
     Raises:
         ConfigurationError: It runs in this process.
     """
-    if not isinstance(running, SparkJob):
+    if not isinstance(command_job, SparkJob):
         raise ConfigurationError(f"{what} needs Spark: leave out --local")
-    return running
+    return command_job
 
 
 @contextlib.contextmanager
@@ -443,11 +443,11 @@ def job(options: argparse.Namespace) -> Iterator[CommandJob]:
     if options.local:
         from penstock.cli.jobs.local_job import local_job  # noqa: PLC0415
 
-        with local_job(options) as running:
-            yield running
+        with local_job(options) as command_job:
+            yield command_job
     else:
-        with _spark_job(options) as running:
-            yield running
+        with _spark_job(options) as command_job:
+            yield command_job
 
 
 @contextlib.contextmanager
@@ -458,21 +458,21 @@ def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
         raise ConfigurationError(_NEEDS_SPARK) from None
     from penstock.spark.execution.loggers import quiet_loggers  # noqa: PLC0415
 
-    with quiet_loggers(), _reported_job(options) as running:
-        yield running
+    with quiet_loggers(), _reported_job(options) as spark_job:
+        yield spark_job
 
 
 @contextlib.contextmanager
 def _reported_job(options: argparse.Namespace) -> Iterator[SparkJob]:
     from penstock.spark.execution.failures import reason_of  # noqa: PLC0415
 
-    running = SparkJob(options)
+    spark_job = SparkJob(options)
     try:
-        yield running
+        yield spark_job
     except (CommandError, ConfigurationError, KeyboardInterrupt):
         raise
     except Exception as error:
-        text, code = running.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
+        text, code = spark_job.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
         if text is None and isinstance(error, (UnavailableError, OSError)):
             text = str(error)
         if text is None:
@@ -483,7 +483,7 @@ def _reported_job(options: argparse.Namespace) -> Iterator[SparkJob]:
             text = f"--input {options.input}: {text}"
         raise CommandError(text, code) from error
     finally:
-        running.close()
+        spark_job.close()
 
 
 def location(text: str) -> RecordLocation:
@@ -492,10 +492,10 @@ def location(text: str) -> RecordLocation:
     Raises:
         ArgumentTypeError: It is neither.
     """
-    found = location_or_table(text)
-    if found.is_table:
+    record_location = location_or_table(text)
+    if record_location.is_table:
         raise argparse.ArgumentTypeError(f"{text!r}: only split writes tables")
-    return found
+    return record_location
 
 
 def location_or_table(text: str) -> RecordLocation:
@@ -533,9 +533,9 @@ def show_counts(counts: Mapping[str, Any]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def _settings(arguments: list[str]) -> dict[str, str]:
     settings = {}
-    for setting in given:
+    for setting in arguments:
         key, separator, value = setting.partition("=")
         if not separator or not key.startswith("spark."):
             raise ConfigurationError(f"--conf {setting}: must be spark.KEY=VALUE")

@@ -102,9 +102,9 @@ def check_streaming(options: argparse.Namespace) -> None:
         ConfigurationError: Some do not go together.
     """
     if not options.streaming:
-        given = options.checkpoint or options.available_now
+        stream_option = options.checkpoint or options.available_now
         values = (options.every, options.batch_records, *_metrics_options(options))
-        if given or any(value is not None for value in values):
+        if stream_option or any(value is not None for value in values):
             raise ConfigurationError(
                 "--checkpoint, --available-now, --every, --batch-records, --metrics-file, "
                 "--metrics-listener require --streaming"
@@ -143,13 +143,13 @@ def _check_checkpoint(folder: str | None) -> None:
 
 
 def run_stream(
-    options: argparse.Namespace, running: SparkJob, targets: Mapping[str, RecordLocation]
+    options: argparse.Namespace, spark_job: SparkJob, targets: Mapping[str, RecordLocation]
 ) -> int:
     """Run a stream from topics to topics; return the exit code.
 
     Args:
         options: Of the command.
-        running: Its session.
+        spark_job: Its session.
         targets: By the names of `penstock.jobs.tasks.writing_task`.
     """
     from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
@@ -159,14 +159,14 @@ def run_stream(
         ending = stack.enter_context(EndRequest())
         publish = stack.enter_context(publishing(options, figures))
         lines = StreamLines(figures, publish, is_terminal=sys.stderr.isatty())
-        _run(options, running, targets, ending, lines)
+        _run(options, spark_job, targets, ending, lines)
     _print_totals(options, figures)
     return ExitCode.DONE
 
 
 def _run(
     options: argparse.Namespace,
-    running: SparkJob,
+    spark_job: SparkJob,
     targets: Mapping[str, RecordLocation],
     ending: EndRequest,
     lines: StreamLines,
@@ -176,21 +176,21 @@ def _run(
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
     from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
 
-    topics, there = running.sources(tuple(targets.values())), running.there
+    topics, there = spark_job.sources(tuple(targets.values())), spark_job.there
     requested = writing_job(options, targets)
     job = id_of(there, requested, topics)
     places = there.places()
     known_job(there, requested, topics, job, places, note=lines.note)
-    work, settings = _work(options, running, topics, requested, job)
+    work, settings = _work(options, spark_job, topics, requested, job)
     ending.listen()  # Spark has set its own handler
-    connection, written = there.access.connect(), with_parked(requested.targets.values())
+    connection, target_names = there.access.connect(), with_parked(requested.targets.values())
     source = StreamSource(
-        running.cluster,
+        spark_job.cluster,
         connection,
         options.topic,
         job,
         settings.run,
-        written,
+        target_names,
         topic_ids={topic.name: topic.topic_id for topic in topics},
         places=places,
     )
@@ -199,18 +199,22 @@ def _run(
     if options.again or options.start != "earliest":
         starts = lambda: {  # noqa: E731
             offset_range.of: offset_range.start
-            for offset_range in running.cluster.ranges(topics, options.start)
+            for offset_range in spark_job.cluster.ranges(topics, options.start)
         }
-    found = stream.begin(topics, starts)
-    where = f"goes on in {found:,} partitions" if found else f"begins at {options.start}"
+    partition_count = stream.begin(topics, starts)
+    where = (
+        f"goes on in {partition_count:,} partitions"
+        if partition_count
+        else f"begins at {options.start}"
+    )
     lines.note(f"job {job}: {where}")
-    with lines, lines.shown(running.progress, f"splitting {options.topic}"):
+    with lines, lines.shown(spark_job.progress, f"splitting {options.topic}"):
         stream.run()
 
 
 def _work(
     options: argparse.Namespace,
-    running: SparkJob,
+    spark_job: SparkJob,
     topics: Sequence[Topic],
     requested: WritingJob,
     job: str,
@@ -222,15 +226,15 @@ def _work(
     from penstock.spark.streams.stream import StreamSettings  # noqa: PLC0415
     from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
 
-    plan = running.plan(topics)
-    task = writing_task(running.there, requested, topics, (), plan, job, Known({}, {}))
+    plan = spark_job.plan(topics)
+    task = writing_task(spark_job.there, requested, topics, (), plan, job, Known({}, {}))
 
-    def plan_of(found: Mapping[str, Topic]) -> RecordPlan:
-        return _plan_of(options, running, plan, found)
+    def plan_of(topics_by_name: Mapping[str, Topic]) -> RecordPlan:
+        return _plan_of(options, spark_job, plan, topics_by_name)
 
-    def sizes_of(found: Mapping[str, Topic]) -> Sizes:
+    def sizes_of(topics_by_name: Mapping[str, Topic]) -> Sizes:
         try:
-            return running.there.sizes(tuple(found.values()))
+            return spark_job.there.sizes(tuple(topics_by_name.values()))
         except ClusterError:  # a partition that is away now
             return Sizes()
 
@@ -242,29 +246,31 @@ def _work(
         available_now=options.available_now,
         again=options.again,
     )
-    work = StreamWork(running.spark, task, plan_of=plan_of, sizes_of=sizes_of, again=options.again)
+    work = StreamWork(
+        spark_job.spark, task, plan_of=plan_of, sizes_of=sizes_of, again=options.again
+    )
     return work, settings
 
 
 def _plan_of(
-    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
+    options: argparse.Namespace, spark_job: SparkJob, plan: RecordPlan, topics: Mapping[str, Topic]
 ) -> RecordPlan:
     """Return the plan with new topics, and their topic level keys."""
     from penstock.kafka.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
     from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
 
     try:
-        kept = kept_settings(load_configuration(options.file), running.properties)
+        index = kept_settings(load_configuration(options.file), spark_job.properties)
     except CompactedTopicError as error:
         raise ClusterError(str(error)) from None
     ids = {name: topic.topic_id for name, topic in topics.items()}
-    settings = {name: kept.of(name, topic_id) for name, topic_id in ids.items()}
+    settings = {name: index.of(name, topic_id) for name, topic_id in ids.items()}
     with policies_run():
-        found = plan.for_topics(ids, settings)
+        new_plan = plan.for_topics(ids, settings)
     for name in ids.keys() - plan.topic_ids.keys():
-        if not found.judges(name):
+        if not new_plan.judges(name):
             warn(f"no policy of {plan.path} judges topic {name}")
-    return found
+    return new_plan
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def policies_run() -> Iterator[None]:
 def _output_is_error() -> Iterator[None]:
     """Replace the descriptor, which processes inherit and C code writes to."""
     try:
-        kept = os.dup(_OUTPUT)
+        saved_descriptor = os.dup(_OUTPUT)
     except OSError:  # it is closed
         yield
         return
@@ -34,5 +34,5 @@ def _output_is_error() -> Iterator[None]:
             os.dup2(_ERROR, _OUTPUT)
         yield
     finally:
-        os.dup2(kept, _OUTPUT)
-        os.close(kept)
+        os.dup2(saved_descriptor, _OUTPUT)
+        os.close(saved_descriptor)

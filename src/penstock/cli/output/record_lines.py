@@ -71,9 +71,9 @@ def _check_names(fields: Collection[str], where: str) -> None:
 
 
 def _timestamp(fields: dict[str, Any], where: str) -> int:
-    given = fields.get("timestamp")
+    value = fields.get("timestamp")
     try:
-        return _NO_TIME if given is None else timestamp_ms(given)
+        return _NO_TIME if value is None else timestamp_ms(value)
     except ValueError as wrong:
         raise ConfigurationError(f"{where}: {wrong}") from None
 
@@ -85,13 +85,13 @@ def _number(fields: dict[str, Any], name: str, default: int, otherwise: str) -> 
         raise ConfigurationError(otherwise) from None
 
 
-def _headers(given: Any, where: str) -> tuple[Header, ...]:
-    found = [] if given is None else given
-    if not isinstance(found, list) or not all(
-        isinstance(header, dict) and header.get("key") is not None for header in found
+def _headers(value: Any, where: str) -> tuple[Header, ...]:
+    headers = [] if value is None else value
+    if not isinstance(headers, list) or not all(
+        isinstance(header, dict) and header.get("key") is not None for header in headers
     ):
         raise ConfigurationError(f"{where}: headers must be a list such as {_HEADERS}")
-    return tuple(Header(str(header["key"]), _content(header, "value", where)) for header in found)
+    return tuple(Header(str(header["key"]), _content(header, "value", where)) for header in headers)
 
 
 def _content(fields: dict[str, Any], name: str, where: str) -> bytes | None:

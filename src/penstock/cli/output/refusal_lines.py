@@ -20,10 +20,10 @@ def refusal_lines(refused: Refused) -> list[str]:
     place = refused.topic
     if refused.partition is not None:
         place = f"{refused.topic}-{refused.partition}"
-    by = verdict.policy or "the record batch reader"
+    judge = verdict.policy or "the record batch reader"
     if refused.is_observed:
         what = f"observed: {what.strip()}"
-    error = f"by {by}" if verdict.outcome in STORED else f"error {verdict.code} by {by}"
+    error = f"by {judge}" if verdict.outcome in STORED else f"error {verdict.code} by {judge}"
     lines = [f"{what} {place} for {refused.client_id}: {error}"]
     lines += (
         f"    record {error.index}: {error.message}"

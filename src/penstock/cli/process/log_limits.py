@@ -28,8 +28,8 @@ def _cut(value: object, max_chars: int) -> object:
     if isinstance(value, str):
         return value if len(value) <= max_chars else f"{value[:max_chars]}..."
     if isinstance(value, list | tuple | set | frozenset):
-        kept = [_cut(item, ITEM_MAX) for item in islice(value, ITEMS_MAX)]
-        return kept if len(value) <= ITEMS_MAX else [*kept, f"... {len(value)} in all"]
+        items = [_cut(item, ITEM_MAX) for item in islice(value, ITEMS_MAX)]
+        return items if len(value) <= ITEMS_MAX else [*items, f"... {len(value)} in all"]
     return value
 
 
@@ -56,8 +56,8 @@ class LogLimits:
         if second != self._second:
             self._second = second
             self._written.clear()
-        written = self._written[event] = self._written.get(event, 0) + 1
-        if written > LINES_A_SECOND:
+        line_count = self._written[event] = self._written.get(event, 0) + 1
+        if line_count > LINES_A_SECOND:
             self._left_out[event] = self._left_out.get(event, 0) + 1
             raise structlog.DropEvent
         for name, value in fields.items():

@@ -34,16 +34,16 @@ class Reload(NamedTuple):
     reason: str = ""
 
 
-async def reload(gateway: Gateway, read: Callable[[Imports], Configuration]) -> Reload:
+async def reload(gateway: Gateway, loader: Callable[[Imports], Configuration]) -> Reload:
     """Read the file again, put it in force, and log the result.
 
     Args:
         gateway: A running gateway.
-        read: Reads the file, in a thread: it imports classes of users, which take as long as they
+        loader: Reads the file, in a thread: it imports classes of users, which take as long as they
             like. Gets what it adds the processes to that import; they end if this is cancelled.
     """
     try:
-        configuration = await import_in_thread(read)
+        configuration = await import_in_thread(loader)
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         reason = str(error)

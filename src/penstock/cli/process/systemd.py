@@ -35,9 +35,11 @@ class Notifications:
             environment: Has systemd's variables; by default that of the process. They
                 are removed: what this process starts does not speak for it.
         """
-        given = os.environ if environment is None else environment
-        address = given.pop("NOTIFY_SOCKET", "")
-        watchdog_s = _watchdog_s(given.pop("WATCHDOG_USEC", ""), given.pop("WATCHDOG_PID", ""))
+        variables = os.environ if environment is None else environment
+        address = variables.pop("NOTIFY_SOCKET", "")
+        watchdog_s = _watchdog_s(
+            variables.pop("WATCHDOG_USEC", ""), variables.pop("WATCHDOG_PID", "")
+        )
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[bytes] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}

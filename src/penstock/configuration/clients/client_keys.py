@@ -112,7 +112,7 @@ def checks_host(properties: Mapping[str, str]) -> bool:
 
 def _of(effect: Effect, **names: Callable[[str], object]) -> list[ClientKey]:
     """Return keys with one effect; underscores replace dots."""
-    return [ClientKey(name.replace("_", "."), read, effect) for name, read in names.items()]
+    return [ClientKey(name.replace("_", "."), parser, effect) for name, parser in names.items()]
 
 
 _KEYS: Final = (

@@ -56,11 +56,12 @@ def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, 
 
 
 def _stores(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    found = {_CONTENTS[key]: properties[key] for key in _CONTENTS if key in properties}
+    store_properties = {_CONTENTS[key]: properties[key] for key in _CONTENTS if key in properties}
     trusted = location_of(properties, folder, "truststore", "upstream.")
     own = location_of(properties, folder, "keystore", "upstream.")
     if trusted is not None:
-        found["ssl.ca.location"] = str(trusted)
+        store_properties["ssl.ca.location"] = str(trusted)
     if own is not None:
-        found["ssl.certificate.location"] = found["ssl.key.location"] = str(own)
-    return found
+        store_properties["ssl.certificate.location"] = str(own)
+        store_properties["ssl.key.location"] = str(own)
+    return store_properties

@@ -58,8 +58,8 @@ def read_login(properties: Mapping[str, str], where: str) -> Login | None:
         )
     if not properties.get("security.protocol", "").strip().upper().startswith("SASL"):
         return None
-    given = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
-    mechanism = given.strip()
+    value = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
+    mechanism = value.strip()
     if mechanism not in _MECHANISMS:
         raise ConfigurationError(f"{where}sasl.mechanism must be one of {', '.join(_MECHANISMS)}")
     if mechanism == "GSSAPI":

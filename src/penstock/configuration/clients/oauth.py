@@ -100,7 +100,7 @@ def read_oauth(properties: Mapping[str, str], where: str) -> OAuth:
             f"{where}sasl.mechanism=OAUTHBEARER needs {_key(where, TOKEN_URL)} "
             "(http, https or file)"
         )
-    found = OAuth(
+    oauth = OAuth(
         url,
         _first(properties, _CLIENT_IDS) or options.get("clientId", ""),
         _first(properties, _CLIENT_SECRETS) or options.get("clientSecret", ""),
@@ -113,15 +113,15 @@ def read_oauth(properties: Mapping[str, str], where: str) -> OAuth:
         _tls(properties, options),
     )
     if url:
-        _check_url(found, where)
-    return found
+        _check_url(oauth, where)
+    return oauth
 
 
-def _check_url(found: OAuth, where: str) -> None:
-    scheme = urlsplit(found.url).scheme
+def _check_url(oauth: OAuth, where: str) -> None:
+    scheme = urlsplit(oauth.url).scheme
     if scheme not in {"http", "https", "file"}:
         raise ConfigurationError(f"{where}{TOKEN_URL} must begin with https:, http: or file:")
-    if scheme != "file" and not (found.client_id and found.client_secret):
+    if scheme != "file" and not (oauth.client_id and oauth.client_secret):
         raise ConfigurationError(
             f"{where}{TOKEN_URL} needs clientId and clientSecret in "
             f"{_key(where, 'sasl.jaas.config')}, or {_key(where, _CLIENT_IDS[0])} and "
@@ -130,12 +130,12 @@ def _check_url(found: OAuth, where: str) -> None:
 
 
 def _check_class(
-    properties: Mapping[str, str], key: str, known: tuple[str, ...], where: str
+    properties: Mapping[str, str], key: str, known_classes: tuple[str, ...], where: str
 ) -> None:
-    if properties.get(key, "").strip() not in {"", *known}:
+    if properties.get(key, "").strip() not in {"", *known_classes}:
         raise ConfigurationError(
-            f"{where}{key} must be {known[0]}, or left out: Penstock's clients are written in "
-            "Python and C, and cannot load a Java class"
+            f"{where}{key} must be {known_classes[0]}, or left out: Penstock's clients are written "
+            "in Python and C, and cannot load a Java class"
         )
 
 
@@ -147,12 +147,12 @@ def _timeout_s(properties: Mapping[str, str]) -> float:
 
 def _tls(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """Return `ssl.*` for the endpoint: options in Java, `https.ca.*` in librdkafka."""
-    found = {name: value for name, value in options.items() if name.startswith(_TLS)}
+    tls_options = {name: value for name, value in options.items() if name.startswith(_TLS)}
     if location := properties.get("https.ca.location"):
-        found.setdefault("ssl.truststore.location", location)
+        tls_options.setdefault("ssl.truststore.location", location)
     if content := properties.get("https.ca.pem"):
-        found.setdefault("ssl.truststore.certificates", content)
-    return found
+        tls_options.setdefault("ssl.truststore.certificates", content)
+    return tls_options
 
 
 def _listed(properties: Mapping[str, str], where: str) -> dict[str, str]:

@@ -75,7 +75,7 @@ def key_and_chain(properties: Mapping[str, str], folder: Path, where: str) -> by
 
 def missing_part(text: str) -> str:
     """Return what a key store in PEM lacks; empty if it has a key and a certificate."""
-    labels = [found[1] for found in _BLOCK.finditer(text)]
+    labels = [match[1] for match in _BLOCK.finditer(text)]
     has_key = any(label.endswith("PRIVATE KEY") for label in labels)
     has_certificate = any(label.endswith("CERTIFICATE") for label in labels)
     if has_key and has_certificate:
@@ -117,14 +117,16 @@ def _contents(path: Path, file: Path, store: str) -> tuple[str, ...]:
             f"{where} cannot be read here ({why}); it is read on the driver, and need not be on "
             "the executors"
         ) from None
-    blocks = [(found[1], found[0]) for found in _BLOCK.finditer(text)]
+    blocks = [(match[1], match[0]) for match in _BLOCK.finditer(text)]
     certificates = "\n".join(block for label, block in blocks if label.endswith("CERTIFICATE"))
     keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
     if not certificates or (store == "keystore" and len(keys) != 1):
-        wanted = "a private key and its certificates" if store == "keystore" else "certificates"
-        missing = missing_part(text) if store == "keystore" else ""
-        more = f": {missing}" if missing else ""
-        raise ConfigurationError(f"{where} is not usable ({wanted} are required){more}")
+        required_parts = (
+            "a private key and its certificates" if store == "keystore" else "certificates"
+        )
+        problem = missing_part(text) if store == "keystore" else ""
+        more = f": {problem}" if problem else ""
+        raise ConfigurationError(f"{where} is not usable ({required_parts} are required){more}")
     return (certificates,) if store == "truststore" else (certificates, keys[0])
 
 

@@ -76,8 +76,8 @@ def load_key(
     path = location_of(properties, file.parent, "keystore", f"{file}: {prefix}")
     key, chain = properties.get(KEY), properties.get(CHAIN)
     if path is None and bool(key) != bool(chain):
-        given, missing = (KEY, CHAIN) if key else (CHAIN, KEY)
-        raise ConfigurationError(f"{file}: {prefix}{given} needs {prefix}{missing}")
+        present_key, absent_key = (KEY, CHAIN) if key else (CHAIN, KEY)
+        raise ConfigurationError(f"{file}: {prefix}{present_key} needs {prefix}{absent_key}")
     if path is None and not key:
         return False
     password = properties.get("ssl.key.password", "")
@@ -106,8 +106,8 @@ def _why_unusable(text: str, error: OSError, prefix: str) -> str:
     """Return why a key store is not usable, without anything of its content."""
     if not isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
-    if missing := missing_part(text):
-        return missing
+    if problem := missing_part(text):
+        return problem
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the private key is not that of the first certificate"
     if "ENCRYPTED" in text:

@@ -75,14 +75,14 @@ def _set_ciphers(
             context.set_ciphers(":".join(map(_openssl_name, older)))
         except ssl.SSLError:
             raise ConfigurationError(f"{key}: none of {', '.join(older)} is known") from None
-        found = {cipher["name"] for cipher in context.get_ciphers()}
+        cipher_names = {cipher["name"] for cipher in context.get_ciphers()}
         for suite in older:
-            if _openssl_name(suite) not in found:
+            if _openssl_name(suite) not in cipher_names:
                 raise ConfigurationError(f"{key}: {suite} is not known")
-    left = [name for name in protocols if (newest if name == "TLSv1.3" else older)]
-    if not left:
+    usable_protocols = [name for name in protocols if (newest if name == "TLSv1.3" else older)]
+    if not usable_protocols:
         raise ConfigurationError(f"{key} has no suite for any of ssl.enabled.protocols")
-    return left
+    return usable_protocols
 
 
 def _openssl_name(suite: str) -> str:

@@ -67,13 +67,13 @@ def reap_orphans() -> None:
     """Let adopted processes that have ended disappear."""
     while True:
         try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if found is None or not _is_adopted(found.si_pid):
+        if child is None or not _is_adopted(child.si_pid):
             return  # a child of this process, which is waited for elsewhere
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(found.si_pid, os.WNOHANG)
+            os.waitpid(child.si_pid, os.WNOHANG)
 
 
 def kill_descendants(marker: str) -> int:
@@ -89,12 +89,12 @@ def kill_descendants(marker: str) -> int:
     for number in range(_PASSES):
         if number:
             time.sleep(_PASS_S)
-        left = [pid for pid in _processes() if _is_left(pid, marker)]
-        for pid in left:
+        pids = [pid for pid in _processes() if _is_left(pid, marker)]
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
-        if not left and not (_adopts and None in _live.values()):
+        if not pids and not (_adopts and None in _live.values()):
             break
     return len(killed)
 

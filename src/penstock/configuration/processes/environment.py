@@ -44,5 +44,5 @@ def what_changes_policies(environment: Mapping[str, str] | None = None) -> str:
     """
     if sys.flags.optimize:
         return f"{_OPTIMIZE}, or python -O"
-    given = os.environ if environment is None else environment
-    return ", ".join(name for name, value in given.items() if changes_policies(name, value))
+    variables = os.environ if environment is None else environment
+    return ", ".join(name for name, value in variables.items() if changes_policies(name, value))

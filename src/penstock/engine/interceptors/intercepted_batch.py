@@ -65,36 +65,38 @@ def intercept_and_judge(
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
         records = records.pick(positions)
-    done = intercept(chain.interceptors, chain.plan.topic, partition, records, until_failure=True)
-    if done.verdicts and done.verdicts[-1][1].outcome in UNDECIDED:
-        return done.verdicts[-1][1]
+    interception = intercept(
+        chain.interceptors, chain.plan.topic, partition, records, until_failure=True
+    )
+    if interception.verdicts and interception.verdicts[-1][1].outcome in UNDECIDED:
+        return interception.verdicts[-1][1]
     on_intercepted()
-    keys, values = done.keys, done.values
-    passed = done.records(records) if chain.judges else None
+    keys, values = interception.keys, interception.values
+    passed = interception.records(records) if chain.judges else None
     dropped = {index for index in dropped_before if index < count}
-    if done.verdicts:
-        kept = remaining_positions(records.count, done.verdicts)
-        keys, values = [keys[index] for index in kept], [values[index] for index in kept]
-        passed = passed.pick(kept) if passed is not None else None
-        dropped.update(positions[index] for index, _ in done.verdicts)
-        positions = [positions[index] for index in kept] if dropped_before else kept
-    found: Sequence[Objected] = ()
+    if interception.verdicts:
+        indexes = remaining_positions(records.count, interception.verdicts)
+        keys, values = [keys[index] for index in indexes], [values[index] for index in indexes]
+        passed = passed.pick(indexes) if passed is not None else None
+        dropped.update(positions[index] for index, _ in interception.verdicts)
+        positions = [positions[index] for index in indexes] if dropped_before else indexes
+    objections: Sequence[Objected] = ()
     if positions and passed is not None:
-        verdict, found = judge_by_mode(chain, partition, topic_id, passed, positions)
+        verdict, objections = judge_by_mode(chain, partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
             return verdict
     rest = Rest(
         positions,
-        (keys, values) if done.changed else None,
+        (keys, values) if interception.changed else None,
         sorted(dropped),
         blame_again(chain, partition, topic_id, batch, again) if again else {},
     )
-    diverted = divert(chain, partition, batch, found, rest, max_bytes=max_bytes)
+    diverted = divert(chain, partition, batch, objections, rest, max_bytes=max_bytes)
     if diverted is not None:
         return diverted
     if not positions:
         return replaced(b"", sorted(dropped))
-    if not dropped and not done.changed:
+    if not dropped and not interception.changed:
         return ACCEPTED
     return _rebuilt(batch, positions, keys, values, sorted(dropped), max_bytes)
 
@@ -133,15 +135,15 @@ def drop_again(
         return refused(error.code, error.message, "")
     count = len(batch.records)
     dropped = sorted(index for index in dropped_before if index < count)
-    kept = [index for index in range(count) if index not in dropped_before]
+    positions = [index for index in range(count) if index not in dropped_before]
     again = [index for index in dropped if index in quarantined_before]
     letters = b""
     if again and place is not None:
         letters = write_letters(batch, decided_before(again), place)
-    if not kept:
+    if not positions:
         return replaced(b"", dropped, quarantined=again, letters=letters)
-    records = StoredColumns(batch.records).pick(kept)
-    verdict = _rebuilt(batch, kept, [*records.keys], [*records.values], dropped, max_bytes)
+    records = StoredColumns(batch.records).pick(positions)
+    verdict = _rebuilt(batch, positions, [*records.keys], [*records.values], dropped, max_bytes)
     if verdict.replacement is None or not letters:
         return verdict
     return replaced(verdict.replacement.data, dropped, quarantined=again, letters=letters)

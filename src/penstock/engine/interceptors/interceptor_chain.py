@@ -133,32 +133,32 @@ def intercept(
     stages = _stages(interceptors)
     if len(stages) == 1:
         return _run(stages[0], topic, partition, records, until_failure=until_failure)
-    left = records
+    rest = records
     positions: Sequence[int] = range(records.count)
     verdicts: list[tuple[int, PolicyVerdict]] = []
-    changed = False
+    has_changes = False
     for stage in stages:
-        if not left.count:
+        if not rest.count:
             break
-        done = _run(stage, topic, partition, left, until_failure=until_failure)
-        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
-            return done
-        if done.changed:
-            left, changed = done.records(left), True
-        if done.verdicts:
-            verdicts += ((positions[index], verdict) for index, verdict in done.verdicts)
-            kept = _kept(left.count, done.verdicts, until_failure=until_failure)
-            left = left.pick(kept)
-            positions = [positions[index] for index in kept]
+        interception = _run(stage, topic, partition, rest, until_failure=until_failure)
+        if interception.verdicts and interception.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            return interception
+        if interception.changed:
+            rest, has_changes = interception.records(rest), True
+        if interception.verdicts:
+            verdicts += ((positions[index], verdict) for index, verdict in interception.verdicts)
+            indexes = _kept(rest.count, interception.verdicts, until_failure=until_failure)
+            rest = rest.pick(indexes)
+            positions = [positions[index] for index in indexes]
     verdicts.sort(key=itemgetter(0))
     failures = (n for n, (_, verdict) in enumerate(verdicts, 1) if verdict.outcome in UNDECIDED)
     end = next(failures, None) if until_failure else None
     keys: list[bytes | None] = [None] * records.count
     values: list[bytes | None] = [None] * records.count
-    for position, key, value in zip(positions, left.keys, left.values, strict=False):
+    for position, key, value in zip(positions, rest.keys, rest.values, strict=False):
         keys[position], values[position] = key, value
     return InterceptedRecords(
-        keys, values, verdicts[:end], changed and _differ(records, positions, left)
+        keys, values, verdicts[:end], has_changes and _differ(records, positions, rest)
     )
 
 
@@ -216,17 +216,18 @@ def _kept(
     count: int, verdicts: Sequence[tuple[int, PolicyVerdict]], *, until_failure: bool
 ) -> Sequence[int]:
     """Return the positions for the next stage; with `until_failure`, those before a failure."""
-    taken = {index for index, _ in verdicts}
+    decided_indexes = {index for index, _ in verdicts}
     if until_failure and verdicts[-1][1].outcome in UNDECIDED:
         count = verdicts[-1][0]
-    return [index for index in range(count) if index not in taken]
+    return [index for index in range(count) if index not in decided_indexes]
 
 
-def _differ(records: RecordColumns, positions: Sequence[int], left: RecordColumns) -> bool:
+def _differ(records: RecordColumns, positions: Sequence[int], rest: RecordColumns) -> bool:
     """Return whether any remaining record has changed."""
-    before = records.pick(positions)
+    originals = records.pick(positions)
     pairs = chain(
-        zip(before.values, left.values, strict=False), zip(before.keys, left.keys, strict=False)
+        zip(originals.values, rest.values, strict=False),
+        zip(originals.keys, rest.keys, strict=False),
     )
     return any(old is not new and old != new for old, new in pairs)
 
@@ -242,7 +243,7 @@ def _by_record(
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     verdicts: list[tuple[int, PolicyVerdict]] = []
-    changed = False
+    has_changes = False
     several = _Several(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
     add_key, add_value = keys.append, values.append
@@ -257,7 +258,7 @@ def _by_record(
             key, value = result
             if value is not original_value or key is not original_key:
                 _check(key, value)
-                changed = changed or value != original_value or key != original_key
+                has_changes = has_changes or value != original_value or key != original_key
         except ProduceRequestInterceptorSkipRecordException:
             key = value = None
             verdicts.append((len(keys), skipped[several.current.name]))
@@ -271,7 +272,7 @@ def _by_record(
                 break
         add_key(key)
         add_value(value)
-    return InterceptedRecords(keys, values, verdicts, changed)
+    return InterceptedRecords(keys, values, verdicts, has_changes)
 
 
 class _Several:
@@ -322,15 +323,16 @@ def _by_batch(
     else:
         return _applied(interceptor, records, results, until_failure=until_failure)
     (_, first), (middle, second) = halves(records)
-    before = _by_batch(interceptor, topic, partition, first, until_failure=False)
-    if before.verdicts and before.verdicts[-1][1].outcome is Outcome.POSTPONED:
-        return before
-    after = _by_batch(interceptor, topic, partition, second, until_failure=False)
+    first_result = _by_batch(interceptor, topic, partition, first, until_failure=False)
+    if first_result.verdicts and first_result.verdicts[-1][1].outcome is Outcome.POSTPONED:
+        return first_result
+    second_result = _by_batch(interceptor, topic, partition, second, until_failure=False)
     return InterceptedRecords(
-        (*before.keys, *after.keys),
-        (*before.values, *after.values),
-        before.verdicts + [(middle + index, verdict) for index, verdict in after.verdicts],
-        before.changed or after.changed,
+        (*first_result.keys, *second_result.keys),
+        (*first_result.values, *second_result.values),
+        first_result.verdicts
+        + [(middle + index, verdict) for index, verdict in second_result.verdicts],
+        first_result.changed or second_result.changed,
     )
 
 
@@ -348,25 +350,25 @@ def _applied(
     new_keys, new_values = list(records.keys), list(records.values)
     verdicts: list[tuple[int, PolicyVerdict]] = []
     skipped = interceptor.skipped
-    changed = False
+    has_changes = False
     for position in sorted(results):
-        made = _made_of(results[position])
-        if not isinstance(made, BaseException):
-            key, value = made
-            changed = changed or value != new_values[position] or key != new_keys[position]
+        result = _made_of(results[position])
+        if not isinstance(result, BaseException):
+            key, value = result
+            has_changes = has_changes or value != new_values[position] or key != new_keys[position]
             new_keys[position], new_values[position] = key, value
             continue
-        skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
+        skips = isinstance(result, ProduceRequestInterceptorSkipRecordException)
         verdicts.append(
             (
                 position,
-                skipped if skips else failure(interceptor.name, interceptor.failed_code, made),
+                skipped if skips else failure(interceptor.name, interceptor.failed_code, result),
             )
         )
         new_keys[position] = new_values[position] = None
-        if (until_failure and not skips) or isinstance(made, RetriableException):
+        if (until_failure and not skips) or isinstance(result, RetriableException):
             break
-    return InterceptedRecords(new_keys, new_values, verdicts, changed)
+    return InterceptedRecords(new_keys, new_values, verdicts, has_changes)
 
 
 def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
@@ -393,13 +395,13 @@ def _unchanged(column: Any) -> Sequence[bytes | None]:
     return same
 
 
-def _result(given: Any) -> tuple[Any, Any]:
+def _result(result: Any) -> tuple[Any, Any]:
     """Return key and value of a result, which may be of a class of the policy's own."""
     try:
-        return given.key, given.value
+        return result.key, result.value
     except AttributeError:
         raise AnswerError(
-            f"the result for a record is {type(given).__name__}; it must be a "
+            f"the result for a record is {type(result).__name__}; it must be a "
             "ProduceRequestInterceptorResult"
         ) from None
 

@@ -104,8 +104,8 @@ def format_of(headers: Sequence[Header]) -> LetterFormat | None:
     Of several, the last counts: its writer has seen the others as headers of the record. Only a
     record of a file may have had no topic.
     """
-    found = _last_topic(headers)
-    return None if found is None else found[0]
+    format_and_topic = _last_topic(headers)
+    return None if format_and_topic is None else format_and_topic[0]
 
 
 def _last_topic(headers: Sequence[Header]) -> tuple[LetterFormat, bytes | None] | None:
@@ -137,12 +137,12 @@ def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
         headers: Of the dead letter.
         here: The values of headers that are missing, or are not valid numbers.
     """
-    found = dict(headers)
-    form, topic = _last_topic(headers) or (OWN, found.get(TOPIC))
-    partition = form.number(found.get(form.partition), INT32)
-    offset = form.number(found.get(form.offset), INT64)
-    timestamp = _first_timestamp(form, found)
-    replays = number_of(found.get(REPLAYS), INT32)
+    header_values = dict(headers)
+    form, topic = _last_topic(headers) or (OWN, header_values.get(TOPIC))
+    partition = form.number(header_values.get(form.partition), INT32)
+    offset = form.number(header_values.get(form.offset), INT64)
+    timestamp = _first_timestamp(form, header_values)
+    replays = number_of(header_values.get(REPLAYS), INT32)
     return here._replace(
         topic=here.topic if topic is None else topic.decode(errors="replace"),
         partition=here.partition if partition is None or partition < 0 else partition,
@@ -152,13 +152,13 @@ def read_origin(headers: Sequence[Header], here: _Origin) -> _Origin:
     )
 
 
-def _first_timestamp(form: LetterFormat, found: Mapping[str, bytes | None]) -> int | None:
+def _first_timestamp(form: LetterFormat, header_values: Mapping[str, bytes | None]) -> int | None:
     """Return the timestamp in headers; one of a record that was returned before is there still."""
     if form is not OWN and form.timestamp is not None:
-        timestamp = form.number(found.get(form.timestamp), INT64)
+        timestamp = form.number(header_values.get(form.timestamp), INT64)
         if timestamp is not None and timestamp >= 0:
             return timestamp
-    return number_of(found.get(TIMESTAMP), INT64)
+    return number_of(header_values.get(TIMESTAMP), INT64)
 
 
 def read_timestamp(headers: Sequence[Header]) -> int | None:
@@ -277,19 +277,19 @@ class ReasonHeaders:
 
     def _of(self, verdict: PolicyVerdict) -> tuple[tuple[str, bytes | None], ...]:
         key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
-        found = self._known.get(key)
-        if found is None:
+        headers = self._known.get(key)
+        if headers is None:
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
             text = (verdict.message or "").encode(errors="replace")
-            found = self._known[key] = (
+            headers = self._known[key] = (
                 (MESSAGE, text),
                 (OUTCOME, verdict.outcome.value.encode()),
                 (POLICY, None if verdict.outcome is Outcome.ACCEPTED else verdict.policy.encode()),
                 (CODE, b"%d" % verdict.code),
                 (REASON, text),
             )
-        return found
+        return headers
 
 
 def _text(number: int | None) -> bytes | None:

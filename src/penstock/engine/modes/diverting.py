@@ -83,7 +83,7 @@ def judge_by_mode(
     Returns:
         The verdict about the batch, and if it is `ACCEPTED`, the mode of each diverted record.
     """
-    found: list[Objected] = []
+    objections: list[Objected] = []
     for number, (mode, policies) in enumerate(chain.tiers, 1):
         verdict = policies.judge(partition, topic_id, records, positions)
         if verdict is ACCEPTED:
@@ -91,15 +91,17 @@ def judge_by_mode(
         if verdict.outcome is not Outcome.REFUSED or mode not in _OUTCOMES:
             return verdict, ()
         errors = verdict.record_errors or _of_all(verdict, positions)
-        found.append(Objected(mode, verdict, errors))
+        objections.append(Objected(mode, verdict, errors))
         if number == len(chain.tiers):
             break
-        taken = {error.index for error in errors}
-        left = [index for index, position in enumerate(positions) if position not in taken]
-        if not left:
+        refused_positions = {error.index for error in errors}
+        indexes = [
+            index for index, position in enumerate(positions) if position not in refused_positions
+        ]
+        if not indexes:
             break
-        records, positions = records.pick(left), [positions[index] for index in left]
-    return ACCEPTED, found
+        records, positions = records.pick(indexes), [positions[index] for index in indexes]
+    return ACCEPTED, objections
 
 
 def _of_all(verdict: PolicyVerdict, positions: Sequence[int]) -> Sequence[RecordError]:
@@ -126,11 +128,11 @@ def judge_and_divert(
     """
     positions = range(len(batch.records))
     columns = StoredColumns(batch.records)
-    verdict, found = judge_by_mode(chain, partition, topic_id, columns, positions)
+    verdict, objections = judge_by_mode(chain, partition, topic_id, columns, positions)
     if verdict is not ACCEPTED:
         return verdict
     rest = Rest(positions)
-    return divert(chain, partition, batch, found, rest, max_bytes=max_bytes) or ACCEPTED
+    return divert(chain, partition, batch, objections, rest, max_bytes=max_bytes) or ACCEPTED
 
 
 class Rest(NamedTuple):
@@ -183,7 +185,7 @@ def divert(
     chain: Chain,
     partition: int,
     batch: RecordBatch,
-    found: Sequence[Objected],
+    objections: Sequence[Objected],
     rest: Rest,
     *,
     max_bytes: int,
@@ -194,7 +196,7 @@ def divert(
         chain: The topic's policies.
         partition: The partition's number.
         batch: As the client sent it.
-        found: The objections of policies.
+        objections: The objections of policies.
         rest: The records that they judged.
         max_bytes: A new batch that is larger is refused.
 
@@ -202,11 +204,11 @@ def divert(
         None where nothing has to be done for it.
     """
     is_marked = chain.plan.marks and has_marks(batch.records)
-    if not found and not is_marked and not rest.blamed:
+    if not objections and not is_marked and not rest.blamed:
         return None
     blamed = dict(rest.blamed)
     marks: dict[int, Sequence[tuple[str, bytes | None]]] = {}
-    for mode, refusal, errors in found:
+    for mode, refusal, errors in objections:
         if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
             return refused_because(_OF_TRANSACTION, Diverted(refusal, len(errors)))
         if mode == QUARANTINE:
@@ -217,16 +219,18 @@ def divert(
         Diverted(
             replace(objection.refusal, outcome=_OUTCOMES[objection.mode]), len(objection.errors)
         )
-        for objection in found
+        for objection in objections
     )
     letters = b""
     if blamed:
         place = Place(chain.plan.topic, partition, chain.plan.dead_letters_have_context)
         letters = write_letters(batch, blamed, place)
-    kept = list(filterfalse(blamed.__contains__, rest.positions))
+    kept_positions = list(filterfalse(blamed.__contains__, rest.positions))
     data = b""
-    if kept:
-        data = _stored(batch, kept, marks, rest, without=(PREFIX,) if chain.plan.marks else ())
+    if kept_positions:
+        data = _stored(
+            batch, kept_positions, marks, rest, without=(PREFIX,) if chain.plan.marks else ()
+        )
     if len(data) > max_bytes:
         return too_large(len(data), max_bytes)
     dropped = sorted({*rest.dropped, *blamed})
@@ -235,19 +239,21 @@ def divert(
 
 def _stored(
     batch: RecordBatch,
-    kept: Sequence[int],
+    kept_positions: Sequence[int],
     marks: Mapping[int, Sequence[tuple[str, bytes | None]]],
     rest: Rest,
     *,
     without: Sequence[str],
 ) -> bytes:
     """Write the records that are stored."""
-    changed = None
+    new_contents = None
     if rest.changed is not None:
-        sent = batch.records.keys, batch.records.values
-        changed = put_in(sent, rest.positions, rest.changed)
-    appended = list(map(marks.get, kept, repeat(()))) if marks else None
-    return rebuild_with_headers(batch, kept, appended, without=without, replaced=changed)
+        original_contents = batch.records.keys, batch.records.values
+        new_contents = put_in(original_contents, rest.positions, rest.changed)
+    appended = list(map(marks.get, kept_positions, repeat(()))) if marks else None
+    return rebuild_with_headers(
+        batch, kept_positions, appended, without=without, replaced=new_contents
+    )
 
 
 def too_large(size: int, max_bytes: int) -> PolicyVerdict:

@@ -23,10 +23,10 @@ def number_of(text: bytes | None, limit: int) -> int | None:
         text: The header's value.
         limit: `INT32` or `INT64`.
     """
-    found = _NUMBER.fullmatch(text) if text is not None else None
-    if found is None:
+    match = _NUMBER.fullmatch(text) if text is not None else None
+    if match is None:
         return None
-    number = int(found[1])
+    number = int(match[1])
     return number if -limit <= number < limit else None
 
 

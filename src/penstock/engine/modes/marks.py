@@ -36,16 +36,16 @@ def marks_of(
         errors: The policies, and their texts.
         code: Kafka's error code that the client would have been answered.
     """
-    known: dict[tuple[str, str | None], Sequence[tuple[str, bytes | None]]] = {}
-    found = {}
+    mark_cache: dict[tuple[str, str | None], Sequence[tuple[str, bytes | None]]] = {}
+    marks_by_position = {}
     for error in errors:
         text, policy = error.message, error.policy
-        mark = known.get((policy, text))
+        mark = mark_cache.get((policy, text))
         if mark is None:
-            mark = known[policy, text] = (
+            mark = mark_cache[policy, text] = (
                 (POLICY, policy.encode()),
                 (CODE, b"%d" % code),
                 (MESSAGE, b"" if text is None else text.encode(errors="replace")),
             )
-        found[error.index] = mark
-    return found
+        marks_by_position[error.index] = mark
+    return marks_by_position

@@ -75,15 +75,15 @@ def blame(errors: Iterable[RecordError], code: int) -> dict[int, Blame]:
         errors: The policies, and their texts.
         code: Kafka's error code that the client would have been answered.
     """
-    known: dict[tuple[str, str | None], Blame] = {}
-    found = {}
+    reason_cache: dict[tuple[str, str | None], Blame] = {}
+    reasons_by_position = {}
     for error in errors:
         key = error.policy, error.message
-        reason = known.get(key)
+        reason = reason_cache.get(key)
         if reason is None:
-            reason = known[key] = Blame(*key, code)
-        found[error.index] = reason
-    return found
+            reason = reason_cache[key] = Blame(*key, code)
+        reasons_by_position[error.index] = reason
+    return reasons_by_position
 
 
 def write_letters(
@@ -115,17 +115,17 @@ def write_letters(
         section, _ = batch.records.cut(some, None, appended[start:end], without, True)
         return encode(header, section, len(some), fast=True)
 
-    written: list[bytes] = []
-    waiting = [(0, len(positions))]
-    while waiting:
-        start, end = waiting.pop()
+    batches: list[bytes] = []
+    ranges = [(0, len(positions))]
+    while ranges:
+        start, end = ranges.pop()
         letters = cut(start, end)
         if len(letters) <= LETTERS_BYTES or end - start == 1:
-            written.append(letters)
+            batches.append(letters)
             continue
         middle = (start + end) // 2
-        waiting += [(middle, end), (start, middle)]
-    return b"".join(written)
+        ranges += [(middle, end), (start, middle)]
+    return b"".join(batches)
 
 
 def _headers(
@@ -137,19 +137,19 @@ def _headers(
     records, reasons = batch.records, ReasonHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None
-    known: dict[Blame, Headers] = {}  # most letters of a batch say the same
+    header_cache: dict[Blame, Headers] = {}  # most letters of a batch say the same
     replays: tuple[str, bytes | None] = (REPLAYS, b"0")
     appended = []
     for position, letter_id in zip(positions, ids, strict=True):
         why = blamed[position]
-        same = known.get(why)
+        same = header_cache.get(why)
         if same is None:
             policy, message, code = why
             verdict = PolicyVerdict(
                 outcome=Outcome.REFUSED, code=code, message=message, policy=policy
             )
             same = reasons.of_place(verdict, place.topic, place.partition, _NO_OFFSET)
-            known[why] = same
+            header_cache[why] = same
         if returned is not None:
             replays = (REPLAYS, b"%d" % read_replays(returned[position]))
         time_sent = (TIMESTAMP, b"%d" % timestamps[position])

@@ -34,7 +34,7 @@ _OF_KEYS: Final = re.compile(r"[\w.-]")
 """Characters that cannot follow a complete key."""
 
 
-def configure(instance: Any, of: ConfiguredPolicy) -> None:
+def configure(instance: Any, definition: ConfiguredPolicy) -> None:
     """Configure an instance, as its interface has it.
 
     KIP-729 has no `configure()`, and that of KIP-905 takes no arguments. That of a named policy
@@ -44,34 +44,38 @@ def configure(instance: Any, of: ConfiguredPolicy) -> None:
         ConfigurationError: It fails, or cannot take the keys that are set for it.
     """
     method = getattr(instance, "configure", None)
-    if not has_life_cycle(of):
+    if not has_life_cycle(definition):
         return
-    is_given = of.interface not in {INTERCEPTORS, VALIDATORS}
-    if of.is_named:
+    is_given = definition.interface not in {INTERCEPTORS, VALIDATORS}
+    if definition.is_named:
         is_given = is_given or (callable(method) and _takes_configs(method))
-        _check_keys_are_read(instance, of, is_given=is_given)
+        _check_keys_are_read(instance, definition, is_given=is_given)
     if not callable(method):
         return
     try:
-        method(*((of.configs,) if is_given else ()))
+        method(*((definition.configs,) if is_given else ()))
     except (Exception, SystemExit) as error:
-        raise unusable_by(error, _problem(of, error)) from None
+        raise unusable_by(error, _problem(definition, error)) from None
 
 
-def _problem(of: ConfiguredPolicy, error: BaseException) -> str:
+def _problem(definition: ConfiguredPolicy, error: BaseException) -> str:
     """Return the problem; a built-in policy explains it for the reader of the file."""
-    if type(error) is not ValueError or not of.class_name.startswith(_BUILT_IN):
-        return f"{of.where}: configure() failed: {describe(error)}"
+    if type(error) is not ValueError or not definition.class_name.startswith(_BUILT_IN):
+        return f"{definition.where}: configure() failed: {describe(error)}"
     text = str(error)
     begins_with_own_key = any(
-        text.startswith(key) and not _OF_KEYS.match(text, len(key)) for key in of.own
+        text.startswith(key) and not _OF_KEYS.match(text, len(key)) for key in definition.own
     )
-    return f"{of.file}: {of.own_prefix}{text}" if begins_with_own_key else f"{of.where}: {text}"
+    return (
+        f"{definition.file}: {definition.own_prefix}{text}"
+        if begins_with_own_key
+        else f"{definition.where}: {text}"
+    )
 
 
-def has_life_cycle(of: ConfiguredPolicy) -> bool:
+def has_life_cycle(definition: ConfiguredPolicy) -> bool:
     """Return whether `configure()` and `close()` are called: KIP-729 has neither."""
-    return of.is_named or of.interface != VALIDATORS
+    return definition.is_named or definition.interface != VALIDATORS
 
 
 def _takes_configs(method: Callable[..., Any]) -> bool:
@@ -84,35 +88,37 @@ def _takes_configs(method: Callable[..., Any]) -> bool:
     return True
 
 
-def _check_keys_are_read(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
+def _check_keys_are_read(instance: Any, definition: ConfiguredPolicy, *, is_given: bool) -> None:
     """Raise ConfigurationError if keys are set for a policy that would never read them."""
-    if not of.own:
+    if not definition.own:
         return
     try:
-        if is_given and overrides(instance, "configure", _INTERFACES[of.interface]):
+        if is_given and overrides(instance, "configure", _INTERFACES[definition.interface]):
             return
     except TypeError as error:
-        raise ConfigurationError(f"{of.where}: {error}") from None
-    keys = ", ".join(f"{of.own_prefix}{key}" for key in of.own)
+        raise ConfigurationError(f"{definition.where}: {error}") from None
+    keys = ", ".join(f"{definition.own_prefix}{key}" for key in definition.own)
     raise ConfigurationError(
-        f"{of.where}: {keys} cannot be passed to it: it has no configure(configs)"
+        f"{definition.where}: {keys} cannot be passed to it: it has no configure(configs)"
     )
 
 
-def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
+def hints_of(instance: Any, definition: ConfiguredPolicy) -> RecordIntrospectionHints:
     """Read the hints of a policy of KIP-940, once, after `configure()`."""
-    where = f"{of.where}: get_hints()"
+    where = f"{definition.where}: get_hints()"
     get_hints = getattr(instance, "get_hints", None)
     if not callable(get_hints):
         return RecordIntrospectionHints()
     try:
-        given = get_hints()
-        if not hasattr(given, "access_headers"):
-            raise TypeError(f"it must return RecordIntrospectionHints, not {type(given).__name__}")
+        returned_hints = get_hints()
+        if not hasattr(returned_hints, "access_headers"):
+            raise TypeError(
+                f"it must return RecordIntrospectionHints, not {type(returned_hints).__name__}"
+            )
         hints = RecordIntrospectionHints(
-            bool(given.access_headers),
-            int(given.access_key_bytes),
-            int(given.access_value_bytes),
+            bool(returned_hints.access_headers),
+            int(returned_hints.access_key_bytes),
+            int(returned_hints.access_value_bytes),
         )
     except (Exception, SystemExit) as error:
         raise unusable_by(error, f"{where} failed: {describe(error)}") from None

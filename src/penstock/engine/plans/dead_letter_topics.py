@@ -70,12 +70,12 @@ class DeadLetterTopics:
             name: Its dead letter topic.
         """
         of_sources = [each for each in self._names if TOPIC_VARIABLE in each]
-        found = filter(None, (_source_in(each, source) for each in of_sources))
+        sources = filter(None, (_source_in(each, source) for each in of_sources))
         others: list[str] = []
         if name != dead_letter_topic(source, self._defaults.settings(source)):
             others = [each.replace(TOPIC_VARIABLE, source) for each in of_sources]
         is_shared = name in self._names
-        return [] if is_shared else [each for each in (*found, *others) if each != name]
+        return [] if is_shared else [each for each in (*sources, *others) if each != name]
 
     def holds(self, topic: str) -> bool:
         """Return whether a topic is the dead letter topic of another topic."""
@@ -143,5 +143,5 @@ def _source_in(name: str, topic: str) -> str | None:
     pattern = next(parts) + "".join(
         f"{group}{part}" for group, part in zip(groups, parts, strict=False)
     )
-    found = re.fullmatch(pattern, topic)
-    return found["source"] if found is not None else None
+    match = re.fullmatch(pattern, topic)
+    return match["source"] if match is not None else None

@@ -43,11 +43,11 @@ def declared_here(
     search_first(file.parent)
     space = ClassPath(class_path) if class_path else None
     try:
-        found = load_class(class_name, key=VALIDATION, file=file, space=space)
+        cls = load_class(class_name, key=VALIDATION, file=file, space=space)
     except ConfigurationError:
         return ()
     try:
-        return as_configs(getattr(found, "topic_configs", ()))
+        return as_configs(getattr(cls, "topic_configs", ()))
     except ValueError as error:
         raise ConfigurationError(f"{file}: {VALIDATION}: {class_name}: {error}") from None
 
@@ -64,14 +64,14 @@ def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyC
             declarations are not usable.
     """
     search_first(file.parent)
-    found: dict[str, PolicyClass] = {}
+    policy_classes: dict[str, PolicyClass] = {}
     for key, name in classes.items():
         cls = load_class(name, key=key, file=file)
         try:
-            found[key] = PolicyClass.of(cls)
+            policy_classes[key] = PolicyClass.of(cls)
         except ValueError as error:
             raise ConfigurationError(f"{file}: {key}: {name} {error}") from None
-    return found
+    return policy_classes
 
 
 def main(descriptor: int, arguments: Sequence[str]) -> None:

@@ -37,13 +37,13 @@ def files_below(
     Raises:
         NotKnownError: There are too many.
     """
-    seen, visited = 0, {_identity(folder)}
+    entry_count, visited = 0, {_identity(folder)}
     for where, folders, files in os.walk(folder, followlinks=True):
         if _OF_ENVIRONMENTS in files and where != str(folder):
             folders.clear()
             continue
-        seen += len(files) + len(folders)
-        if seen > FILES_MAX:
+        entry_count += len(files) + len(folders)
+        if entry_count > FILES_MAX:
             raise NotKnownError(f"{folder} has more than {FILES_MAX} files")
         entered = []
         for each in sorted(folders):
@@ -60,7 +60,7 @@ def files_below(
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        stat_result = folder.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat_result.st_dev, stat_result.st_ino

@@ -63,12 +63,12 @@ def imported_files(
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             answer = Path(folder) / "answer.json"
             run_module(__name__, [request, str(answer)], _TIMEOUT_S, imports=imports)
-            found, why_not = json.loads(answer.read_bytes())
+            paths_by_name, why_not = json.loads(answer.read_bytes())
     except (OSError, ValueError, subprocess.SubprocessError):
         raise NotKnownError("the files of classes cannot be found") from None
     if why_not:
         raise NotKnownError(why_not)
-    return {name: Path(path) for name, path in found.items()}
+    return {name: Path(path) for name, path in paths_by_name.items()}
 
 
 def _files_here(
@@ -80,11 +80,11 @@ def _files_here(
     for key, name in classes.items():
         is_apart = class_path and key.startswith(VALIDATION)
         space = ClassPath(class_path) if is_apart else None
-        found = load_class(name, key=key, file=file, space=space)
+        cls = load_class(name, key=key, file=file, space=space)
         for attribute in _READ_ELSEWHERE:
-            if getattr(found, attribute, None):
+            if getattr(cls, attribute, None):
                 raise NotKnownError(f"{name} has the attribute {attribute}")
-        files |= _named_by(found, name, file.parent)
+        files |= _named_by(cls, name, file.parent)
     folders: dict[Path, str] = {}
     for name, module in sorted(sys.modules.items()):
         path = getattr(module, "__file__", None)
@@ -99,10 +99,10 @@ def _files_here(
     return files
 
 
-def _named_by(found: type, name: str, folder: Path) -> dict[str, str]:
+def _named_by(cls: type, name: str, folder: Path) -> dict[str, str]:
     """Return the files that attributes of a class name."""
     files = {}
-    for owner in found.__mro__:
+    for owner in cls.__mro__:
         for attribute, value in vars(owner).items():
             if isinstance(value, str) and value and not attribute.startswith("__"):
                 try:
@@ -118,9 +118,9 @@ def _of_package(name: str, module: ModuleType) -> dict[str, str]:
     """Return all modules of a package, and the files of data beside them."""
     places: Sequence[Any] = list(getattr(module, "__path__", ()))
     return {
-        of: str(path)
+        file_name: str(path)
         for number, place in enumerate(places)
-        for of, path in files_below(Path(place), f"{name} {number}", CODE | DATA)
+        for file_name, path in files_below(Path(place), f"{name} {number}", CODE | DATA)
     }
 
 
@@ -137,19 +137,19 @@ def _is_known_otherwise(name: str, path: Path) -> bool:
 @cache
 def _python_folders() -> frozenset[Path]:
     """Return the folders of Python's own library; to find them takes long for each module."""
-    return frozenset(Path(sysconfig.get_path(of)) for of in ("stdlib", "platstdlib"))
+    return frozenset(Path(sysconfig.get_path(path_name)) for path_name in ("stdlib", "platstdlib"))
 
 
 def main(request: str, answer: str) -> None:
     """Answer one request."""
     classes, file, class_path = json.loads(request)
-    found: dict[str, str] = {}
+    paths_by_name: dict[str, str] = {}
     why_not = ""
     try:
-        found = _files_here(classes, Path(file), list(map(Path, class_path)))
+        paths_by_name = _files_here(classes, Path(file), list(map(Path, class_path)))
     except (ConfigurationError, NotKnownError) as error:
         why_not = str(error)
-    Path(answer).write_text(json.dumps([found, why_not]), "utf-8")
+    Path(answer).write_text(json.dumps([paths_by_name, why_not]), "utf-8")
     # A class may have started threads that are not daemons.
     os._exit(0)
 

@@ -51,14 +51,14 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
         raise unusable_by(error, f"{where}: {describe(error)}") from None
     except SystemExit as error:
         raise ConfigurationError(f"{where}: the module ended the program: {error!r}") from None
-    found = getattr(module, attribute, None)
-    if not isinstance(found, type):
-        if found is None:
+    member = getattr(module, attribute, None)
+    if not isinstance(member, type):
+        if member is None:
             raise ConfigurationError(f"{where}: module {module_name} has no class {attribute}")
         raise ConfigurationError(
-            f"{where}: must be a class; in module {module_name} its type is {type(found).__name__}"
+            f"{where}: must be a class; in module {module_name} its type is {type(member).__name__}"
         )
-    return found
+    return member
 
 
 def search_first(folder: Path) -> None:

@@ -69,8 +69,8 @@ class LossPatterns:
         A dead letter topic may be among them.
         """
         by_topic = _both(self._has_mode(QUARANTINE), self._has_policy_of_topics_mode())
-        found = _both(self._may_lose, _either([by_topic, self._names(self._has_own_mode)]))
-        return None if found == _NEVER else rf"\A{found}"
+        condition = _both(self._may_lose, _either([by_topic, self._names(self._has_own_mode)]))
+        return None if condition == _NEVER else rf"\A{condition}"
 
     def intercepted(self, name: str, pattern: re.Pattern[str]) -> str | None:
         """Return the pattern of topics whose records an interceptor may drop; None without any.
@@ -130,7 +130,7 @@ class LossPatterns:
     def _has_line(self, row: TopicKey, is_wanted: Callable[[str | None], bool]) -> str:
         """Return the condition that the line of a key that holds for a topic has such a value."""
         others: list[str] = []
-        found: list[str] = []
+        conditions: list[str] = []
         for glob, key, value in self._defaults:
             if key != row.name:
                 continue
@@ -138,10 +138,10 @@ class LossPatterns:
             if not is_wanted(row.value_in(settings)):
                 others.append(glob)
                 continue
-            before = [other for other in others if _may_share(glob, other)]
-            unless = f"(?!{'|'.join(map(_of_glob, before))})" if before else ""
-            found.append(f"{unless}{_of_glob(glob)}")
-        return f"(?={'|'.join(found)})" if found else _NEVER
+            earlier_globs = [other for other in others if _may_share(glob, other)]
+            unless = f"(?!{'|'.join(map(_of_glob, earlier_globs))})" if earlier_globs else ""
+            conditions.append(f"{unless}{_of_glob(glob)}")
+        return f"(?={'|'.join(conditions)})" if conditions else _NEVER
 
 
 def _of_glob(glob: str) -> str:
@@ -169,8 +169,8 @@ def _may_lose(frameworks: FrameworkTopics) -> str:
     if frameworks.may_lose_records:
         return _ALWAYS
     by_name = f"(?!{'|'.join(map(_of_glob, NAMES_OF_FRAMEWORKS))})"
-    meant = "|".join(map(_of_glob, frameworks.named))
-    return f"(?:{by_name}|(?={meant}))" if meant else by_name
+    named_pattern = "|".join(map(_of_glob, frameworks.named))
+    return f"(?:{by_name}|(?={named_pattern}))" if named_pattern else by_name
 
 
 def _opposite(condition: str) -> str:

@@ -28,7 +28,7 @@ def cached_method(size: int, method: Callable[..., Result]) -> _lru_cache_wrappe
 
 
 def _call(method: WeakMethod[Callable[..., Result]], *args: object, **kwargs: object) -> Result:
-    found = method()
-    if found is None:
+    bound_method = method()
+    if bound_method is None:
         raise ReferenceError("the object of the cached method has ended")
-    return found(*args, **kwargs)
+    return bound_method(*args, **kwargs)

@@ -97,35 +97,37 @@ class OutcomeDigest:
         """
         if self._digest_of_files() != self._before:
             raise NotKnownError("files were changed while they were read")
-        found = hashlib.sha256()
-        installed = {f"{of.name}=={of.version} {_modules_of(of)}" for of in distributions()}
-        of = self._configuration
+        digest = hashlib.sha256()
+        installed = {
+            f"{distribution.name}=={distribution.version} {_modules_of(distribution)}"
+            for distribution in distributions()
+        }
         for part in (
             [self._before, platform.python_implementation(), platform.python_version()],
             sorted(installed),
             _variables(self._words),
-            _keys(of.properties),
+            _keys(self._configuration.properties),
             [f"{name} {pattern.flags} {pattern.pattern}" for name, pattern in patterns],
         ):
-            _add(found, repr(part).encode())
-        return found.hexdigest()
+            _add(digest, repr(part).encode())
+        return digest.hexdigest()
 
     def _digest_of_files(self) -> str:
-        found, left = hashlib.sha256(), _BYTES_MAX
+        digest, remaining_bytes = hashlib.sha256(), _BYTES_MAX
         for name, path in sorted(self._files.items()):
             try:
                 with path.open("rb") as file:
-                    left -= os.fstat(file.fileno()).st_size
-                    if left < 0:
+                    remaining_bytes -= os.fstat(file.fileno()).st_size
+                    if remaining_bytes < 0:
                         raise NotKnownError(f"the files have more than {_BYTES_MAX} bytes")
                     content = file.read()
             except OSError as error:
                 raise NotKnownError(f"{path} cannot be read: {error.strerror}") from None
-            _add(found, name.encode(errors="surrogateescape"))
-            _add(found, content)
+            _add(digest, name.encode(errors="surrogateescape"))
+            _add(digest, content)
             if _is_of_users(name, path):
                 self._words.update(_WORD.findall(content.decode(errors="replace")))
-        return found.hexdigest()
+        return digest.hexdigest()
 
 
 def _is_of_users(name: str, path: Path) -> bool:
@@ -141,20 +143,24 @@ def _variables(words: set[str]) -> list[tuple[str, str]]:
         (name, value)
         for name, value in os.environ.items()
         if name in words
-        or any(name[: place + 1] in words for place, of in enumerate(name) if place and of == "_")
+        or any(
+            name[: place + 1] in words
+            for place, character in enumerate(name)
+            if place and character == "_"
+        )
     )
 
 
-def _modules_of(of: Distribution) -> str:
+def _modules_of(distribution: Distribution) -> str:
     """Return the digests of installed modules; a version may be installed again."""
-    listed = (of.read_text("RECORD") or "").splitlines()
+    listed = (distribution.read_text("RECORD") or "").splitlines()
     modules = sorted(line for line in listed if ".py," in line)
     return hashlib.sha256("\n".join(modules).encode(errors="replace")).hexdigest()
 
 
-def _add(found: hashlib._Hash, part: bytes) -> None:
-    found.update(len(part).to_bytes(8, "big"))
-    found.update(part)
+def _add(digest: hashlib._Hash, part: bytes) -> None:
+    digest.update(len(part).to_bytes(8, "big"))
+    digest.update(part)
 
 
 def _files(
@@ -165,27 +171,30 @@ def _files(
     Raises:
         NotKnownError: It is not known which.
     """
-    of = configuration
-    if any(key.endswith(_REGISTRY) for key in of.properties):
+    if any(key.endswith(_REGISTRY) for key in configuration.properties):
         raise NotKnownError("a schema registry decides, too")
-    for key in of.properties:
+    for key in configuration.properties:
         if key.endswith(_READ_FROM):
             raise NotKnownError(f"{key} names what is not in the file")
-    if of.records_policy_class_names_allowed:
+    if configuration.records_policy_class_names_allowed:
         raise NotKnownError("topics may name classes that the file does not")
     classes = {
-        f"{key} {place}": of_named.class_name if (of_named := of.policies.named(name)) else name
+        f"{key} {place}": of_named.class_name
+        if (of_named := configuration.policies.named(name))
+        else name
         for key, names in plan.names.items()
         for place, name in enumerate(names)
     }
     of_users = {key: name for key, name in classes.items() if not is_own(name)}
     yield from files_below(Path(penstock.__file__).parent, _OWN, CODE)
-    yield from files_below(of.folder, "", CODE | DATA if of_users else SCHEMAS)
-    for key, value in of.properties.items():
+    yield from files_below(configuration.folder, "", CODE | DATA if of_users else SCHEMAS)
+    for key, value in configuration.properties.items():
         if not _is_of_one_gateway(key):
-            yield from _named(key, value, of.folder)
+            yield from _named(key, value, configuration.folder)
     if of_users:
-        yield from imported_files(of_users, of.path, of.class_path, imports).items()
+        yield from imported_files(
+            of_users, configuration.path, configuration.class_path, imports
+        ).items()
 
 
 def _is_of_one_gateway(key: str) -> bool:

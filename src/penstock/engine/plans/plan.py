@@ -199,15 +199,18 @@ class Plan:
         Topics' own settings are not among it.
         """
         patterns = self._loss_patterns
-        found = [*(patterns.intercepted(*each) for each in self._patterns), patterns.quarantined()]
-        return [pattern for pattern in found if pattern is not None]
+        topic_patterns = [
+            *(patterns.intercepted(*each) for each in self._patterns),
+            patterns.quarantined(),
+        ]
+        return [pattern for pattern in topic_patterns if pattern is not None]
 
     def _intercepts(self, topic: str) -> bool:
         if topic in INTERNAL_TOPICS:
             return False
-        found = [name for name, pattern in self._patterns if pattern.search(topic)]
-        may_be_named = found and self.allows_key(POLICIES)
-        if may_be_named or any(name not in self._named_policies for name in found):
+        interceptor_names = [name for name, pattern in self._patterns if pattern.search(topic)]
+        may_be_named = interceptor_names and self.allows_key(POLICIES)
+        if may_be_named or any(name not in self._named_policies for name in interceptor_names):
             return True
         plan = self.for_topic(topic)
         return plan is not None and (bool(plan.interceptors) or plan.quarantines)
@@ -367,18 +370,18 @@ class Plan:
         keys = {*allowed, *self._defaults.keys_of(topic)} - ABOUT_BAD_RECORDS
         if not keys:
             return ()
-        judged = self.from_settings(topic, {**self.settings(topic), **allowed})
-        if judged is None:
+        topic_plan = self.from_settings(topic, {**self.settings(topic), **allowed})
+        if topic_plan is None:
             return ()
         has_policy = {
-            RECORDS_POLICY: judged.records_policy is not None,
-            RECORDS_POLICY_ENABLED: judged.records_policy is not None,
-            POLICIES: bool(judged.named or judged.named_interceptors),
+            RECORDS_POLICY: topic_plan.records_policy is not None,
+            RECORDS_POLICY_ENABLED: topic_plan.records_policy is not None,
+            POLICIES: bool(topic_plan.named or topic_plan.named_interceptors),
         }
         # Where its policies cannot be used, nobody knows what they would be.
-        of_validation = judged.validation_policy is not None
+        of_validation = topic_plan.validation_policy is not None
         return tuple(
-            key for key in sorted(keys) if judged.unusable or has_policy.get(key, of_validation)
+            key for key in sorted(keys) if topic_plan.unusable or has_policy.get(key, of_validation)
         )
 
     def must_not_exist(self, source: str, name: str) -> list[str]:
@@ -424,16 +427,16 @@ class Plan:
             topic: The name of a topic that exists, or a glob of the file.
             own: The topic level keys that were set on the topic itself.
         """
-        found = {
+        settings_by_key = {
             key: Setting(key, value, KeyOrigin.TOPIC)
             for key, value in self._allowed_of(own).items()
         }
         for glob, key, value in self._defaults.lines_of_pattern(topic).values():
-            if key not in found:
+            if key not in settings_by_key:
                 has_line = f"topics.{glob}.{key}" in self._properties
                 origin, shown = (KeyOrigin.PATTERN, glob) if has_line else (KeyOrigin.FILE, "")
-                found[key] = Setting(key, value, origin, shown)
-        return [found[key] for key in sorted(found)]
+                settings_by_key[key] = Setting(key, value, origin, shown)
+        return [settings_by_key[key] for key in sorted(settings_by_key)]
 
     def observes_topic(self, topic: str) -> bool:
         """Return whether the file has the policies of KIP-108 and KIP-133 only observe a topic.
@@ -464,12 +467,12 @@ class Plan:
         unusable = self._unusable(batch, settings)
         names = () if unusable else items(value_of(POLICIES, settings) or "")
         named_interceptors = tuple(name for name in names if self._is_interceptor(name))
-        found = {name: None for name, pattern in self._patterns if pattern.search(topic)}
+        matching_names = {name: None for name, pattern in self._patterns if pattern.search(topic)}
         plan = TopicPlan(
             topic=topic,
             interceptors=(
-                *(name for name in found if name not in self._named_policies),
-                *(name for name in named_interceptors if name in found),
+                *(name for name in matching_names if name not in self._named_policies),
+                *(name for name in named_interceptors if name in matching_names),
             ),
             records_policy=batch,
             validators=self._validators,

@@ -72,7 +72,7 @@ class TopicDefaults:
 
 def _by_key(lines: Iterable[TopicDefault]) -> dict[str, TopicDefault]:
     """Return the first line of each key."""
-    found: dict[str, TopicDefault] = {}
+    lines_by_key: dict[str, TopicDefault] = {}
     for line in lines:
-        found.setdefault(line.key, line)
-    return found
+        lines_by_key.setdefault(line.key, line)
+    return lines_by_key

@@ -85,8 +85,8 @@ class TopicPlan:
     @cached_property
     def judging_modes(self) -> tuple[str, ...]:
         """The modes of the policies except interceptors, the strictest first."""
-        found = {self.mode_of(policy) for policy in self._judging}
-        return tuple(mode for mode in MODES if mode in found)
+        used_modes = {self.mode_of(policy) for policy in self._judging}
+        return tuple(mode for mode in MODES if mode in used_modes)
 
     @cached_property
     def marks(self) -> bool:
@@ -116,15 +116,15 @@ class TopicPlan:
         Two plans that lose the same records, according to their keys, have equal values; None if
         none are lost.
         """
-        judged = self.waited_for
-        if judged is None or not judged.may_lose_records:
+        plan = self.waited_for
+        if plan is None or not plan.may_lose_records:
             return None
-        if not judged.quarantines:
-            return TopicPlan(topic=self.topic, interceptors=judged.interceptors)
-        kept = {
-            key: value for key, value in judged.settings.items() if key not in _NOT_ABOUT_LOSSES
+        if not plan.quarantines:
+            return TopicPlan(topic=self.topic, interceptors=plan.interceptors)
+        settings = {
+            key: value for key, value in plan.settings.items() if key not in _NOT_ABOUT_LOSSES
         }
-        return replace(judged, settings=kept, unusable="")
+        return replace(plan, settings=settings, unusable="")
 
     @cached_property
     def dead_letter_topic(self) -> str:
@@ -183,16 +183,16 @@ class TopicPlan:
         return reduced if reduced.policies else None
 
     def _reduced(self, modes: Sequence[str], interceptors: tuple[str, ...]) -> TopicPlan:
-        kept = {policy for policy in self._judging if self.mode_of(policy) in modes}
-        has_validation = self.validation_policy in kept
+        kept_policies = {policy for policy in self._judging if self.mode_of(policy) in modes}
+        has_validation = self.validation_policy in kept_policies
         return replace(
             self,
             interceptors=interceptors,
             named_interceptors=self.named_interceptors if interceptors else (),
-            records_policy=self.records_policy if self.records_policy in kept else None,
-            validators=tuple(name for name in self.validators if name in kept),
+            records_policy=self.records_policy if self.records_policy in kept_policies else None,
+            validators=tuple(name for name in self.validators if name in kept_policies),
             validation_policy=self.validation_policy if has_validation else None,
-            named=tuple(name for name in self.named if name in kept),
+            named=tuple(name for name in self.named if name in kept_policies),
         )
 
     @property

@@ -55,10 +55,10 @@ class RecordKey(NamedTuple):
         Raises:
             ValueError: It is invalid.
         """
-        kind, _, of = (key or b"").decode().partition("/")
+        kind, _, id_text = (key or b"").decode().partition("/")
         if kind not in {_TOPIC, _CREATION}:
             raise ValueError("an unknown kind of key")
-        record_key = cls(kind, UUID(of))
+        record_key = cls(kind, UUID(id_text))
         if record_key.encode() != key:  # compaction goes by the bytes
             raise ValueError("an id in another spelling")
         return record_key
@@ -117,13 +117,18 @@ class TopicConfigRecord:
             fields |= {"changes": dict(self.changes), "base": self.base}
         return json.dumps(fields, sort_keys=True).encode()
 
-    def after(self, before: TopicConfigRecord | None) -> TopicConfigRecord:
+    def after(self, old_record: TopicConfigRecord | None) -> TopicConfigRecord:
         """Return the value as it applies after another record of the same topic."""
-        if self.changes is None or before is None or before.unreadable or before.id == self.base:
+        if (
+            self.changes is None
+            or old_record is None
+            or old_record.unreadable
+            or old_record.id == self.base
+        ):
             return self
-        both = {**before.settings, **self.changes}
-        kept = {key: value for key, value in both.items() if value is not None}
-        return replace(self, settings=kept, merged=True)
+        both = {**old_record.settings, **self.changes}
+        settings = {key: value for key, value in both.items() if value is not None}
+        return replace(self, settings=settings, merged=True)
 
     @classmethod
     def decode(cls, value: bytes, timestamp_ms: int, order: int) -> TopicConfigRecord:
@@ -187,28 +192,34 @@ class TopicConfigIndex:
         except ValueError as error:
             raise UnreadableTopicConfigsError(f"key: {error}") from error
         self._count += 1
-        before = self._entries.get(record_key)
+        old_record = self._entries.get(record_key)
         self._unreadable.pop(record_key, None)
         unreadable = None
         if value is None:
-            after = None
+            new_record = None
         else:
             try:
-                after = TopicConfigRecord.decode(value, timestamp_ms, self._count).after(before)
+                new_record = TopicConfigRecord.decode(value, timestamp_ms, self._count).after(
+                    old_record
+                )
             except ValueError as error:
                 unreadable = error
-                self._unreadable[record_key] = _Unreadable(value, timestamp_ms, self._count, before)
-                name = before.topic if before is not None else _name_in(value)
-                after = TopicConfigRecord(
+                self._unreadable[record_key] = _Unreadable(
+                    value, timestamp_ms, self._count, old_record
+                )
+                name = old_record.topic if old_record is not None else _name_in(value)
+                new_record = TopicConfigRecord(
                     name, {}, "", timestamp_ms=timestamp_ms, order=self._count,
                     unreadable=str(error),
                 )  # fmt: skip
-        affected = self._before(*(entry.topic for entry in (before, after) if entry is not None))
-        if before is not None:
-            self._forget(record_key, before.topic)
-        if after is not None:
-            self._entries[record_key] = after
-            self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
+        affected = self._before(
+            *(entry.topic for entry in (old_record, new_record) if entry is not None)
+        )
+        if old_record is not None:
+            self._forget(record_key, old_record.topic)
+        if new_record is not None:
+            self._entries[record_key] = new_record
+            self._keys_by_topic.setdefault(new_record.topic, {})[record_key] = None
         if unreadable is not None:
             raise UnreadableTopicConfigsError(
                 f"value for {record_key.kind} {record_key.id}: {unreadable}"
@@ -241,18 +252,18 @@ class TopicConfigIndex:
             The names of the topics that it affects, with None for their configs before.
         """
         topics: dict[str, Before] = {}
-        for record_key, (value, timestamp_ms, order, before) in list(self._unreadable.items()):
+        for record_key, (value, timestamp_ms, order, old_record) in list(self._unreadable.items()):
             try:
-                after = TopicConfigRecord.decode(value, timestamp_ms, order).after(before)
+                new_record = TopicConfigRecord.decode(value, timestamp_ms, order).after(old_record)
             except ValueError:
                 continue
             del self._unreadable[record_key]
             named = self._entries[record_key].topic
-            if named != after.topic:
+            if named != new_record.topic:
                 self._forget(record_key, named)
-            self._entries[record_key] = after  # in its place: creations are in the log's order
-            self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
-            topics[after.topic] = None
+            self._entries[record_key] = new_record  # in its place: creations are in the log's order
+            self._keys_by_topic.setdefault(new_record.topic, {})[record_key] = None
+            topics[new_record.topic] = None
         return topics
 
     def _forget(self, record_key: RecordKey, topic: str) -> None:
@@ -342,12 +353,12 @@ class TopicConfigIndex:
             of: The name of a topic; without it those of all topics are looked through.
         """
         keys = self._entries if of is None else self._keys_by_topic.get(of, ())
-        found = {
+        entries = {
             record_key.id: self._entries[record_key]
             for record_key in keys
             if record_key.kind == _CREATION
         }
-        return {creation: entry for creation, entry in found.items() if where(entry)}
+        return {creation: entry for creation, entry in entries.items() if where(entry)}
 
 
 def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:
@@ -375,9 +386,9 @@ def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, An
     Raises:
         ValueError: A key or a value is invalid.
     """
-    known = definitions.config_keys()
+    known_keys = definitions.config_keys()
     for key, value in values.items():
-        if key not in known:
+        if key not in known_keys:
             raise ValueError(
                 f"{key[:100]} is a key of a later version, or of a policy not in use here"
             )

@@ -72,9 +72,9 @@ def explained(message: str | None, allowed: Collection[str] | None) -> str | Non
     """
     if not (message and message.startswith(_UNKNOWN)):
         return None
-    meant = _meant(message.removeprefix(_UNKNOWN), allowed)
-    found = f"{message}; {meant}"
-    return found if meant and len(found.encode()) <= _MESSAGE_MAX_BYTES else None
+    suggestion = _meant(message.removeprefix(_UNKNOWN), allowed)
+    explanation = f"{message}; {suggestion}"
+    return explanation if suggestion and len(explanation.encode()) <= _MESSAGE_MAX_BYTES else None
 
 
 def _meant(name: str, allowed: Collection[str] | None) -> str | None:

@@ -25,8 +25,8 @@ class RunningClock:
 
     def now(self) -> float:
         """Return the time in seconds; each step since the last reading counts at most 0.1 s."""
-        read = self._clock()
-        step = read - self._read
-        self._read = read
+        reading = self._clock()
+        step = reading - self._read
+        self._read = reading
         self._now += min(step, _STEP_MAX_S)
         return self._now

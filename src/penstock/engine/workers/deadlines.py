@@ -18,20 +18,20 @@ class Deadlines(Generic[T]):
         self._by_step: dict[int, dict[T, None]] = {}
         self._next = 0
 
-    def add(self, item: T, at: float) -> None:
+    def add(self, item: T, deadline: float) -> None:
         """Add an item that is due at a time; never, if that is infinite."""
-        if at != _NEVER:
-            step = max(int(at * _STEPS_PER_SECOND) + 1, self._next)
+        if deadline != _NEVER:
+            step = max(int(deadline * _STEPS_PER_SECOND) + 1, self._next)
             items = self._by_step.get(step)
             if items is None:
                 items = self._by_step[step] = {}
             items[item] = None
 
-    def discard(self, item: T, at: float) -> None:
-        """Remove an item that was added with `at`; it may already have been due."""
-        if at == _NEVER:
+    def discard(self, item: T, deadline: float) -> None:
+        """Remove an item that was added with `deadline`; it may already have been due."""
+        if deadline == _NEVER:
             return
-        step = int(at * _STEPS_PER_SECOND) + 1
+        step = int(deadline * _STEPS_PER_SECOND) + 1
         items = self._by_step.get(step)
         if items is not None and item in items:
             del items[item]
@@ -41,12 +41,12 @@ class Deadlines(Generic[T]):
     def due(self, now: float) -> list[T]:
         """Remove and return the due entries."""
         last = int(now * _STEPS_PER_SECOND)
-        found: list[T] = []
+        due_items: list[T] = []
         if last - self._next > len(self._by_step):
             steps = sorted(step for step in self._by_step if step <= last)
         else:
             steps = [step for step in range(self._next, last + 1) if step in self._by_step]
         for step in steps:
-            found += self._by_step.pop(step)
+            due_items += self._by_step.pop(step)
         self._next = max(self._next, last + 1)
-        return found
+        return due_items

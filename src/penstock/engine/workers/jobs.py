@@ -251,19 +251,21 @@ class JobQueue(Generic[WorkerT]):
     def cancel(self, client: Hashable) -> list[JudgingJob]:
         """Remove and return all jobs of a client."""
         turn = self._turns.forget(client)
-        found = list(turn.waiting.values()) if turn else []
+        job_groups = list(turn.waiting.values()) if turn else []
         if client in self._gone:
-            found += self._cancel_gone(client)
-        jobs = [job for some in found for job in some]
+            job_groups += self._cancel_gone(client)
+        jobs = [job for some in job_groups for job in some]
         self.waiting -= len(jobs)
         return jobs
 
     def _cancel_gone(self, client: Hashable) -> list[OrderedDict[Any, None]]:
         gone = self._turns.of(_GONE)
-        found = [gone.waiting.pop(key) for key in list(gone.waiting) if _client_of(key) == client]
+        job_groups = [
+            gone.waiting.pop(key) for key in list(gone.waiting) if _client_of(key) == client
+        ]
         if gone.number and not gone.waiting:
             self._turns.leave(gone)
-        return found
+        return job_groups
 
     def __iter__(self) -> Iterator[JudgingJob]:
         return (job for _, turn in self._turns for jobs in turn.waiting.values() for job in jobs)

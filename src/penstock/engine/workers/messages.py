@@ -184,9 +184,9 @@ def read_records_class(body: bytes) -> tuple[str, bool]:
     return str(name), bool(takes_client)
 
 
-def events(counted: Iterable[tuple[str, str, int]]) -> bytes:
+def events(counts: Iterable[tuple[str, str, int]]) -> bytes:
     """Frame what policies counted: event, result, how often."""
-    return message(EVENTS, json.dumps(list(counted)).encode())
+    return message(EVENTS, json.dumps(list(counts)).encode())
 
 
 def read_events(body: bytes) -> list[tuple[str, str, int]]:
@@ -253,10 +253,10 @@ def read_judge_admin(body: bytes) -> tuple[int, AdminRequest]:
         ValueError: The body is malformed.
     """
     kind, *fields = json.loads(body[8:])
-    read = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
-    if read in _SUBJECTS:
-        fields = [_SUBJECTS[read](*fields[0]), AdminContext(*fields[1])]
-    return int.from_bytes(body[:8], "big"), read(*fields)
+    request_class = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
+    if request_class in _SUBJECTS:
+        fields = [_SUBJECTS[request_class](*fields[0]), AdminContext(*fields[1])]
+    return int.from_bytes(body[:8], "big"), request_class(*fields)
 
 
 def _plain(value: object) -> object:
@@ -311,9 +311,9 @@ def read_topics_loaded(body: bytes) -> TopicsLoaded:
     return TopicsLoaded(int(loaded), int(total), str(problem))
 
 
-def positions(of: Iterable[int]) -> bytes:
+def positions(indexes: Iterable[int]) -> bytes:
     """Write positions in a batch."""
-    return array(_POSITION, of).tobytes()
+    return array(_POSITION, indexes).tobytes()
 
 
 def positions_before(dropped: Iterable[int], quarantined: Iterable[int]) -> bytes:
@@ -331,10 +331,10 @@ def positions_before(dropped: Iterable[int], quarantined: Iterable[int]) -> byte
 
 def read_positions_before(data: bytes | memoryview) -> tuple[Sequence[int], Sequence[int]]:
     """Read what `positions_before` wrote."""
-    found = read_positions(data)
+    flagged_positions = read_positions(data)
     return (
-        [position & ~_QUARANTINED for position in found],
-        [position & ~_QUARANTINED for position in found if position & _QUARANTINED],
+        [position & ~_QUARANTINED for position in flagged_positions],
+        [position & ~_QUARANTINED for position in flagged_positions if position & _QUARANTINED],
     )
 
 
@@ -401,15 +401,15 @@ def verdict(attempt: int, decided: PolicyVerdict, took_s: float = 0.0) -> bytes:
     if decided is ACCEPTED:
         return _VERDICT.pack(14, VERDICT, attempt, took, _ACCEPTED)
     if decided.replacement is not None:
-        made = decided.replacement
+        replacement = decided.replacement
         parts = (
-            positions(made.dropped),
-            positions(made.quarantined),
+            positions(replacement.dropped),
+            positions(replacement.quarantined),
             _diverted(decided.diverted),
-            made.letters,
+            replacement.letters,
         )
         sizes = _REPLACED_HEAD.pack(*map(len, parts))
-        body = b"".join((sizes, *parts, made.data))
+        body = b"".join((sizes, *parts, replacement.data))
         return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _REPLACED) + body
     body = json.dumps(_plain_verdict(decided)).encode()
     return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
@@ -462,7 +462,9 @@ def _diverted(diverted: Iterable[Diverted]) -> bytes:
 def _read_diverted(data: bytes) -> tuple[Diverted, ...]:
     if not data:
         return ()
-    return tuple(Diverted(_of_plain(of), int(count)) for of, count in json.loads(data))
+    return tuple(
+        Diverted(_of_plain(plain_verdict), int(count)) for plain_verdict, count in json.loads(data)
+    )
 
 
 def read_verdict(body: bytes) -> tuple[int, PolicyVerdict, float]:

@@ -105,12 +105,12 @@ class WorkerPool:
         """The workers that no longer judge and are not known to be dead."""
         return [worker for worker in self.alive if worker.state in _ENDING]
 
-    def fill(self, now: float, wanted: int) -> None:
+    def fill(self, now: float, demand: int) -> None:
         """Load policies into spare processes, and start processes, where workers are missing.
 
         Args:
             now: The time.
-            wanted: For how many more workers there is work.
+            demand: For how many more workers there is work.
         """
         spares = [worker for worker in self.alive if worker.state is WorkerState.SPARE]
         spares.sort(key=lambda worker: worker.number)
@@ -119,10 +119,10 @@ class WorkerPool:
         limit = self._size * 2 if not self._loading.failing else 1
         if now < self._loading.until:
             limit = 0
-        missing = [slot for slot, worker in enumerate(self.slots) if worker is None]
-        extra = max(0, min(wanted - len(loading) - len(missing), self._size - len(self.extra)))
+        vacant_slots = [slot for slot, worker in enumerate(self.slots) if worker is None]
+        extra = max(0, min(demand - len(loading) - len(vacant_slots), self._size - len(self.extra)))
         unmet = 0
-        for slot in (*missing, *[None] * extra):
+        for slot in (*vacant_slots, *[None] * extra):
             if len(loading) >= limit:
                 break
             if not spares:

@@ -399,13 +399,13 @@ class Schedule:
                     job.topic_partition
                 ] = own
                 slot_queue.split(job.topic_partition, own)
-                for waiting in own:
-                    waiting.queue = own
-                for sent in worker.sent.values():
-                    if sent.topic_partition == job.topic_partition:
+                for waiting_job in own:
+                    waiting_job.queue = own
+                for sent_job in worker.sent.values():
+                    if sent_job.topic_partition == job.topic_partition:
                         slot_queue.outstanding -= 1
                         own.outstanding += 1
-                        sent.queue = own
+                        sent_job.queue = own
                 self._assign(own, worker)
         self._detach(worker, keep=own)
         self._assign_queues(now)
@@ -454,12 +454,12 @@ class Schedule:
         """Request workers for queues that have jobs and no worker."""
         if self.phase is SchedulePhase.CLOSED or self.phase is SchedulePhase.CANNOT_OPEN:
             return
-        wanted = 0
+        demand = 0
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             if queue.waiting:
                 server = queue.next_worker or queue.worker
-                wanted += server is None or (queue.topic_partition is None and server.is_dedicated)
-        self.pool.fill(now, wanted)
+                demand += server is None or (queue.topic_partition is None and server.is_dedicated)
+        self.pool.fill(now, demand)
 
     # Events of workers
 
@@ -519,9 +519,9 @@ class Schedule:
         topic = next(
             (job.topic_partition[0] for job in jobs if job.attempt == current.attempt), None
         )
-        lost = killed is None and by_another
-        culprit = None if lost else self._find_culprit(worker, jobs, current)
-        begun = any(job.attempt <= current.attempt for job in jobs)
+        is_lost = killed is None and by_another
+        culprit = None if is_lost else self._find_culprit(worker, jobs, current)
+        has_begun = any(job.attempt <= current.attempt for job in jobs)
         for job in reversed(jobs):
             self._unassign(worker, job)
             if job is not culprit:
@@ -529,20 +529,20 @@ class Schedule:
         if culprit is not None:
             self._blame(culprit, worker, current, now)
         self._detach(worker)
-        useful = worker.answered or culprit is not None or (by_another and begun)
+        useful = worker.answered or culprit is not None or (by_another and has_begun)
         self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is SchedulePhase.OPENING:
-            self._lose_at_start(worker, why, lost=lost)
+            self._lose_at_start(worker, why, is_lost=is_lost)
         for job in jobs:
             assert job.queue is not None
             self._remove_if_empty(job.queue)
         self._assign_queues(now)
         self._request_workers(now)
 
-    def _lose_at_start(self, worker: Worker, why: str, *, lost: bool) -> None:
+    def _lose_at_start(self, worker: Worker, why: str, *, is_lost: bool) -> None:
         """Continue the start without a process, or end the start."""
         is_to_blame = worker.state_reached is WorkerState.LOADING or worker.killed is not None
-        blameless = lost or not is_to_blame
+        blameless = is_lost or not is_to_blame
         self._lost_at_start += blameless
         if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
             self._check_opened()

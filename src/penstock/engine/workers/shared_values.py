@@ -27,19 +27,19 @@ class SharedValues:
         """Undo `listen`."""
         self._listeners.discard(listener)
 
-    def put(self, values: Values, by: object) -> None:
+    def put(self, values: Values, worker: object) -> None:
         """Keep values; send only new values.
 
         Args:
             values: Names and values.
-            by: The worker that has shared them, and knows them.
+            worker: The worker that has shared them, and knows them.
         """
         new = [(name, value) for name, value in values if self._values.get(name) != value]
         for name, value in new:
             self._values[name] = value
         if new:
             for listener in tuple(self._listeners):
-                listener(new, by)
+                listener(new, worker)
 
     def all(self) -> Values:
         """Return all of them, those that were shared last at the end."""

@@ -140,21 +140,21 @@ class Supervisor:
             raise
         self._serving = True
 
-    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]) -> None:
         """Submit a batch for judging.
 
         Args:
             batch: The batch.
-            done: Called once with the verdict from the event loop, perhaps before this returns.
+            callback: Called once with the verdict from the event loop, perhaps before this returns.
         """
         plan, data, sender = batch.plan, batch.data, batch.sender
-        by = messages.client(sender) if sender and self.needs_client(plan) else b""
+        encoded_client = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
-            timed_out_batch = batch_of(plan.topic, batch.partition, data, by)
+            timed_out_batch = batch_of(plan.topic, batch.partition, data, encoded_client)
             if self._timed_out.is_suspended(timed_out_batch):
                 each_ms = self._limits.interceptors_timeout_s * 1000
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
-                done(timed_out(plan.interceptor_names, why))
+                callback(timed_out(plan.interceptor_names, why))
                 return
         again = b""
         if batch.dropped_before:
@@ -170,9 +170,17 @@ class Supervisor:
             plan.policy_names,
             plan.interceptor_names,
             # Read by `_send`, `_answer` and `_suspend`; a question is of another type.
-            (batch.version, batch.topic_id.bytes, plan.encoded, again, by, data, records_policy),
-            done,
-            len(data) + len(by),
+            (
+                batch.version,
+                batch.topic_id.bytes,
+                plan.encoded,
+                again,
+                encoded_client,
+                data,
+                records_policy,
+            ),
+            callback,
+            len(data) + len(encoded_client),
             now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
         self._submit(job, now)
@@ -189,18 +197,18 @@ class Supervisor:
         return bool(self._takes_client) and not self._takes_client.isdisjoint(plan.policies)
 
     def submit_admin(
-        self, request: messages.AdminRequest, names: str, done: Callable[[PolicyVerdict], None]
+        self, request: messages.AdminRequest, names: str, callback: Callable[[PolicyVerdict], None]
     ) -> None:
-        """Submit a request about a topic; `done` is called once, with the verdict.
+        """Submit a request about a topic; `callback` is called once, with the verdict.
 
         Args:
             request: About a creation, configs or a class.
             names: The classes that judge it, for the verdict where they do not decide.
-            done: Called from the event loop.
+            callback: Called from the event loop.
         """
         now = self._clock.now()
         deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
-        self._submit(JudgingJob(("", 0), None, names, "", request, done, 0, deadline), now)
+        self._submit(JudgingJob(("", 0), None, names, "", request, callback, 0, deadline), now)
 
     def _submit(self, job: JudgingJob, now: float) -> None:
         job.submitted_at = now
@@ -313,7 +321,7 @@ class Supervisor:
         if type(payload) is not tuple:
             self._children[worker].write([messages.judge_admin(attempt, payload)])
             return
-        version, topic_id, plan, dropped, by, data, _ = payload
+        version, topic_id, plan, dropped, encoded_client, data, _ = payload
         header = messages.judge_header(
             attempt,
             version,
@@ -321,10 +329,10 @@ class Supervisor:
             topic_id,
             len(plan),
             len(dropped),
-            len(by),
+            len(encoded_client),
             len(data),
         )
-        self._children[worker].write((header, plan, dropped, by, data))
+        self._children[worker].write((header, plan, dropped, encoded_client, data))
 
     def _skip(self, action: actions.Skip) -> None:
         self._children[action.worker].progress.skip(action.attempt)
@@ -345,7 +353,7 @@ class Supervisor:
 
     def _answer(self, action: actions.ReturnVerdict) -> None:
         job, verdict = action
-        done, payload = job.done, job.payload
+        callback, payload = job.done, job.payload
         job.done = None
         if self._observer is not None:
             self._observe(self._observer, job, verdict)
@@ -354,25 +362,25 @@ class Supervisor:
         if not self._schedule.outstanding:
             self._idle.set()
         try:
-            done(verdict)
+            callback(verdict)
         finally:
             name = payload[-1] if type(payload) is tuple else None
             if name is not None and self._instances.free(job.topic_partition[0], name):
                 self._retire(job.topic_partition[0], name)
 
     def _observe(self, observer: WorkerObserver, job: JudgingJob, verdict: PolicyVerdict) -> None:
-        taken = self._clock.now()
+        answer_time = self._clock.now()
         judged_s = job.judged_s
         if judged_s is None:  # the worker was killed, or died, or never had it
             began = job.attempt and verdict.cause not in UNJUDGED
-            judged_s = taken - job.sent_at if began else 0.0
-        waited_s = max(0.0, taken - job.submitted_at - judged_s)
+            judged_s = answer_time - job.sent_at if began else 0.0
+        waited_s = max(0.0, answer_time - job.submitted_at - judged_s)
         observer.judged(job.policies, verdict.cause, waited_s, judged_s)
 
     def _suspend(self, action: actions.Suspend) -> None:
         job = action.job
-        *_, by, data, _ = job.payload
-        self._timed_out.add(batch_of(*job.topic_partition, data, by), action.spent_s)
+        *_, encoded_client, data, _ = job.payload
+        self._timed_out.add(batch_of(*job.topic_partition, data, encoded_client), action.spent_s)
 
     def _count_end(self, action: actions.CountEnd) -> None:
         if self._serving and self._observer is not None:
@@ -484,21 +492,21 @@ class Supervisor:
         if takes_client:
             self._takes_client |= {name}
 
-    def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
+    def on_policy_events(self, counts: Sequence[tuple[str, str, int]]) -> None:
         """Handle EVENTS."""
         if self._observer is not None:
-            for event, result, amount in counted:
+            for event, result, amount in counts:
                 self._observer.policy_event(event, result, amount)
 
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
         """Handle SHARED."""
         self._shared.put(values, worker)
 
-    def _share(self, values: Sequence[tuple[str, bytes]], by: object) -> None:
+    def _share(self, values: Sequence[tuple[str, bytes]], source: object) -> None:
         """Send shared values to the other workers; a loading worker already has them."""
         framed = messages.shared(values)
         for worker, child in self._children.items():
-            if worker is not by and WorkerState.SPARE < worker.state < WorkerState.CLOSING:
+            if worker is not source and WorkerState.SPARE < worker.state < WorkerState.CLOSING:
                 child.share(framed)
 
     def on_verdicts(

@@ -29,8 +29,8 @@ def batch_of(topic: str, partition: int, data: bytes | memoryview, sender: bytes
 
     It includes the sender if policies use it: the same bytes of another client are another batch.
     """
-    by = blake2b(sender, digest_size=16).digest() if sender else b""
-    return topic, partition, len(data), checksum(data), by
+    sender_digest = blake2b(sender, digest_size=16).digest() if sender else b""
+    return topic, partition, len(data), checksum(data), sender_digest
 
 
 class TimedOutBatches:
@@ -39,7 +39,7 @@ class TimedOutBatches:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until: TLRUCache[Batch, float] = TLRUCache(
-            _CACHED_MAX, ttu=lambda _batch, until, _now: until, timer=clock
+            _CACHED_MAX, ttu=lambda _batch, expiry, _now: expiry, timer=clock
         )
 
     def add(self, batch: Batch, spent_s: float) -> None:

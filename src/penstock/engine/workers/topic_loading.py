@@ -39,9 +39,9 @@ class TopicLoading:
 
     def add(self, plans: Iterable[TopicPlan]) -> None:
         """Load these, too."""
-        before = len(self._left)
+        previous_count = len(self._left)
         self._left.extend(plans)
-        self._total += len(self._left) - before
+        self._total += len(self._left) - previous_count
 
     def load_next(self) -> TopicsLoaded | None:
         """Load one topic.

@@ -126,15 +126,17 @@ class _AlterConfigs:
         self._refusals: dict[tuple[int, str], PolicyRefusal] = {}
         self._over: dict[str, list[UUID]] = {}
 
-    async def _read(self, given: Any) -> _Resource:
+    async def _read(self, config_resource: Any) -> _Resource:
         changes = [
             _Change(
                 config.name, config.config_operation if self._incremental else SET, config.value
             )
-            async for config in self._steps.over(given.configs)
+            async for config in self._steps.over(config_resource.configs)
         ]
-        if given.resource_type != TOPIC:
-            return _Resource(given, changes, [], given.configs, is_misnamed=False)
+        if config_resource.resource_type != TOPIC:
+            return _Resource(
+                config_resource, changes, [], config_resource.configs, is_misnamed=False
+            )
         own_keys = self._own_keys if self._settings.are_stored else {}
         own, is_misnamed = [], False
         async for change in self._steps.over(changes):
@@ -143,22 +145,24 @@ class _AlterConfigs:
             elif misnamed.may_be_own(change.name):
                 is_misnamed = True
         if not own:
-            return _Resource(given, changes, own, given.configs, is_misnamed)
+            return _Resource(config_resource, changes, own, config_resource.configs, is_misnamed)
         names = Counter(change.name for change in changes)
         stripped = [
             config
-            async for config, change in self._steps.over(zip(given.configs, changes, strict=True))
+            async for config, change in self._steps.over(
+                zip(config_resource.configs, changes, strict=True)
+            )
             # Errors for any key: the broker's message names all of them.
             if change.name not in own_keys
             or names[change.name] > 1
             or (change.value is None and change.operation != DELETE)
         ]
-        return _Resource(given, changes, own, stripped, is_misnamed)
+        return _Resource(config_resource, changes, own, stripped, is_misnamed)
 
     async def respond(self) -> bytes:
         is_handled = False
-        async for given in self._steps.over(self._body.resources):
-            resource = await self._read(given)
+        async for config_resource in self._steps.over(self._body.resources):
+            resource = await self._read(config_resource)
             self._resources.append(resource)
             is_handled = is_handled or self._is_handled(resource)
         if not is_handled:
@@ -195,10 +199,10 @@ class _AlterConfigs:
         ]
         throttle_time = probe.throttle_time
         if not self._body.validate_only:
-            ours = any(
+            alters_settings = any(
                 resource.own or self._resets_topic_configs(resource) for resource in accepted
             )
-            if len(accepted) == len(self._resources) and not ours:
+            if len(accepted) == len(self._resources) and not alters_settings:
                 return await self._context.forward()
             altered = await self._alter(accepted)
             if altered is not None:
@@ -219,10 +223,10 @@ class _AlterConfigs:
         """Explain a key that no broker knows and that looks like a key of Penstock."""
         result = self._results.get(resource.key)
         if resource.is_misnamed and result is not None and result.error_code == INVALID_CONFIG:
-            meant = explained(self._context.gateway, result.error_message)
-            if meant is not None:
+            explanation = explained(self._context.gateway, result.error_message)
+            if explanation is not None:
                 topic = resource.given.resource_name
-                self._refusals[resource.key] = keys_refused(self._context, topic, meant)
+                self._refusals[resource.key] = keys_refused(self._context, topic, explanation)
 
     def _is_handled(self, resource: _Resource) -> bool:
         return bool(
@@ -331,11 +335,11 @@ class _AlterConfigs:
             reason = await self._invalid_reason(change, current.get(change.name))
             if reason is not None:
                 return reason
-        changes, after = self._altered(topic, own, resource)
+        changes, new_settings = self._altered(topic, own, resource)
         value = self._group_dead_letters(resource)
-        reason = group_dead_letters_error(gateway, topic, value, after)
-        keys = changes.keys() | (own.keys() - after.keys())
-        return reason or await judging_error(gateway, topic, keys, after)
+        reason = group_dead_letters_error(gateway, topic, value, new_settings)
+        keys = changes.keys() | (own.keys() - new_settings.keys())
+        return reason or await judging_error(gateway, topic, keys, new_settings)
 
     def _set_on(self, topic: str, topic_id: UUID | None) -> dict[str, str]:
         """Return the topic level keys that are set on a topic, as far as they can be read."""
@@ -347,10 +351,10 @@ class _AlterConfigs:
             return {}
 
     def _altered(
-        self, topic: str, before: Mapping[str, str], resource: _Resource
+        self, topic: str, previous_settings: Mapping[str, str], resource: _Resource
     ) -> tuple[dict[str, str | None], dict[str, str]]:
         """Return the new values of topic level keys, None for deleted keys, and all keys then."""
-        current = {**self._context.gateway.policies.plan.settings(topic), **before}
+        current = {**self._context.gateway.policies.plan.settings(topic), **previous_settings}
         changes = {
             change.name: definitions.normalize(
                 change.name, _value(change, current.get(change.name)) or ""
@@ -359,7 +363,7 @@ class _AlterConfigs:
             else None
             for change in resource.own
         }
-        both = {**before, **changes} if self._incremental else changes
+        both = {**previous_settings, **changes} if self._incremental else changes
         return changes, {key: value for key, value in both.items() if value is not None}
 
     async def _invalid_reason(self, change: _Change, current: str | None) -> str | None:
@@ -438,8 +442,8 @@ class _AlterConfigs:
         )
         response = await self._context.once_known(
             lambda: self._context.send_as_client(request, DescribeConfigsResponse),
-            lambda found: all(
-                result.error_code != UNKNOWN_TOPIC_OR_PARTITION for result in found.results
+            lambda description: all(
+                result.error_code != UNKNOWN_TOPIC_OR_PARTITION for result in description.results
             ),
         )
         return next(iter(response.results), None)
@@ -465,16 +469,16 @@ class _AlterConfigs:
         async with settings.changing(topic):
             await settings.read_to_end()
             try:
-                before = dict(settings.of(topic, topic_id))
+                previous_settings = dict(settings.of(topic, topic_id))
                 readable = True
             except UnreadableTopicConfigsError:
-                before, readable = {}, False
-            changes, after = self._altered(topic, before, resource)
-            if after != before or not readable:
+                previous_settings, readable = {}, False
+            changes, new_settings = self._altered(topic, previous_settings, resource)
+            if new_settings != previous_settings or not readable:
                 await settings.put(
                     topic,
                     topic_id,
-                    after,
+                    new_settings,
                     changes=changes if self._incremental and readable else None,
                     over=self._over.get(topic, ()),
                 )
@@ -510,15 +514,15 @@ def _value(change: _Change, current: str | None) -> str | None:
     if change.operation not in _OPERATIONS:
         return change.value
     parts = [part.strip() for part in (current or "").split(",") if part.strip()]
-    given = [part.strip() for part in (change.value or "").split(",")]
+    operands = [part.strip() for part in (change.value or "").split(",")]
     if change.operation == APPEND:
         there = set(parts)
-        return ",".join((*parts, *(part for part in dict.fromkeys(given) if part not in there)))
-    less = Counter(given)  # each part once: a list may have a part several times
-    left = []
+        return ",".join((*parts, *(part for part in dict.fromkeys(operands) if part not in there)))
+    less = Counter(operands)  # each part once: a list may have a part several times
+    remaining_parts = []
     for part in parts:
         if less[part]:
             less[part] -= 1
         else:
-            left.append(part)
-    return ",".join(left)
+            remaining_parts.append(part)
+    return ",".join(remaining_parts)

@@ -34,9 +34,9 @@ async def create_partitions(context: HandlerContext) -> bytes:
     """Return the response to a request."""
     settings, policies = context.gateway.topic_configs, context.gateway.policies
     body, steps = await context.body(), context.steps()
-    judged = policies.topics.create_topic is not None and policies.judges_partitions
+    has_policy = policies.topics.create_topic is not None and policies.judges_partitions
     named = any(topic.name == settings.topic for topic in body.topics)
-    if not (judged or named):
+    if not (has_policy or named):
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
     results = {result.name: result async for result in steps.over(probe.results)}
@@ -56,7 +56,7 @@ async def create_partitions(context: HandlerContext) -> bytes:
         refusal: PolicyRefusal | None = None
         if topic.name == settings.topic:
             refusal = PolicyRefusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
-        elif judged:
+        elif has_policy:
             creation = TopicCreation(
                 topic.name,
                 topic.count,
@@ -80,9 +80,9 @@ async def create_partitions(context: HandlerContext) -> bytes:
     elif accepted:
         if len(accepted) == len(body.topics):
             return await context.forward()
-        done = await context.forward_changed(replace(body, topics=tuple(accepted)))
-        throttle_time = done.throttle_time
-        results |= {result.name: result async for result in steps.over(done.results)}
+        response = await context.forward_changed(replace(body, topics=tuple(accepted)))
+        throttle_time = response.throttle_time
+        results |= {result.name: result async for result in steps.over(response.results)}
     return await context.response(
         context.request.response_type(throttle_time=throttle_time, results=tuple(results.values()))
     )
@@ -100,7 +100,7 @@ async def _configs(context: HandlerContext, topics: Sequence[str]) -> dict[str, 
     response = await context.send_as_client(
         DescribeConfigsRequest(resources=tuple(resources)), DescribeConfigsResponse
     )
-    found = {
+    configs_by_topic = {
         result.resource_name: {
             config.name: config.value
             async for config in steps.over(result.configs)
@@ -110,10 +110,10 @@ async def _configs(context: HandlerContext, topics: Sequence[str]) -> dict[str, 
     }
     settings = context.gateway.topic_configs
     if settings.are_stored:
-        kept = [topic for topic in topics if settings.names(topic)]
-        for topic, topic_id in (await context.topic_ids(kept)).items():
+        configured_topics = [topic for topic in topics if settings.names(topic)]
+        for topic, topic_id in (await context.topic_ids(configured_topics)).items():
             try:
-                found.setdefault(topic, {}).update(settings.of(topic, topic_id))
+                configs_by_topic.setdefault(topic, {}).update(settings.of(topic, topic_id))
             except UnreadableTopicConfigsError:
                 continue
-    return found
+    return configs_by_topic

@@ -106,10 +106,11 @@ async def create_topics(context: HandlerContext) -> bytes:
     body = await context.body()
     gateway = context.gateway
     requested, is_handled = [], False
-    async for given in context.steps(SLICE).over(body.topics):
-        topic = await _read(context, given)
-        gateway.topic_changed(given.name)  # another of its name may have been deleted elsewhere
-        is_handled |= topic.has_own or gateway.topic_configs.names(given.name)
+    async for creatable_topic in context.steps(SLICE).over(body.topics):
+        topic = await _read(context, creatable_topic)
+        # Another of its name may have been deleted elsewhere.
+        gateway.topic_changed(creatable_topic.name)
+        is_handled |= topic.has_own or gateway.topic_configs.names(creatable_topic.name)
         requested.append(topic)
     policies = gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
@@ -152,8 +153,8 @@ class _CreateTopics:
             for topic in accepted:
                 self._context.gateway.cluster.disallow(topic.given.name)
             return await self._response(validated)
-        ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
-        if len(accepted) == len(self._topics) and not ours:
+        has_settings = any(topic.own or self._has_open_creation(topic) for topic in accepted)
+        if len(accepted) == len(self._topics) and not has_settings:
             return await self._forward()
         try:
             created = await self._create(accepted)
@@ -177,13 +178,13 @@ class _CreateTopics:
     # Requests to the cluster
 
     async def _send(self, topics: list[Any], *, validate_only: bool) -> Results:
-        written = [
+        encoded_topics = [
             await self._context.in_turns(write_in_slices(topic))
             async for topic in self._steps.over(topics)
         ]
         make = partial(
             wire.request,
-            topics=written,
+            topics=encoded_topics,
             timeout=self._body.timeout,
             validate_only=validate_only,
             client_id=self._request.client_id,
@@ -213,11 +214,11 @@ class _CreateTopics:
                 self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
                 continue
             code = int(result.error_code)
-            meant = None
+            explanation = None
             if code == INVALID_CONFIG:
-                meant = explained(self._context.gateway, result.error_message)
-            if meant is not None:
-                self._results[name] = _result(name, keys_refused(self._context, name, meant))
+                explanation = explained(self._context.gateway, result.error_message)
+            if explanation is not None:
+                self._results[name] = _result(name, keys_refused(self._context, name, explanation))
                 continue
             if code and (
                 code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
@@ -259,21 +260,21 @@ class _CreateTopics:
         return reason or await judging_error(gateway, name, own.keys(), own)
 
     async def _creation(self, topic: _RequestedTopic, result: Any) -> TopicCreation:
-        given = topic.given
+        creatable_topic = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
-        if given.assignments:
+        if creatable_topic.assignments:
             assignments = {
                 assignment.partition_index: assignment.broker_ids
-                for assignment in given.assignments
+                for assignment in creatable_topic.assignments
             }
-            return TopicCreation(given.name, None, None, assignments, configs)
+            return TopicCreation(creatable_topic.name, None, None, assignments, configs)
         # The response has the counts only if the client may describe the configs of the topic.
-        partitions, replicas = given.num_partitions, given.replication_factor
+        partitions, replicas = creatable_topic.num_partitions, creatable_topic.replication_factor
         counts = await self._context.gateway.cluster.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
-        return TopicCreation(given.name, *counts, None, configs)
+        return TopicCreation(creatable_topic.name, *counts, None, configs)
 
     # Creation
 
@@ -291,9 +292,9 @@ class _CreateTopics:
         if not ready:
             return None
         created = await self._send([topic.stripped for topic in ready], validate_only=False)
-        missing = {topic.given.name for topic in ready}
-        missing.difference_update(await self._read_results(created))
-        for name in missing:
+        missing_names = {topic.given.name for topic in ready}
+        missing_names.difference_update(await self._read_results(created))
+        for name in missing_names:
             self._results[name] = _result(name, PolicyRefusal(UNKNOWN_SERVER_ERROR, None))
         # This is completed even if the connection is lost in the meantime.
         await self._context.finish(self._settle(ready))
@@ -352,14 +353,14 @@ class _CreateTopics:
 
     def _written(self, name: str, own: Mapping[str, str | None]) -> bytes:
         """Return the bytes of a result; the cluster's own, where they are in the right version."""
-        result, read = self._results[name], self._read.get(name)
+        result, cluster_result = self._results[name], self._read.get(name)
         if (
-            read is not None
-            and read.entity is result
+            cluster_result is not None
+            and cluster_result.entity is result
             and self._request.version == CreateTopicsResponse.__version__
             and not (own and result.configs)
         ):
-            return read.data
+            return cluster_result.data
         return write_entity(self._for_client(result, own))
 
     def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
@@ -417,7 +418,7 @@ async def _read(context: HandlerContext, topic: Any) -> _RequestedTopic:
     own: dict[str, str | None] = {}
     if context.gateway.topic_configs.are_stored:
         own = definitions.select({config.name: config.value for config in topic.configs})
-    kept = [
+    cluster_configs = [
         v7.CreatableTopicConfig(name=config.name, value=config.value)
         async for config in steps.over(topic.configs)
         # A null value is an error for any key: the cluster's message names all of them.
@@ -434,9 +435,9 @@ async def _read(context: HandlerContext, topic: Any) -> _RequestedTopic:
         num_partitions=i32(topic.num_partitions),
         replication_factor=i16(topic.replication_factor),
         assignments=tuple(assignments),
-        configs=tuple(kept),
+        configs=tuple(cluster_configs),
     )
-    is_misnamed = any(misnamed.may_be_own(config.name) for config in kept)
+    is_misnamed = any(misnamed.may_be_own(config.name) for config in cluster_configs)
     return _RequestedTopic(topic, stripped, own, is_misnamed)
 
 

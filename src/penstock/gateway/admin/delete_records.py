@@ -41,9 +41,11 @@ async def delete_records(context: HandlerContext) -> bytes:
             types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions))
         )
     throttle_time = NO_TIME
-    kept = [topic async for topic in steps.over(body.topics) if topic.name != settings.topic]
-    if kept:
-        response = await context.forward_changed(replace(body, topics=tuple(kept)))
+    other_topics = [
+        topic async for topic in steps.over(body.topics) if topic.name != settings.topic
+    ]
+    if other_topics:
+        response = await context.forward_changed(replace(body, topics=tuple(other_topics)))
         throttle_time = response.throttle_time
         results = [*response.topics, *results]
     return await context.response(

@@ -47,9 +47,9 @@ async def describe_configs(context: HandlerContext) -> bytes | Buffers:
         return frame
     settings = context.gateway.topic_configs
     ids = await context.topic_ids({topic for topic in requested.keys if settings.names(topic)})
-    ours = _Ours(context, requested, ids)
+    own_configs = _Ours(context, requested, ids)
     context.hold(len(frame))  # the size of the copy
-    return await context.in_turns(with_added(frame, request.version, ours.next))
+    return await context.in_turns(with_added(frame, request.version, own_configs.next))
 
 
 class _Ours:
@@ -70,12 +70,12 @@ class _Ours:
         keys = queue.popleft() if queue else ()
         if not keys:
             return 0, b""
-        written = self._written.get((topic, keys))
-        if written is None:
+        encoded_configs = self._written.get((topic, keys))
+        if encoded_configs is None:
             if len(self._written) == _WRITTEN_MAX:
                 self._written.clear()
-            written = self._written[topic, keys] = self._write(topic, keys)
-        return written
+            encoded_configs = self._written[topic, keys] = self._write(topic, keys)
+        return encoded_configs
 
     def _write(self, topic: str, keys: Keys) -> tuple[int, bytes]:
         settings, ids = self._context.gateway.topic_configs, self._ids

@@ -39,15 +39,15 @@ async def find_coordinator(context: HandlerContext) -> bytes | Buffers:
         return await context.forward_unjoined()
     checks = PolicyChecks.of(context, are_awaited=True)
     try:
-        missing = await context.gateway.cluster.missing_internal_topic(topic)
+        missing_topic = await context.gateway.cluster.missing_internal_topic(topic)
     except MetadataUnavailableError as error:
         if checks.cannot_be_judged(topic, error) is None:
             return await context.forward_unjoined()
         log.error("an internal topic cannot be judged", topic=topic, reason=str(error))
         return await _refused(context, f"The policy cannot be called about {topic}")
-    if missing is None:
+    if missing_topic is None:
         return await context.forward_unjoined()
-    refusal = await checks.internal_topic(missing)
+    refusal = await checks.internal_topic(missing_topic)
     if refusal is None:
         return await context.forward_unjoined()
     return await _refused(context, refusal.message)

@@ -68,10 +68,10 @@ async def _with_creations(
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:  # the cluster creates them
         await context.send_metadata(allowed, creating=True)
-    changed = bytearray(frame)
+    response = bytearray(frame)
     async for topic in context.steps().over(unknown):
-        INT16.pack_into(changed, topic.code_at, _code(context, refusals[topic.name]))
-    return bytes(changed)
+        INT16.pack_into(response, topic.code_at, _code(context, refusals[topic.name]))
+    return bytes(response)
 
 
 async def _without_creation(context: HandlerContext, body: Any) -> bytes:
@@ -81,8 +81,8 @@ async def _without_creation(context: HandlerContext, body: Any) -> bytes:
     """
     request = context.request
     if request.version >= _CHOICE_FROM:
-        changed = request.with_body(replace(body, allow_auto_topic_creation=False))
-        return await context.forward(await context.in_turns(changed))
+        slices = request.with_body(replace(body, allow_auto_topic_creation=False))
+        return await context.forward(await context.in_turns(slices))
     return await context.send_metadata([topic.name for topic in body.topics])
 
 
@@ -98,8 +98,8 @@ async def _refusal(context: HandlerContext, topic: str) -> PolicyRefusal | None:
     checks = PolicyChecks.of(context, are_awaited=True)
     try:
         if topic in INTERNAL_TOPICS:
-            missing = await context.gateway.cluster.missing_internal_topic(topic)
-            return None if missing is None else await checks.internal_topic(missing)
+            missing_topic = await context.gateway.cluster.missing_internal_topic(topic)
+            return None if missing_topic is None else await checks.internal_topic(missing_topic)
         created = await _as_created(context, topic)
     except MetadataUnavailableError as error:
         return checks.cannot_be_judged(topic, error)

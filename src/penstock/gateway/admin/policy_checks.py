@@ -149,9 +149,9 @@ class PolicyChecks:
         async with self._gateway.cluster.deciding:
             return await self._counted(creation)
 
-    async def internal_topic(self, missing: MissingTopic) -> PolicyRefusal | None:
+    async def internal_topic(self, topic: MissingTopic) -> PolicyRefusal | None:
         """Apply `CreateTopicPolicy` to an internal topic of Kafka."""
-        name, partitions, replicas, configs = missing
+        name, partitions, replicas, configs = topic
         return await self.creation(TopicCreation(name, partitions, replicas, None, configs))
 
     async def _counted(self, creation: TopicCreation) -> PolicyRefusal | None:
@@ -340,20 +340,20 @@ async def judging_error(
     """
     plan = gateway.policies.plan.for_topic(topic, own)
     names = POLICIES in keys
-    read = [key for key in sorted(keys) if key not in _NOT_READ_BY_VALIDATION]
+    validation_keys = [key for key in sorted(keys) if key not in _NOT_READ_BY_VALIDATION]
     if plan is None or not keys - ABOUT_BAD_RECORDS:
         return None
     if plan.unusable:
         return f"Topic {topic} could not be judged: {plan.unusable}"
-    if not (names or read):
+    if not (names or validation_keys):
         return None
     tried = replace(
         plan,
-        validation_policy=plan.validation_policy if read else None,
+        validation_policy=plan.validation_policy if validation_keys else None,
         named=plan.named if names else (),
     )
     why = await gateway.policies.topics.cannot_judge(tried)
-    key = POLICIES if not read or tried.validation_policy is None else read[0]
+    key = POLICIES if not validation_keys or tried.validation_policy is None else validation_keys[0]
     return why and definitions.invalid_value(key, own.get(key, "null"), why)
 
 
@@ -371,8 +371,8 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
     if key == RECORDS_POLICY:
         why = await _about_class(gateway, value.strip())
     if why is None:
-        missing = gateway.policies.plan.missing_reader(key)
-        why = missing and f"the gateway has no {missing} to read it"
+        missing_reader = gateway.policies.plan.missing_reader(key)
+        why = missing_reader and f"the gateway has no {missing_reader} to read it"
     if key == POLICIES:
         why = gateway.policies.plan.unknown_policy(value)
     return why and definitions.invalid_value(key, value, why)

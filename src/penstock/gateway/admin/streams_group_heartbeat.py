@@ -37,15 +37,17 @@ async def streams_group_heartbeat(context: HandlerContext) -> bytes:
         return await context.forward()
     steps = context.steps()
     internal = {topic.name: topic async for topic in steps.over(_internal(topology))}
-    read = {name async for name in steps.over(_sources(topology))}
-    topics = await context.find_topics(read | internal.keys())
-    found = {topic.name: topic async for topic in steps.over(topics) if topic.code == NONE}
-    given = [int(topic.partitions) for topic in internal.values()]
-    absent = sorted(read - found.keys() - internal.keys())
+    source_names = {name async for name in steps.over(_sources(topology))}
+    topics = await context.find_topics(source_names | internal.keys())
+    existing_topics = {
+        topic.name: topic async for topic in steps.over(topics) if topic.code == NONE
+    }
+    partition_counts = [int(topic.partitions) for topic in internal.values()]
+    absent = sorted(source_names - existing_topics.keys() - internal.keys())
     undecided = [
         name
         async for name in steps.over(internal)
-        if name not in found and not internal[name].partitions
+        if name not in existing_topics and not internal[name].partitions
     ]
     checks = PolicyChecks.of(context, are_awaited=True)
     left_out = {name async for name in steps.over(undecided) if absent and checks.leaves_out(name)}
@@ -59,9 +61,11 @@ async def streams_group_heartbeat(context: HandlerContext) -> bytes:
                 f"{_listed(sorted(undecided))}, which get as many partitions",
             ),
         )
-    largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
+    largest = max(
+        (*partition_counts, *(topic.partitions for topic in existing_topics.values())), default=1
+    )
     async for name, topic in steps.over(internal.items()):
-        if name in found or name in left_out:
+        if name in existing_topics or name in left_out:
             continue
         try:
             replicas = int(topic.replication_factor)

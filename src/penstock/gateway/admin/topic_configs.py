@@ -158,22 +158,22 @@ class StoredTopicConfigs(TopicConfigs):
         return self._follower.writes
 
     def __init__(
-        self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str, Before], None]
+        self, settings_log: CompactedTopic, gateway: str, on_change: Callable[[str, Before], None]
     ) -> None:
         """Make the topic configs; `start` connects.
 
         Args:
             settings_log: The compacted topic.
             gateway: The name of this gateway, the same after a restart.
-            changed: Called with the name of a topic whose configs have changed, and all that might
-                apply to it before; None if they were not known. The name is empty where a record
-                that cannot be understood has none.
+            on_change: Called with the name of a topic whose configs have changed, and all that
+                might apply to it before; None if they were not known. The name is empty where a
+                record that cannot be understood has none.
         """
         probe_key = topic_key(uuid.UUID(int=0)).encode()
         self._follower = LogFollower(settings_log, self._take, probe_key=probe_key)
         self.topic = settings_log.topic
         self._gateway = gateway
-        self._changed = changed
+        self._changed = on_change
         self.index = TopicConfigIndex()
         # Read for each request: the caches of cachetools are written in Python.
         # A plain dictionary skips all that was removed before its first item.
@@ -249,10 +249,10 @@ class StoredTopicConfigs(TopicConfigs):
 
     def _report(self, changes: Mapping[str, Before]) -> None:
         now = time.monotonic()
-        for topic, before in changes.items():
+        for topic, previous_configs in changes.items():
             self._changed_at[topic] = now
             self._changed_at.move_to_end(topic)
-            self._changed(topic, before)
+            self._changed(topic, previous_configs)
         while self._changed_at:
             if next(iter(self._changed_at.values())) > now - _CHANGED_KEPT_S:
                 break
@@ -294,17 +294,17 @@ class StoredTopicConfigs(TopicConfigs):
         Raises:
             CompactedTopicError: They could not be stored.
         """
-        before = self.index.entry(topic_id)
-        base = before.id if before is not None else ""
+        previous_entry = self.index.entry(topic_id)
+        base = previous_entry.id if previous_entry is not None else ""
         entry = TopicConfigRecord(topic, settings, self._gateway, changes, base)
         record_key = topic_key(topic_id).encode()
         ended = {*over, *self.index.superseded(topic_id)}
         tombstones = [(creation_key(creation).encode(), None) for creation in ended]
         await self._append([(record_key, entry.encode()), *tombstones])
-        held = self.index.entry(topic_id)
-        while held is not None and held.id == entry.id and held.merged:
-            entry = await self._make_whole(topic_id, held)
-            held = self.index.entry(topic_id)
+        current_entry = self.index.entry(topic_id)
+        while current_entry is not None and current_entry.id == entry.id and current_entry.merged:
+            entry = await self._make_whole(topic_id, current_entry)
+            current_entry = self.index.entry(topic_id)
 
     async def _make_whole(self, topic_id: UUID, merged: TopicConfigRecord) -> TopicConfigRecord:
         """Write the result of a merge as one record, as compaction keeps only the last record."""
@@ -368,10 +368,10 @@ class StoredTopicConfigs(TopicConfigs):
             CompactedTopicError: It failed, and is retried later; the configs are effective anyway.
         """
         # Other gateways may have deleted it as abandoned.
-        found = self._mine.get(creation) or self.index.creation(creation)
-        if found is not None:
+        record = self._mine.get(creation) or self.index.creation(creation)
+        if record is not None:
             # Even without configs: then those of other creations do not apply.
-            value = TopicConfigRecord(found.topic, found.settings, self._gateway).encode()
+            value = TopicConfigRecord(record.topic, record.settings, self._gateway).encode()
             await self._append([(topic_key(topic_id).encode(), value)])
         for open_creation in {creation, *self.index.superseded(topic_id)}:
             await self.withdraw(open_creation)
@@ -387,10 +387,10 @@ class StoredTopicConfigs(TopicConfigs):
 
     async def _settle_abandoned(self, topic: str) -> None:
         """Withdraw abandoned creations of a topic that does not exist."""
-        for creation in self._abandoned(of=topic):
+        for creation in self._abandoned(topic=topic):
             await self.withdraw(creation)
 
-    def _abandoned(self, *, of: str | None = None) -> dict[UUID, TopicConfigRecord]:
+    def _abandoned(self, *, topic: str | None = None) -> dict[UUID, TopicConfigRecord]:
         """Return the creations, perhaps of one topic, that no gateway will settle any more."""
         now_ms = time.time() * 1000
 
@@ -398,13 +398,15 @@ class StoredTopicConfigs(TopicConfigs):
             after_s = LEFT_AFTER_S if entry.gateway == self._gateway else ABANDONED_AFTER_S
             return entry.timestamp_ms < now_ms - after_s * 1000
 
-        return self._creations_of_others(left_open, of=of)
+        return self._creations_of_others(left_open, topic=topic)
 
     def _creations_of_others(
-        self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
+        self, where: Callable[[TopicConfigRecord], bool], *, topic: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
-        found = self.index.creations(where, of=of)
-        return {creation: entry for creation, entry in found.items() if creation not in self._mine}
+        creations = self.index.creations(where, of=topic)
+        return {
+            creation: entry for creation, entry in creations.items() if creation not in self._mine
+        }
 
     def leave(self, creation: UUID) -> None:
         """Leave a creation with an unknown outcome to `sweep`."""
@@ -447,12 +449,12 @@ class StoredTopicConfigs(TopicConfigs):
         names = {entry.topic for entry in (*creations.values(), *topics.values())}
         if not names:
             return
-        found = await asyncio.to_thread(look_up, sorted(names))
+        ids_by_name = await asyncio.to_thread(look_up, sorted(names))
         for creation, entry in creations.items():
-            if entry.topic in found:
-                topic_id = found[entry.topic]
+            if entry.topic in ids_by_name:
+                topic_id = ids_by_name[entry.topic]
                 await self._sweep_creation(creation, entry, topic_id, creation in abandoned)
-        await self._sweep_topics(topics, found)
+        await self._sweep_topics(topics, ids_by_name)
 
     async def _sweep_creation(
         self, creation: UUID, entry: TopicConfigRecord, topic_id: UUID | None, is_abandoned: bool
@@ -467,16 +469,16 @@ class StoredTopicConfigs(TopicConfigs):
         log.info("a creation was not finished", topic=entry.topic, exists=topic_id is not None)
 
     async def _sweep_topics(
-        self, topics: Mapping[UUID, TopicConfigRecord], found: Mapping[str, UUID | None]
+        self, topics: Mapping[UUID, TopicConfigRecord], ids_by_name: Mapping[str, UUID | None]
     ) -> None:
         """Delete the configs of topics that do not exist, or have been missing often enough."""
         gone = []
         for topic_id, entry in topics.items():
-            if found.get(entry.topic, topic_id) == topic_id:
+            if ids_by_name.get(entry.topic, topic_id) == topic_id:
                 del self._missed[topic_id]
                 continue
             self._missed[topic_id] += 1
-            if found[entry.topic] is not None or self._missed[topic_id] >= MISSED_TIMES:
+            if ids_by_name[entry.topic] is not None or self._missed[topic_id] >= MISSED_TIMES:
                 gone.append(topic_id)
         for topic_id in gone:
             del self._missed[topic_id]

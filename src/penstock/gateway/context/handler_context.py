@@ -136,8 +136,10 @@ class HandlerContext:
 
     async def forward_unjoined(self, frame: bytes | None = None) -> Buffers:
         """Forward the client's request; return the buffers of the response for the client."""
-        sent = self.request.frame if frame is None else frame
-        response = await self.send(lambda _: sent, correlation_id=self.request.correlation_id)
+        request_frame = self.request.frame if frame is None else frame
+        response = await self.send(
+            lambda _: request_frame, correlation_id=self.request.correlation_id
+        )
         if self._transform is None:
             return [response]
         result = self._transform(response)
@@ -190,16 +192,18 @@ class HandlerContext:
 
     async def find_existing(self, names: Collection[str]) -> list[topics.FoundTopic]:
         """Return the metadata of topics that exist at the controller; see `once_known`."""
-        known: list[topics.FoundTopic] = []
+        known_topics: list[topics.FoundTopic] = []
         unknown = names
 
         async def look_up() -> list[topics.FoundTopic]:
             nonlocal unknown
-            missing: list[topics.FoundTopic] = []
+            missing_topics: list[topics.FoundTopic] = []
             for topic in await self.find_topics(unknown):
-                (missing if topic.code == UNKNOWN_TOPIC_OR_PARTITION else known).append(topic)
-            unknown = [topic.name for topic in missing if topic.name is not None]
-            return [*known, *missing]
+                (
+                    missing_topics if topic.code == UNKNOWN_TOPIC_OR_PARTITION else known_topics
+                ).append(topic)
+            unknown = [topic.name for topic in missing_topics if topic.name is not None]
+            return [*known_topics, *missing_topics]
 
         return await self.once_known(look_up, lambda _: not unknown)
 
@@ -212,7 +216,7 @@ class HandlerContext:
             ids.update(await self.topic_ids(names - ids.keys()))
             return ids
 
-        return await self.once_known(look_up, lambda found: found.keys() == names)
+        return await self.once_known(look_up, lambda found_ids: found_ids.keys() == names)
 
     async def once_known(
         self, request: Callable[[], Awaitable[T]], is_known: Callable[[T], bool]
@@ -226,12 +230,12 @@ class HandlerContext:
             request: Sends it, and returns what the broker knows.
             is_known: Whether that is everything; if not, it is sent again for a while.
         """
-        found = await request()
-        while self._lag_retries and not is_known(found):
+        result = await request()
+        while self._lag_retries and not is_known(result):
             self._lag_retries -= 1
             await asyncio.sleep(_LAG_RETRY_S)
-            found = await request()
-        return found
+            result = await request()
+        return result
 
     async def topic_ids(self, names: Collection[str]) -> dict[str, UUID]:
         """Return the ids of topics, without those that are unknown.
@@ -243,8 +247,8 @@ class HandlerContext:
         denied = []
         # Their partitions are not read: there may be thousands.
         frame = await self.send_metadata(names) if names else None
-        found = [] if frame is None else await self.in_turns(topics.names_in(frame))
-        async for topic in self.steps().over(found):
+        topic_entries = [] if frame is None else await self.in_turns(topics.names_in(frame))
+        async for topic in self.steps().over(topic_entries):
             if topic.name is not None and topic.code == NONE:
                 ids[topic.name] = topic.topic_id
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:

@@ -43,23 +43,23 @@ async def validated_topics(
     """
     named = [glob for glob in plan.globs if not is_glob(glob)]
     try:
-        existing = sorted(await cluster.topics())
+        cluster_topics = sorted(await cluster.topics())
     except MetadataUnavailableError as error:
         log.warning("the cluster's topics are not known", reason=str(error))
-        existing = []
-    configured = [name for name in existing if topic_configs.names(name)][:KNOWN_MAX]
+        cluster_topics = []
+    configured = [name for name in cluster_topics if topic_configs.names(name)][:KNOWN_MAX]
     # The settings on a topic are kept by its id.
     ids = await asyncio.to_thread(cluster.ids, configured)
-    found: list[TopicPlan] = []
-    for count, name in enumerate(_each_once(named, configured, existing)):
+    topic_plans: list[TopicPlan] = []
+    for count, name in enumerate(_each_once(named, configured, cluster_topics)):
         if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
-        judged = _plan_of(name, ids.get(name), plan, topic_configs)
-        if judged is not None and judged.needs_topic_id and not judged.unusable:
-            found.append(judged)
-            if len(found) == KNOWN_MAX:
+        topic_plan = _plan_of(name, ids.get(name), plan, topic_configs)
+        if topic_plan is not None and topic_plan.needs_topic_id and not topic_plan.unusable:
+            topic_plans.append(topic_plan)
+            if len(topic_plans) == KNOWN_MAX:
                 break
-    return found
+    return topic_plans
 
 
 def _each_once(*names: Iterable[str]) -> Iterable[str]:

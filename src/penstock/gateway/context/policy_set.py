@@ -54,11 +54,14 @@ class PolicySet(NamedTuple):
 
 
 def submit_or_drop_again(
-    drop_again: Submit, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
+    drop_again: Submit,
+    submit: Submit,
+    batch: BatchToJudge,
+    on_verdict: Callable[[PolicyVerdict], None],
 ) -> None:
     """Submit a batch, or drop its records again if no policy is left to judge it."""
     chosen = submit if batch.plan.policies else drop_again
-    chosen(batch, done)
+    chosen(batch, on_verdict)
 
 
 def without_response(client: Hashable) -> Hashable:
@@ -67,13 +70,16 @@ def without_response(client: Hashable) -> Hashable:
 
 
 def submit_or_accept(
-    inline: InlineJudge, submit: Submit, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]
+    inline: InlineJudge,
+    submit: Submit,
+    batch: BatchToJudge,
+    on_verdict: Callable[[PolicyVerdict], None],
 ) -> None:
     """Accept a batch inline, or submit it.
 
     A batch whose records are dropped again is not accepted inline: it changes.
     """
     if not batch.dropped_before and inline.accepts(batch.plan, batch.version, batch.data):
-        done(ACCEPTED)
+        on_verdict(ACCEPTED)
     else:
-        submit(batch, done)
+        submit(batch, on_verdict)

@@ -40,16 +40,16 @@ class TopicNames:
 
     def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
         """Return the id of a topic name, if it was stored recently, and after `since`."""
-        found = self._ids.get(name)
-        if found is None:
+        entry = self._ids.get(name)
+        if entry is None:
             return None
-        topic_id, at = found
-        return topic_id if since < at and self._clock() < at + _ID_TTL_S else None
+        topic_id, timestamp = entry
+        return topic_id if since < timestamp and self._clock() < timestamp + _ID_TTL_S else None
 
     def known_until(self, name: str) -> float:
         """Return until when a name is known to be that of its topic; 0 if it is not known."""
-        found = self._ids.get(name)
-        return 0.0 if found is None else found[1] + _ID_TTL_S
+        entry = self._ids.get(name)
+        return 0.0 if entry is None else entry[1] + _ID_TTL_S
 
     def drop(self, name: str) -> None:
         """Forget the id of a topic that is not there."""

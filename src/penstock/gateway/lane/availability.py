@@ -27,14 +27,14 @@ def find_lane() -> Any | None:
     Raises:
         NativeThreadsError: It is required and not possible, or a variable has another value.
     """
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in {"", "0", "1"}:
+    setting = os.environ.get(VARIABLE, "")
+    if setting not in {"", "0", "1"}:
         raise NativeThreadsError(
-            f"{VARIABLE}={wanted}: it must be 0 (Python), 1 (native) or empty (native on Linux)"
+            f"{VARIABLE}={setting}: it must be 0 (Python), 1 (native) or empty (native on Linux)"
         )
     if (wanted_tls := os.environ.get(TLS_VARIABLE, "")) not in {"", "0"}:
         raise NativeThreadsError(f"{TLS_VARIABLE}={wanted_tls}: it must be 0 (Python) or empty")
-    if wanted == "0":
+    if setting == "0":
         return None
     if hasattr(_native, "Lane"):
         return _native

@@ -171,12 +171,12 @@ class Lane(KnownTopics):
     def passed(
         self,
         topics: Iterable[TopicData],
-        judged: Iterable[tuple[TopicPlan, TopicData]],
+        judged_topics: Iterable[tuple[TopicPlan, TopicData]],
         names: TopicNames,
     ) -> None:
         """Remember the topics of a request, and their policies, until `forget`."""
         if self._reads_produce:
-            self._topics.passed(topics, judged, names)
+            self._topics.passed(topics, judged_topics, names)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
         """Return whether a large batch is accepted that the threads could judge."""
@@ -210,10 +210,10 @@ class Lane(KnownTopics):
         """
         if self._is_full(1):
             return None
-        left = session.leave()
-        if left is None:
+        session_state = session.leave()
+        if session_state is None:
             return None
-        between, client_head, broker_head = left
+        between, client_head, broker_head = session_state
         try:
             number: int | None = self._lane.adopt(
                 self._topics.table,
@@ -286,8 +286,8 @@ class Lane(KnownTopics):
         counts = self._gateway.counts
         if counts is not None:
             counts.lane_errors = self._lane.panics
-            for counted in self._lane.collect():
-                counts.forwarded(*counted)
+            for native_counts in self._lane.collect():
+                counts.forwarded(*native_counts)
 
     def close(self) -> None:
         """End the threads. No connection may be the lane's."""

@@ -55,12 +55,14 @@ def compiled(gateway: GatewayContext) -> Rows:
 
     They hold until policies, topic configs or stores of the gateway are replaced.
     """
-    seen = gateway
+    route_context = gateway
     has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
     if has_policies or gateway.shared_producers is not None:
-        seen = cast("GatewayContext", _WithProducers(gateway))
+        route_context = cast("GatewayContext", _WithProducers(gateway))
     produce = Action.KNOWN if is_decided_by_topics(gateway) else Action.PYTHON
-    return tuple((row.api_key, row.versions[0], _actions(row, seen, produce)) for row in ROUTES)
+    return tuple(
+        (row.api_key, row.versions[0], _actions(row, route_context, produce)) for row in ROUTES
+    )
 
 
 def _actions(row: Route, gateway: GatewayContext, produce: Action) -> bytes:

@@ -41,7 +41,7 @@ class TableTopics(KnownTopics):
     def passed(
         self,
         topics: Iterable[TopicData],
-        judged: Iterable[tuple[TopicPlan, TopicData]],
+        judged_topics: Iterable[tuple[TopicPlan, TopicData]],
         names: TopicNames,
     ) -> None:
         """Remember topics; those that are judged only if that can be done natively.
@@ -52,7 +52,7 @@ class TableTopics(KnownTopics):
         """
         postponed = self._gateway.postponed
         are_stored = self._gateway.topic_configs.are_stored
-        plans = {topic.key: plan for plan, topic in judged}
+        plans = {topic.key: plan for plan, topic in judged_topics}
         for topic in topics:
             plan = plans.get(topic.key)
             judge = self._judge(plan) if plan is not None else None
@@ -63,8 +63,8 @@ class TableTopics(KnownTopics):
             if topic.topic_id is not None:
                 self.table.know_id(topic.topic_id.bytes, name, judge)
             else:
-                until = names.known_until(name) if are_stored else math.inf
-                self.table.know_name(name, judge, until)
+                expiry = names.known_until(name) if are_stored else math.inf
+                self.table.know_name(name, judge, expiry)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
         inline, judge = self._gateway.policies.inline, self._judge(plan)

@@ -18,15 +18,15 @@ class KnownTopics(Protocol):
     def passed(
         self,
         topics: Iterable[TopicData],
-        judged: Iterable[tuple[TopicPlan, TopicData]],
+        judged_topics: Iterable[tuple[TopicPlan, TopicData]],
         names: TopicNames,
     ) -> None:
         """Remember the topics of a request that was forwarded where it was received.
 
         Args:
             topics: All of them.
-            judged: Those that have policies, which have accepted their batches. Nobody judges the
-                others now.
+            judged_topics: Those that have policies, which have accepted their batches. Nobody
+                judges the others now.
             names: The names of the topics' ids that the connection knows, and until when.
         """
 

@@ -103,12 +103,12 @@ class Addresses:
 
     def learn(self, node: int, address: Address) -> None:
         """Store the address of a broker."""
-        known = self._brokers.get(node)
-        if known == address:
+        previous_address = self._brokers.get(node)
+        if previous_address == address:
             return
         self._brokers[node] = address
         log.info("broker", node=node, address=str(address))
-        if known is None:
+        if previous_address is None:
             self._places.found(node)
 
     def of_node(self, node: int) -> Address | None:

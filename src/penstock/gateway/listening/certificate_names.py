@@ -84,13 +84,13 @@ class CertificateNames:
     def _shake_hands(self, client: ssl.SSLContext, name: str | None) -> ssl.SSLObject:
         """Shake hands until the client has judged the certificate; return its end."""
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        ours = client.wrap_bio(to_client, to_server, server_hostname=name)
-        theirs = self._context.wrap_bio(to_server, to_client, server_side=True)
+        client_end = client.wrap_bio(to_client, to_server, server_hostname=name)
+        server_end = self._context.wrap_bio(to_server, to_client, server_side=True)
         while True:
-            for end in (ours, theirs):
+            for end in (client_end, server_end):
                 try:
                     end.do_handshake()
                 except ssl.SSLWantReadError:
                     continue
-                if end is ours:
-                    return ours
+                if end is client_end:
+                    return client_end

@@ -52,9 +52,9 @@ def _wait_for_any(connection: socket.socket) -> None:
 
 async def _readable(connection: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    found = asyncio.Event()
-    loop.add_reader(connection, found.set)
+    ready_event = asyncio.Event()
+    loop.add_reader(connection, ready_event.set)
     try:
-        await found.wait()
+        await ready_event.wait()
     finally:
         loop.remove_reader(connection)

@@ -76,11 +76,11 @@ class Listening:
         """When the certificate expires, in seconds since 1970; None without TLS or if unknown."""
         return self._expires_at
 
-    async def open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
+    async def open(self, broker_addresses: Mapping[int, Address]) -> tuple[Address, Addresses]:
         """Listen on the bootstrap address, and for the known brokers.
 
         Args:
-            known: The addresses of brokers, by node id.
+            broker_addresses: The addresses of brokers, by node id.
 
         Returns:
             The bootstrap address, with the actual port if the file says 0, and the addresses of
@@ -89,13 +89,13 @@ class Listening:
         Raises:
             ConfigurationError: A port cannot be bound.
         """
-        of = self._configuration
-        any_port = not of.listener.address.port and not of.broker_ports
+        configuration = self._configuration
+        any_port = not configuration.listener.address.port and not configuration.broker_ports
         tries = _TRIED_PORTS if any_port else 1
         while True:
             tries -= 1
             try:
-                opened = self._open(known)
+                opened = self._open(broker_addresses)
             except ConfigurationError:
                 # The port was free, but a port behind it was not.
                 if not tries:
@@ -111,25 +111,25 @@ class Listening:
             await listener.close()
         self._listeners.clear()
 
-    def renew(self, known: Mapping[int, Address]) -> None:
+    def renew(self, broker_addresses: Mapping[int, Address]) -> None:
         """Read the certificate again.
 
         Args:
-            known: The addresses of brokers, by node id.
+            broker_addresses: The addresses of brokers, by node id.
         """
         if self._endpoints.listener_tls is not None:
-            of = self._configuration
+            configuration = self._configuration
             if isinstance(self._tls, NativeTls):
                 self._tls.renew()
             else:
-                renew(self._endpoints.listener_tls, of.properties, of.path)
+                renew(self._endpoints.listener_tls, configuration.properties, configuration.path)
             certificate = self._certificate()
             self._expires_at = certificate.expires_at if certificate is not None else None
             if certificate is not None:
                 self._check_names(certificate)
-                self._check_brokers(certificate, *known)
+                self._check_brokers(certificate, *broker_addresses)
 
-    def _open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
+    def _open(self, broker_addresses: Mapping[int, Address]) -> tuple[Address, Addresses]:
         where = self._configuration.listener.address
         listening = self._bind(where.port, "listeners")
         names = self._endpoints.server_names
@@ -140,16 +140,16 @@ class Listening:
             advertised_host=self._endpoints.advertised_host,
             places=self._broker_ports(port) if names is None else self._broker_names(port, names),
         )
-        for node, found in sorted(known.items()):
-            addresses.learn(node, found)
+        for node, address in sorted(broker_addresses.items()):
+            addresses.learn(node, address)
         certificate = self._certificate()
         self._expires_at = certificate.expires_at if certificate is not None else None
         return Address(where.host, port), addresses
 
     def _broker_ports(self, port: int) -> BrokerPorts:
-        of = self._configuration
-        host, ports = self._endpoints.advertised_host, broker_ports_of(of, port)
-        return BrokerPorts(host, ports, of.broker_ids_first, self._open_broker_port)
+        configuration = self._configuration
+        host, ports = self._endpoints.advertised_host, broker_ports_of(configuration, port)
+        return BrokerPorts(host, ports, configuration.broker_ids_first, self._open_broker_port)
 
     def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
         advertised = self._configuration.advertised_port or port
@@ -157,11 +157,11 @@ class Listening:
 
     def _certificate(self) -> CertificateNames | None:
         """Read the certificate; None without TLS, and while its file is being replaced."""
-        of = self._configuration
+        configuration = self._configuration
         if self._endpoints.listener_tls is None:
             return None
         try:
-            return CertificateNames(of.properties, of.path)
+            return CertificateNames(configuration.properties, configuration.path)
         except ConfigurationError:
             return None  # the next reload reads it again, and reports it
 
@@ -233,8 +233,9 @@ def _tls(
     if reason := why_without_tls() or brokers_in_python:
         log.info("connections with TLS are processed in Python", reason=reason)
         return context
-    of = configuration
-    return NativeTls(native, context, of.properties, of.path, endpoints.server_names)
+    return NativeTls(
+        native, context, configuration.properties, configuration.path, endpoints.server_names
+    )
 
 
 def check_free(configuration: Configuration) -> None:
@@ -246,11 +247,11 @@ def check_free(configuration: Configuration) -> None:
     Raises:
         ConfigurationError: A port is taken, or its address does not belong to this machine.
     """
-    wanted = {
+    listen_addresses = {
         "metrics.listener": configuration.metrics_listener,
         "listeners": configuration.listener.address,
     }
-    for key, address in wanted.items():
+    for key, address in listen_addresses.items():
         if address is not None:
             bind(address, key, configuration.path).close()
 

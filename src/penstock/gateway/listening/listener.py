@@ -251,12 +251,12 @@ class Listener:
         try:
             if self._proxied:
                 with self._client_awaited():
-                    found = await _client_of(connection, peer)
-                if found is None or not self._limits.identified(found.host):
+                    client_address = await _client_of(connection, peer)
+                if client_address is None or not self._limits.identified(client_address.host):
                     connection.close()
                     closed()
                     return
-                peer, ip = found, found.host
+                peer, ip = client_address, client_address.host
             make = partial(self._make, peer, closed)
             if self._tls is None:
                 await self._loop.connect_accepted_socket(make, connection)
@@ -295,10 +295,10 @@ class Listener:
                     f"SSL handshake is taking longer than {TLS_HANDSHAKE_S} seconds: "
                     "aborting the connection"
                 ) from None
-        left = max(round(ends - self._loop.time(), 1), 0.1)
+        timeout_s = max(round(ends - self._loop.time(), 1), 0.1)
         with _alerting(tls, connection):
             await self._loop.connect_accepted_socket(
-                make, connection, ssl=tls, ssl_handshake_timeout=left
+                make, connection, ssl=tls, ssl_handshake_timeout=timeout_s
             )
 
     @contextlib.contextmanager

@@ -106,8 +106,8 @@ def unmapped(ip: str) -> str:
     """
     if not ip.startswith(_MAPPED):
         return ip
-    found = ip_address(ip)
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    address = ip_address(ip)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return ip if mapped is None else str(mapped)
 
 

@@ -58,9 +58,9 @@ class ServerNames:
         """Return the node id of a name; raise a `KeyError` if it is unknown."""
         name = name.lower().rstrip(".")
         label, _, host = name.partition(".")
-        found = _LABEL.fullmatch(label) if host == self._host else None
-        if found is not None and int(found[1]) <= _NODE_MAX:
-            return int(found[1])
+        label_match = _LABEL.fullmatch(label) if host == self._host else None
+        if label_match is not None and int(label_match[1]) <= _NODE_MAX:
+            return int(label_match[1])
         if name != self._host:
             raise KeyError(name)
         return None
@@ -88,13 +88,13 @@ def _log_names_that_cannot_be_read() -> None:
 
     Python ends such a handshake before `sni_callback` is called, and calls only this hook.
     """
-    before = sys.unraisablehook
+    previous_hook = sys.unraisablehook
 
     def hook(raised: Any) -> None:
         if isinstance(raised.exc_value, UnicodeDecodeError) and isinstance(raised.object, bytes):
             log.warning("unknown server name", name=ascii(raised.object))
         else:
-            before(raised)
+            previous_hook(raised)
 
-    if getattr(before, "__qualname__", "") != hook.__qualname__:
+    if getattr(previous_hook, "__qualname__", "") != hook.__qualname__:
         sys.unraisablehook = hook

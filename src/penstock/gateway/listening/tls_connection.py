@@ -310,20 +310,20 @@ async def attach(
     Raises:
         OSError: The handshake has failed.
     """
-    made = TlsConnection(tls, context, make)
-    established = made.established
+    tls_connection = TlsConnection(tls, context, make)
+    established = tls_connection.established
     try:
         await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: made,  # noqa: F821 - it is deleted afterwards
+            lambda: tls_connection,  # noqa: F821 - it is deleted afterwards
             connection,
         )
         await established
     except BaseException:
         if not established.cancel() and not established.cancelled():
             established.exception()  # it may not have been awaited
-        made.abort()
+        tls_connection.abort()
         raise
     finally:
         # The error's traceback has this frame: they would keep each other, until the next run of
         # the garbage collector.
-        del made, established
+        del tls_connection, established

@@ -41,18 +41,18 @@ class CleanupPolicies:
 
     def __init__(
         self,
-        read: Read,
+        reader: Read,
         run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Know nothing yet.
 
         Args:
-            read: Returns the values of topics, and why others are not known. It blocks.
+            reader: Returns the values of topics, and why others are not known. It blocks.
             run: Runs a coroutine until it ends or the gateway stops.
             clock: Returns the monotonic time in seconds.
         """
-        self._read = read
+        self._read = reader
         self._run = run
         self._clock = clock
         self._known: TTLCache[str, tuple[bool, float]] = TTLCache(_TOPICS_MAX, _TTL_S, timer=clock)
@@ -65,11 +65,11 @@ class CleanupPolicies:
 
     def is_compacted(self, topic: str) -> bool | None:
         """Return whether a topic is compacted; None if it is not known now."""
-        found = self._known.get(topic)
-        if found is None:
+        entry = self._known.get(topic)
+        if entry is None:
             return None
-        is_compacted, at = found
-        if self._clock() - at > REFRESH_S:
+        is_compacted, read_time = entry
+        if self._clock() - read_time > REFRESH_S:
             self._want([topic])
         return is_compacted
 
@@ -79,12 +79,14 @@ class CleanupPolicies:
         Args:
             topics: The names.
         """
-        found = {topic: self.is_compacted(topic) for topic in topics}
-        waiting = self._want(topic for topic, is_compacted in found.items() if is_compacted is None)
-        if waiting:
-            await asyncio.wait(waiting.values(), timeout=WAIT_S)
-        found |= {topic: answer.result() for topic, answer in waiting.items() if answer.done()}
-        return {topic: value for topic, value in found.items() if value is not None}
+        values = {topic: self.is_compacted(topic) for topic in topics}
+        answers = self._want(
+            topic for topic, is_compacted in values.items() if is_compacted is None
+        )
+        if answers:
+            await asyncio.wait(answers.values(), timeout=WAIT_S)
+        values |= {topic: answer.result() for topic, answer in answers.items() if answer.done()}
+        return {topic: value for topic, value in values.items() if value is not None}
 
     def forget(self, topic: str) -> None:
         """Forget the value of a topic that may have changed."""
@@ -95,27 +97,27 @@ class CleanupPolicies:
 
     def _want(self, topics: Iterable[str]) -> dict[str, Found]:
         """Request values, but those that were not known a moment ago; return their answers."""
-        wanted: dict[str, Found] = {}
+        answers: dict[str, Found] = {}
         for topic in topics:
             if topic not in self._failed:
                 answer = self._requested.get(topic) if topic not in self._changed else None
                 answer = answer or self._wanted.get(topic)
                 if answer is None:
                     answer = self._wanted[topic] = asyncio.get_running_loop().create_future()
-                wanted[topic] = answer
+                answers[topic] = answer
         if self._wanted and (self._reading is None or self._reading.done()):
             self._reading = self._run(self._read_wanted())
-        return wanted
+        return answers
 
     async def _read_wanted(self) -> None:
         while self._wanted:
             topics = list(islice(self._wanted, _AT_ONCE))
             self._requested = {topic: self._wanted.pop(topic) for topic in topics}
             self._changed.clear()
-            found, why = await asyncio.to_thread(self._read, topics)
+            policies, why = await asyncio.to_thread(self._read, topics)
             requested, self._requested = self._requested, {}
             for topic, answer in requested.items():
-                is_compacted = "compact" in found[topic] if topic in found else None
+                is_compacted = "compact" in policies[topic] if topic in policies else None
                 answer.set_result(is_compacted)
                 if topic in self._changed:
                     continue  # since the request
@@ -124,13 +126,13 @@ class CleanupPolicies:
                 else:
                     self._known[topic] = is_compacted, self._clock()
             if why:
-                self._log(why, topics, found)
+                self._log(why, topics, policies)
 
-    def _log(self, why: str, topics: Sequence[str], found: Mapping[str, str]) -> None:
+    def _log(self, why: str, topics: Sequence[str], policies: Mapping[str, str]) -> None:
         now = self._clock()
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
-            topic = next((topic for topic in topics if topic not in found), "")
+            topic = next((topic for topic in topics if topic not in policies), "")
             log.error(
                 "it is not known whether a topic is compacted: its bad records are held back",
                 topic=topic,

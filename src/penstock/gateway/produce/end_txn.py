@@ -91,17 +91,17 @@ async def _end_empty(
     describe = partial(
         transactions.describe_request, transactional_id=transactional_id, client_id=client_id
     )
-    found = transactions.described(await context.send(describe))
+    transaction = transactions.described(await context.send(describe))
     producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
-    if found.code:
-        return found.code if found.code in RETRIABLE else code, _NO_PRODUCER
-    if not is_empty(found, producer):
+    if transaction.code:
+        return transaction.code if transaction.code in RETRIABLE else code, _NO_PRODUCER
+    if not is_empty(transaction, producer):
         return code, _NO_PRODUCER
     begin = partial(
         transactions.next_epoch_request,
         transactional_id=transactional_id,
         producer=producer,
-        timeout_ms=found.timeout_ms,
+        timeout_ms=transaction.timeout_ms,
         client_id=client_id,
     )
     failure, following = transactions.next_epoch(await context.send(begin))
@@ -110,13 +110,16 @@ async def _end_empty(
     return failure if failure in RETRIABLE else code, _NO_PRODUCER
 
 
-def is_empty(found: TransactionState, producer: ProducerIdAndEpoch) -> bool:
+def is_empty(transaction: TransactionState, producer: ProducerIdAndEpoch) -> bool:
     """Return whether nothing was added to a producer's transaction, or it was ended as empty here.
 
     Args:
-        found: The state at the coordinator.
+        transaction: The state at the coordinator.
         producer: The producer that commits the transaction.
     """
-    if found.producer == producer:
-        return found.state == EMPTY or found.state in COMPLETE
-    return found.state == EMPTY and found.producer == (producer.producer_id, producer.epoch + 1)
+    if transaction.producer == producer:
+        return transaction.state == EMPTY or transaction.state in COMPLETE
+    return transaction.state == EMPTY and transaction.producer == (
+        producer.producer_id,
+        producer.epoch + 1,
+    )

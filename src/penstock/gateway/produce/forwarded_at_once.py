@@ -51,39 +51,39 @@ def known_topics(
 
 
 def is_forwarded_at_once(
-    found: Sequence[tuple[TopicPlan, TopicData]],
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
     """Return whether all batches of a request are accepted inline, or need not be judged.
 
     Args:
-        found: The result of `known_topics`.
+        topic_plans: The result of `known_topics`.
         request: The request.
         connection: The client's connection.
     """
-    if found and not _are_accepted(found, request, connection):
+    if topic_plans and not _are_accepted(topic_plans, request, connection):
         return False
     lane = connection.gateway.lane
     if lane is not None:
-        lane.passed(request.topics, found, connection.topics)
+        lane.passed(request.topics, topic_plans, connection.topics)
     return True
 
 
 def _are_accepted(
-    found: Sequence[tuple[TopicPlan, TopicData]],
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
     """Return whether the batches of topics with policies are accepted inline, or only observed."""
-    waited_for = [(known.waited_for, known, topic) for known, topic in found if known.waited_for]
+    waited_for = [(plan.waited_for, plan, topic) for plan, topic in topic_plans if plan.waited_for]
     inline = connection.gateway.policies.inline
-    if (waited_for and inline is None) or not _are_in_order(found, request, connection):
+    if (waited_for and inline is None) or not _are_in_order(topic_plans, request, connection):
         return False
     lane = connection.gateway.lane
     if waited_for and not _accepts_all(inline, lane, request, waited_for):
         return False
-    if not _observe_all(found, request, connection):
+    if not _observe_all(topic_plans, request, connection):
         return False
     if connection.gateway.counts is not None:
         _count(connection.gateway.counts, request, waited_for)
@@ -99,17 +99,17 @@ def _judged_topics(
     """
     gateway = connection.gateway
     plan = gateway.policies.plan
-    found = []
+    topic_plans = []
     for topic in request.topics:
-        known = _name_and_configs(topic, connection)
-        if known is None or _may_be_changed(topic, known[0], gateway):
+        name_and_configs = _name_and_configs(topic, connection)
+        if name_and_configs is None or _may_be_changed(topic, name_and_configs[0], gateway):
             return None
-        of_topic = plan.for_topic(*known)
+        of_topic = plan.for_topic(*name_and_configs)
         if of_topic is not None:
-            found.append((of_topic, topic))
-        elif gateway.postponed.has_topic(known[0]):
+            topic_plans.append((of_topic, topic))
+        elif gateway.postponed.has_topic(name_and_configs[0]):
             return None
-    return found
+    return topic_plans
 
 
 def is_decided_by_topics(gateway: GatewayContext) -> bool:
@@ -139,14 +139,14 @@ def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> boo
 
 
 def _observe_all(
-    found: Sequence[tuple[TopicPlan, TopicData]],
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
     """Judge all observed topics of a request; return False if an id must be looked up first."""
     observed = []
-    for known, topic in found:
-        plan = known.observed
+    for topic_plan, topic in topic_plans:
+        plan = topic_plan.observed
         if plan is not None:
             topic_id = _topic_id(topic, connection)
             if topic_id is None and plan.needs_topic_id:
@@ -217,13 +217,13 @@ def _is_possible(connection: ConnectionContext) -> bool:
 
 
 def _are_in_order(
-    found: Sequence[tuple[TopicPlan, TopicData]],
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
     connection: ConnectionContext,
 ) -> bool:
     """Return whether no earlier batch has to be retried first."""
-    return not any(plan.quarantines for plan, _ in found) and all(
-        _is_in_order(plan.topic, topic, request, connection) for plan, topic in found
+    return not any(plan.quarantines for plan, _ in topic_plans) and all(
+        _is_in_order(plan.topic, topic, request, connection) for plan, topic in topic_plans
     )
 
 
@@ -236,9 +236,9 @@ def _is_in_order(
         return True
     principal = connection.authentication.principal or ""
     for partition in topic.partitions:
-        by = read_producer(request.records(partition))
-        if by is not None and by.producer_id >= 0:
-            key = ProducerKey(name, partition.number, by.producer_id, principal)
+        producer = read_producer(request.records(partition))
+        if producer is not None and producer.producer_id >= 0:
+            key = ProducerKey(name, partition.number, producer.producer_id, principal)
             if connection.has_undecided or key in postponed:
                 return False
     return True
@@ -247,9 +247,9 @@ def _is_in_order(
 def _count(
     counts: GatewayCounts,
     request: ProduceRequest,
-    judged: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
+    judged_topics: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
 ) -> None:
-    for plan, _, topic in judged:
+    for plan, _, topic in judged_topics:
         for partition in topic.partitions:
             counts.accepted(plan, request.records(partition))
 
@@ -258,7 +258,7 @@ def _accepts_all(
     inline: InlineJudge | None,
     lane: KnownTopics | None,
     request: ProduceRequest,
-    judged: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
+    judged_topics: Sequence[tuple[TopicPlan, TopicPlan, TopicData]],
 ) -> bool:
     """Return whether batches are accepted by the first of the plans of their topic.
 
@@ -266,17 +266,17 @@ def _accepts_all(
     """
     if inline is None:
         return False
-    for plan, _, _ in judged:
+    for plan, _, _ in judged_topics:
         if plan.unusable or not inline.judges(plan):
             return False
     version = request.version
-    for plan, known, topic in judged:
+    for plan, full_plan, topic in judged_topics:
         for partition in topic.partitions:
             records = request.records(partition)
             if partition.number < 0:
                 return False
             if not inline.accepts(plan, version, records) and (
-                lane is None or not lane.accepts(known, version, records)
+                lane is None or not lane.accepts(full_plan, version, records)
             ):
                 return False
     return True
@@ -307,8 +307,8 @@ def _name_and_configs(
 
 def cached_topic_id(name: str, connection: ConnectionContext) -> UUID | None:
     """Return a topic's id, if it was stored after the last change of the topic's configs."""
-    since = connection.gateway.topic_configs.changed_at(name)
-    return connection.topics.topic_id(name, since=since)
+    change_time = connection.gateway.topic_configs.changed_at(name)
+    return connection.topics.topic_id(name, since=change_time)
 
 
 def is_for_gateways(name: str, gateway: GatewayContext) -> bool:

@@ -88,9 +88,9 @@ def _refusal(plan: TopicPlan, verdict: PolicyVerdict, rule: str) -> PolicyVerdic
         for diverted in bad
         for error in diverted.verdict.record_errors
     }
-    lost = verdict.replacement.dropped if verdict.replacement is not None else ()
+    dropped_positions = verdict.replacement.dropped if verdict.replacement is not None else ()
     by_interceptor = f"{rule}: {_DROPPED}"
-    for position in lost:
+    for position in dropped_positions:
         if position not in errors:
             errors[position] = RecordError(position, by_interceptor, plan.interceptor_names)
     return refused_records([errors[position] for position in sorted(errors)])

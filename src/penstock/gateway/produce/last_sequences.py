@@ -44,27 +44,32 @@ def fetch_last_sequences(
     def on_producers(frame: bytes | None) -> None:
         if request.is_cancelled:
             return
-        found = {} if frame is None else producers.response(frame, partitions=unknown)
-        found |= {
+        last_sequences = {} if frame is None else producers.response(frame, partitions=unknown)
+        last_sequences |= {
             partition: LastSequence(leader.code)
             for partition, leader in offsets.items()
             if leader.code
         }
-        epochs = _epochs(found, doubted, offsets)
+        epochs = _epochs(last_sequences, doubted, offsets)
         if epochs and connection.supports_leader_epochs:
             connection.send_request(
-                partial(leaders.epochs_request, epochs=epochs), partial(on_epochs, found)
+                partial(leaders.epochs_request, epochs=epochs), partial(on_epochs, last_sequences)
             )
         else:
-            on_leaders(leaders.unexamined(offsets), found)
+            on_leaders(leaders.unexamined(offsets), last_sequences)
 
-    def on_epochs(found: LastSequences, frame: bytes) -> None:
+    def on_epochs(last_sequences: LastSequences, frame: bytes) -> None:
         if not request.is_cancelled:
-            on_leaders(leaders.leaders(frame, offsets=offsets), found)
+            on_leaders(leaders.leaders(frame, offsets=offsets), last_sequences)
 
-    def on_leaders(known: Leaders, found: LastSequences) -> None:
+    def on_leaders(current_leaders: Leaders, last_sequences: LastSequences) -> None:
         _look_at_replicas(
-            request, known, doubted, lambda seen: on_found(_with_leaders(found, doubted, seen))
+            request,
+            current_leaders,
+            doubted,
+            lambda checked_leaders: on_found(
+                _with_leaders(last_sequences, doubted, checked_leaders)
+            ),
         )
 
     def on_support(is_supported: bool) -> None:
@@ -81,13 +86,13 @@ def fetch_last_sequences(
 
 
 def _epochs(
-    found: LastSequences,
+    last_sequences: LastSequences,
     doubted: Collection[str],
     offsets: Mapping[tuple[str, int], LeaderOffset],
 ) -> dict[str, dict[int, int]]:
     """Return the epochs of the requested leaders, by topic and partition."""
     epochs: dict[str, dict[int, int]] = {}
-    for place, last in found.items():
+    for place, last in last_sequences.items():
         topic, partition = place
         if topic in doubted and not last.code and place in offsets:
             epochs.setdefault(topic, {})[partition] = offsets[place].epoch
@@ -96,7 +101,7 @@ def _epochs(
 
 def _look_at_replicas(
     request: ReceivedRequest,
-    known: Leaders,
+    current_leaders: Leaders,
     doubted: Collection[str],
     on_seen: Callable[[Leaders], None],
 ) -> None:
@@ -104,27 +109,29 @@ def _look_at_replicas(
 
     def on_response(frame: bytes) -> None:
         if not request.is_cancelled:
-            on_seen(leaders.with_replicas(frame, known))
+            on_seen(leaders.with_replicas(frame, current_leaders))
 
     unsure = {
         topic
-        for (topic, _), leader in known.items()
+        for (topic, _), leader in current_leaders.items()
         if topic in doubted and not leader.has_committed
     }
     if unsure:
         make = partial(leaders.replicas_request, topics=sorted(unsure))
         request.connection.send_request(make, on_response)
     else:
-        on_seen(known)
+        on_seen(current_leaders)
 
 
-def _with_leaders(found: LastSequences, doubted: Collection[str], known: Leaders) -> LastSequences:
+def _with_leaders(
+    last_sequences: LastSequences, doubted: Collection[str], current_leaders: Leaders
+) -> LastSequences:
     return {
         place: last
         if last.code or place[0] not in doubted
-        else last._replace(leader=known[place])
-        if place in known
+        else last._replace(leader=current_leaders[place])
+        if place in current_leaders
         # Another broker is the leader now, and may respond differently.
         else LastSequence(REQUEST_TIMED_OUT)
-        for place, last in found.items()
+        for place, last in last_sequences.items()
     }

@@ -173,13 +173,13 @@ class ObservedBatches:
         if self._pool is None and not self._start_pool():
             self._leave_out(batch, data)
             return
-        kept = bytes(data)  # a view would keep the complete request in memory
+        copy = bytes(data)  # a view would keep the complete request in memory
         self.batches += 1
-        self.held_bytes += len(kept)
+        self.held_bytes += len(copy)
         if self._is_open:
-            self._judge(batch, kept)
+            self._judge(batch, copy)
             return
-        self._early.append((batch, kept))
+        self._early.append((batch, copy))
 
     def _start_pool(self) -> bool:
         """Start the workers; return False if they cannot even be made now."""

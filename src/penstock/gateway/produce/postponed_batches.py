@@ -182,27 +182,27 @@ class PostponedBatches:
     def _keep(self, key: ProducerKey, first: _First) -> None:
         if self._count >= KEPT_MAX and key not in self._of(key):
             self._make_room()
-        kept = self._first.get(key.principal)
-        if kept is None:
-            kept = TTLCache(math.inf, KEPT_S, self._clock)
-            self._first[key.principal] = kept
-        is_new = key not in kept
+        first_batches = self._first.get(key.principal)
+        if first_batches is None:
+            first_batches = TTLCache(math.inf, KEPT_S, self._clock)
+            self._first[key.principal] = first_batches
+        is_new = key not in first_batches
         self._count += is_new
-        kept[key] = first
+        first_batches[key] = first
         self._topics[key.topic] = self._topics.get(key.topic, 0) + is_new
 
     def _forget(self, key: ProducerKey) -> None:
-        kept = self._of(key)
-        kept.pop(key, None)
+        first_batches = self._of(key)
+        first_batches.pop(key, None)
         self._count -= 1
         self._forget_topic_of(key)
-        if not kept:
+        if not first_batches:
             del self._first[key.principal]
 
     def _forget_topic_of(self, key: ProducerKey) -> None:
-        left = self._topics.get(key.topic, 0) - 1
-        if left > 0:
-            self._topics[key.topic] = left
+        key_count = self._topics.get(key.topic, 0) - 1
+        if key_count > 0:
+            self._topics[key.topic] = key_count
         else:
             self._topics.pop(key.topic, None)
 
@@ -211,7 +211,9 @@ class PostponedBatches:
 
         The oldest batch is the least likely to be retried.
         """
-        self._first = {owner: kept for owner, kept in self._first.items() if kept}
+        self._first = {
+            owner: first_batches for owner, first_batches in self._first.items() if first_batches
+        }
         self._count = len(self)
         while self._count >= KEPT_MAX:
             key, _ = max(self._first.values(), key=len).popitem()

@@ -306,8 +306,8 @@ class ProduceExchange(Held):
         if batches and is_next:
             self._is_order_checked = True
 
-            def on_found(found: LastSequences) -> None:
-                self._order.on_last_sequences(batches, found)
+            def on_found(last_sequences: LastSequences) -> None:
+                self._order.on_last_sequences(batches, last_sequences)
                 self._continue_as(ProducePhase.JUDGED)
 
             self._phase = ProducePhase.FETCHING_STATE
@@ -337,19 +337,19 @@ class ProduceExchange(Held):
             self._intercepted.on_last_sequences(unknown, {})
         return True
 
-    def _on_last_sequences(self, unknown: ProducerIds, found: LastSequences) -> None:
+    def _on_last_sequences(self, unknown: ProducerIds, last_sequences: LastSequences) -> None:
         shared = self._request.gateway.shared_producers
         if shared is None:
-            self._apply_last_sequences(unknown, found)
+            self._apply_last_sequences(unknown, last_sequences)
         else:
-            self._request.run(self._read_log_and_continue(shared, unknown, found))
+            self._request.run(self._read_log_and_continue(shared, unknown, last_sequences))
 
-    def _apply_last_sequences(self, unknown: ProducerIds, found: LastSequences) -> None:
-        self._intercepted.on_last_sequences(unknown, found)
+    def _apply_last_sequences(self, unknown: ProducerIds, last_sequences: LastSequences) -> None:
+        self._intercepted.on_last_sequences(unknown, last_sequences)
         self._continue_as(ProducePhase.STATE_FETCHED)
 
     async def _read_log_and_continue(
-        self, shared: ClusterStore, unknown: ProducerIds, found: LastSequences
+        self, shared: ClusterStore, unknown: ProducerIds, last_sequences: LastSequences
     ) -> None:
         """Read what other gateways have written about the batches that the broker has stored.
 
@@ -359,12 +359,12 @@ class ProduceExchange(Held):
             try:
                 await shared.read_to_end()
             except CompactedTopicError:
-                found = {
+                last_sequences = {
                     (topic, number): LastSequence(REQUEST_TIMED_OUT)
                     for topic, numbers in unknown.items()
                     for number in numbers
                 }
-            self._apply_last_sequences(unknown, found)
+            self._apply_last_sequences(unknown, last_sequences)
         except Exception as error:
             self._request.fail(error)
 

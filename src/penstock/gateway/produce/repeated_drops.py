@@ -37,11 +37,13 @@ class RepeatedDrops:
         self._configuration = configuration
         self._run = run
 
-    def submit(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
+    def submit(self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]) -> None:
         """Drop records of a batch again; the same parameters as `Supervisor.submit`."""
-        self._run(self._drop_again(batch, done))
+        self._run(self._drop_again(batch, callback))
 
-    async def _drop_again(self, batch: BatchToJudge, done: Callable[[PolicyVerdict], None]) -> None:
+    async def _drop_again(
+        self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]
+    ) -> None:
         plan = batch.plan
         place = Place(plan.topic, batch.partition, plan.dead_letters_have_context)
         limits = self._configuration
@@ -60,4 +62,4 @@ class RepeatedDrops:
         except Exception:
             log.exception("an error of the gateway", action="drop records again")
             verdict = not_judged("of the first attempt", "there was an error")
-        done(verdict)
+        callback(verdict)

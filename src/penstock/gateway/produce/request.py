@@ -159,13 +159,13 @@ class ReceivedRequest:
 
     def responses(self) -> Slices[dict[tuple[int, int], PartitionResponse]]:
         """Return the gateway's own responses by position, in slices."""
-        found: dict[tuple[int, int], PartitionResponse] = {}
+        responses: dict[tuple[int, int], PartitionResponse] = {}
         for number, partition in enumerate(self.answered, 1):
             assert partition.response is not None
-            found[partition.position] = partition.response
+            responses[partition.position] = partition.response
             if number % _RESPONSES_SLICE == 0:
                 yield
-        return found
+        return responses
 
     def refuse(self, partition: ProducePartition, plan: TopicPlan, verdict: PolicyVerdict) -> None:
         """Refuse a batch: respond, count and report it."""
@@ -221,9 +221,9 @@ class ReceivedRequest:
             if not self.is_cancelled:
                 on_done(result)
 
-        begun = self.gateway.turns.begin(slices, done, self.fail)
-        if begun is not None:
-            self._work = begun
+        work = self.gateway.turns.begin(slices, done, self.fail)
+        if work is not None:
+            self._work = work
 
     def run(self, coroutine: Coroutine[object, object, object]) -> None:
         """Run a coroutine, until the connection is closed."""

@@ -35,9 +35,9 @@ def look_up(
     """
     rights, connection = request.gateway.write_rights, request.connection
     client = connection.number, connection.authentication.principal
-    known = {name: rights.code(client, name) for name in names}
-    codes = {name: code for name, code in known.items() if code is not None}
-    unknown = [name for name, code in known.items() if code is None]
+    cached_codes = {name: rights.code(client, name) for name in names}
+    codes = {name: code for name, code in cached_codes.items() if code is not None}
+    unknown = [name for name, code in cached_codes.items() if code is None]
     if not unknown:
         on_known(codes)
         return
@@ -49,11 +49,11 @@ def look_up(
     def on_response(frame: bytes) -> None:
         request.gateway.turns.begin(topics.write_codes_in(frame), on_found, request.fail)
 
-    def on_found(found: Codes) -> None:
+    def on_found(new_codes: Codes) -> None:
         if request.is_cancelled:
             return
         for name in unknown:
-            codes[name] = code = found.get(name, UNKNOWN_TOPIC_OR_PARTITION)
+            codes[name] = code = new_codes.get(name, UNKNOWN_TOPIC_OR_PARTITION)
             if code not in RETRIABLE:
                 rights.put(client, name, code)
         on_known(codes)

@@ -37,10 +37,10 @@ class SentBatch(NamedTuple):
 
 def producer_ids(batches: Sequence[SentBatch]) -> ProducerIds:
     """Return the producer id of batches, by topic and partition."""
-    found: ProducerIds = {}
+    ids: ProducerIds = {}
     for _, key, _ in batches:
-        found.setdefault(key.topic, {})[key.partition] = key.producer_id
-    return found
+        ids.setdefault(key.topic, {})[key.partition] = key.producer_id
+    return ids
 
 
 class SendOrder:
@@ -66,23 +66,25 @@ class SendOrder:
         Yields:
             After each slice.
         """
-        found: list[SentBatch] = []
-        for steps, sent in enumerate(self._unanswered(self._postponed.may_be_past), 1):
+        batches: list[SentBatch] = []
+        for steps, batch in enumerate(self._unanswered(self._postponed.may_be_past), 1):
             if steps % SLICE == 0:
                 yield
-            if sent is not None:
-                found.append(sent)
-        return found
+            if batch is not None:
+                batches.append(batch)
+        return batches
 
-    def on_last_sequences(self, batches: Sequence[SentBatch], found: LastSequences) -> None:
+    def on_last_sequences(
+        self, batches: Sequence[SentBatch], last_sequences: LastSequences
+    ) -> None:
         """Apply the last sequence numbers that the broker has stored; respond to its errors.
 
         Args:
             batches: The result of `possibly_past`.
-            found: Those of their producers.
+            last_sequences: Those of their producers.
         """
         for partition, key, _ in batches:
-            last = found.get((key.topic, key.partition))
+            last = last_sequences.get((key.topic, key.partition))
             self._postponed.on_last_sequence(key, last)
             if last is not None and last.code in RETRIABLE:
                 self._request.answer(partition, PartitionResponse(last.code))
@@ -97,12 +99,12 @@ class SendOrder:
             Whether that concerns a batch of the request.
         """
         is_any = False
-        for steps, sent in enumerate(self._unanswered(self._postponed.overtakes), 1):
+        for steps, batch in enumerate(self._unanswered(self._postponed.overtakes), 1):
             if steps % SLICE == 0:
                 yield
-            if sent is not None:
+            if batch is not None:
                 is_any = True
-                self._request.answer(sent.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
+                self._request.answer(batch.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
         return is_any
 
     def note_answers(self) -> Slices[None]:
@@ -116,12 +118,12 @@ class SendOrder:
             return
         if not self._postponed and not any(map(request.is_retried, request.answered)):
             return
-        for steps, sent in enumerate(self._sent(), 1):
+        for steps, batch in enumerate(self._sent(), 1):
             if steps % SLICE == 0:
                 yield
-            if sent is None:
+            if batch is None:
                 continue
-            partition, key, producer = sent
+            partition, key, producer = batch
             if not request.is_retried(partition):
                 self._postponed.answered(key, producer, self._connection, is_retriable=False)
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
@@ -137,12 +139,12 @@ class SendOrder:
         Yields:
             None for each other batch.
         """
-        for sent in self._sent():
+        for batch in self._sent():
             yield (
-                sent
-                if sent is not None
-                and sent.partition.response is None
-                and concerns(sent.key, sent.producer, self._connection)
+                batch
+                if batch is not None
+                and batch.partition.response is None
+                and concerns(batch.key, batch.producer, self._connection)
                 else None
             )
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def single_batch(
-    found: Sequence[tuple[TopicPlan, TopicData]],
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
     connection: ConnectionContext,
     received: Exchange,
@@ -42,14 +42,14 @@ def single_batch(
     """Return the exchange of a request with a single batch that is only judged, or None.
 
     Args:
-        found: The result of `forwarded_at_once.known_topics`.
+        topic_plans: The result of `forwarded_at_once.known_topics`.
         request: The request.
         connection: The client's connection.
         received: The exchange that was made for the request's header.
     """
-    if len(found) != 1 or len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+    if len(topic_plans) != 1 or len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
-    plan, topic = found[0]
+    plan, topic = topic_plans[0]
     if (
         plan.waited_for is not plan
         or plan.unusable

@@ -26,8 +26,8 @@ def count_stored(request: ReceivedRequest, response: ProduceResponse) -> Slices[
         plan = partition.topic.plan
         if plan is None or not plan.limits_bad_share:
             continue
-        found = response.partition_response(partition.topic.data.key, partition.number)
-        if found is not None and not found.code:
+        answer = response.partition_response(partition.topic.data.key, partition.number)
+        if answer is not None and not answer.code:
             request.gateway.bad_shares.add_stored(plan.topic, good_records(partition))
 
 

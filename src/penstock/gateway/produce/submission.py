@@ -90,11 +90,13 @@ class Submission:
         """
         self._missing = 1  # a verdict may be there before all are submitted
         steps = self._submit_all()
-        before, self._before = self._before, None
-        if self._request.is_long or (before is not None and not before.done()):
+        earlier_submission, self._before = self._before, None
+        if self._request.is_long or (
+            earlier_submission is not None and not earlier_submission.done()
+        ):
             if not self._request.is_long:
                 self._delay_others()
-            self._request.run(self._submit_in_slices(steps, before, on_submitted))
+            self._request.run(self._submit_in_slices(steps, earlier_submission, on_submitted))
             return
         for _ in steps:
             pass
@@ -103,22 +105,22 @@ class Submission:
     async def _submit_in_slices(
         self,
         steps: Iterator[None],
-        before: asyncio.Future[None] | None,
+        earlier_submission: asyncio.Future[None] | None,
         on_submitted: Callable[[], None],
     ) -> None:
         """Submit the batches of a large request, and let others have their turn meanwhile.
 
         Args:
             steps: Submits them.
-            before: Submits those of an earlier request: a partition's keep their order.
+            earlier_submission: Submits those of an earlier request: a partition's keep their order.
             on_submitted: See `begin`.
         """
         try:
-            if before is not None:
-                await asyncio.wait([before])
-            counted = self._request.gateway.turns.steps(SLICE)
+            if earlier_submission is not None:
+                await asyncio.wait([earlier_submission])
+            step_counter = self._request.gateway.turns.steps(SLICE)
             for _ in steps:
-                await counted.step()
+                await step_counter.step()
             self.let_others_submit()
             on_submitted()
         except Exception as error:
@@ -259,6 +261,6 @@ class Submission:
             partition.is_retry = True
             partition.lost_before = bool(earlier.dropped_again)
         if plan.quarantines or (earlier is not None and earlier.quarantined):
-            to = DeadLetterTopic.of(plan, partition.number)
-            partition.store_letters = partial(self._request.gateway.dead_letters.store, to)
+            target = DeadLetterTopic.of(plan, partition.number)
+            partition.store_letters = partial(self._request.gateway.dead_letters.store, target)
         return earlier

@@ -91,11 +91,11 @@ class TopicLookup:
                 if name is None or self._has_retry(topic, name, topic.data.topic_id):
                     ids.add(topic.data.topic_id)
             elif topic.name is not None and self._request.needs_topic_id(topic.name):
-                found = cached_topic_id(topic.name, self._request.connection)
-                if found is None or self._has_retry(topic, topic.name, found):
+                topic_id = cached_topic_id(topic.name, self._request.connection)
+                if topic_id is None or self._has_retry(topic, topic.name, topic_id):
                     names.add(topic.name)
                 else:
-                    topic.topic_id = found
+                    topic.topic_id = topic_id
         return names, ids
 
     def _has_retry(self, topic: ProduceTopic, name: str, topic_id: UUID) -> bool:
@@ -130,15 +130,15 @@ class TopicLookup:
             self._request.do(self._take_names(names), self._on_topics_resolved)
 
     def _take_names(self, names: Sequence[topics.NamedTopic]) -> Slices[None]:
-        for number, found in enumerate(names, 1):
+        for number, topic in enumerate(names, 1):
             if number % SLICE == 0:
                 yield
-            if found.code or found.name is None:
-                if found.name is not None:
-                    self._request.connection.topics.drop(found.name)
-                self._errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
+            if topic.code or topic.name is None:
+                if topic.name is not None:
+                    self._request.connection.topics.drop(topic.name)
+                self._errors[topic.name or topic.topic_id] = topic.code or UNKNOWN_TOPIC_ID
             else:
-                self._request.connection.topics.put(found.name, found.topic_id)
+                self._request.connection.topics.put(topic.name, topic.topic_id)
 
     # Settings of topics, and state of producers, that are kept in the cluster
 
@@ -162,8 +162,8 @@ class TopicLookup:
         new = gateway.topic_configs.unknown(filter(None, ids))
         if gateway.shared_producers is None:
             return new, False
-        for number, found in enumerate(self._unknown_producers(are_modes_known=not new), 1):
-            if found is not None:
+        for number, partition in enumerate(self._unknown_producers(are_modes_known=not new), 1):
+            if partition is not None:
                 return new, True
             if number % SLICE == 0:
                 yield
@@ -246,8 +246,8 @@ class TopicLookup:
             own = configs.of(name, topic.known_id)
         except UnreadableTopicConfigsError:
             return False
-        found = plan.for_topic(name, own) if own else None
-        return found is not None and found.quarantines
+        topic_plan = plan.for_topic(name, own) if own else None
+        return topic_plan is not None and topic_plan.quarantines
 
     def _is_only_observed(self, topic: ProduceTopic, name: str) -> bool:
         """Return whether a topic's batches are forwarded as they are (`penstock.mode`)."""

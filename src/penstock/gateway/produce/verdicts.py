@@ -100,8 +100,10 @@ class Verdicts:
         """
         if verdict.outcome is not Outcome.ACCEPTED:
             return verdict.cause is not FailureCause.ABANDONED
-        made, plan = verdict.replacement, partition.topic.plan
-        if made is not None and (made.quarantined or made.letters or not made.data):
+        replacement, plan = verdict.replacement, partition.topic.plan
+        if replacement is not None and (
+            replacement.quarantined or replacement.letters or not replacement.data
+        ):
             return True
         return not self._request.data.acks and plan is not None and plan.limits_bad_share
 
@@ -123,8 +125,8 @@ class Verdicts:
         bad = verdict.quarantined
         if verdict.outcome is not Outcome.ACCEPTED or not bad:
             return verdict
-        to = DeadLetterTopic.of(plan, partition.number)
-        why_not = self._request.gateway.dead_letters.refusal(to)
+        target = DeadLetterTopic.of(plan, partition.number)
+        why_not = self._request.gateway.dead_letters.refusal(target)
         if not why_not:
             return verdict
         return replace(refused_because(why_not, bad[0]), code=INVALID_RECORD)
@@ -147,68 +149,70 @@ class Verdicts:
 
     def check(self) -> None:
         """Check batches that policies accepted; call `on_done` once no more can be refused."""
-        waiting, self._of_frameworks = self._of_frameworks, []
-        if waiting:
-            self._with_right(waiting, self._decide_losses)
+        framework_batches, self._of_frameworks = self._of_frameworks, []
+        if framework_batches:
+            self._with_right(framework_batches, self._decide_losses)
         else:
             self._apply_held(self._check_sizes)
 
-    def _with_right(self, held: Sequence[Held], on_done: Callable[[Sequence[Held]], None]) -> None:
+    def _with_right(
+        self, batches: Sequence[Held], on_done: Callable[[Sequence[Held]], None]
+    ) -> None:
         """Call `on_done` with the batches that the client may write; answer the others."""
 
         def on_known(codes: Codes) -> None:
-            self._request.do(self._permitted(held, codes), on_done)
+            self._request.do(self._permitted(batches, codes), on_done)
 
-        names = {partition.topic.known_name for partition, _ in held}
+        names = {partition.topic.known_name for partition, _ in batches}
         rights_lookup.look_up(self._request, names, on_known)
 
-    def _permitted(self, held: Sequence[Held], codes: Codes) -> Slices[Sequence[Held]]:
+    def _permitted(self, batches: Sequence[Held], codes: Codes) -> Slices[Sequence[Held]]:
         """Return the batches that the client may write; respond to the others as a broker does."""
-        found = []
-        for number, (partition, verdict) in enumerate(held, 1):
+        permitted_batches = []
+        for number, (partition, verdict) in enumerate(batches, 1):
             code = codes[partition.topic.known_name]
             if code:
                 text = _RIGHT_NOT_KNOWN if code == REQUEST_TIMED_OUT else None
                 self._request.answer(partition, PartitionResponse(code, text))
             else:
-                found.append((partition, verdict))
+                permitted_batches.append((partition, verdict))
             if number % SLICE == 0:
                 yield
-        return found
+        return permitted_batches
 
-    def _decide_losses(self, held: Sequence[Held]) -> None:
+    def _decide_losses(self, batches: Sequence[Held]) -> None:
         """Refuse batches of which a framework's own topic would lose records."""
         are_refused = self._request.gateway.framework_losses.are_refused
         unknown = {
             partition.topic.known_name
-            for partition, _ in held
+            for partition, _ in batches
             if partition.topic.plan is not None and are_refused(partition.topic.plan) is None
         }
         if unknown:
-            self._request.run(self._look_up_frameworks(held, unknown))
+            self._request.run(self._look_up_frameworks(batches, unknown))
         else:
-            self._request.do(self._take_losses(held, {}), lambda _: self.check())
+            self._request.do(self._take_losses(batches, {}), lambda _: self.check())
 
-    async def _look_up_frameworks(self, held: Sequence[Held], unknown: Collection[str]) -> None:
+    async def _look_up_frameworks(self, batches: Sequence[Held], unknown: Collection[str]) -> None:
         """Find out which topics may be those of frameworks, and decide about their batches."""
         try:
-            found = await self._request.gateway.framework_losses.look_up(unknown)
-            self._request.do(self._take_losses(held, found), lambda _: self.check())
+            compaction = await self._request.gateway.framework_losses.look_up(unknown)
+            self._request.do(self._take_losses(batches, compaction), lambda _: self.check())
         except Exception as error:
             self._request.fail(error)
 
-    def _take_losses(self, held: Sequence[Held], found: Mapping[str, bool]) -> Slices[None]:
+    def _take_losses(self, batches: Sequence[Held], compaction: Mapping[str, bool]) -> Slices[None]:
         """Refuse batches, or apply their verdicts.
 
         Args:
-            held: The batches, which lose records.
-            found: Whether topics are compacted, as far as it was looked up.
+            batches: The batches, which lose records.
+            compaction: Whether topics are compacted, as far as it was looked up.
         """
         losses, request = self._request.gateway.framework_losses, self._request
-        for number, (partition, verdict) in enumerate(held, 1):
+        for number, (partition, verdict) in enumerate(batches, 1):
             plan = partition.topic.plan
             assert plan is not None
-            are_refused = found.get(plan.topic, losses.are_refused(plan))
+            are_refused = compaction.get(plan.topic, losses.are_refused(plan))
             if are_refused is None:
                 text = _NOT_KNOWN.format(plan.topic)
                 request.answer(partition, PartitionResponse(REQUEST_TIMED_OUT, text))
@@ -219,18 +223,18 @@ class Verdicts:
 
     def _apply_held(self, on_applied: Callable[[], None]) -> None:
         """Apply the verdicts that depend on the client's right to write to their topic."""
-        held, self._held = self._held, []
-        if not held:
+        held_batches, self._held = self._held, []
+        if not held_batches:
             on_applied()
             return
 
         def on_permitted(permitted: Sequence[Held]) -> None:
             self._request.do(self._apply_all(permitted), lambda _: on_applied())
 
-        self._with_right(held, on_permitted)
+        self._with_right(held_batches, on_permitted)
 
-    def _apply_all(self, held: Sequence[Held]) -> Slices[None]:
-        for number, (partition, verdict) in enumerate(held, 1):
+    def _apply_all(self, batches: Sequence[Held]) -> Slices[None]:
+        for number, (partition, verdict) in enumerate(batches, 1):
             self._apply(partition, verdict)
             if number % SLICE == 0:
                 yield
@@ -261,9 +265,9 @@ class Verdicts:
         """Handle the DescribeConfigs response."""
         if self._request.is_cancelled:
             return
-        found = topics.max_message_bytes_response(frame)
+        limits = topics.max_message_bytes_response(frame)
         for topic in requested:
-            self._request.gateway.max_message_bytes.put(topic, found.get(topic))
+            self._request.gateway.max_message_bytes.put(topic, limits.get(topic))
         self._check_sizes()
 
     def _check_size(self, partition: ProducePartition) -> None:
@@ -346,5 +350,5 @@ def _above_ratio(plan: TopicPlan, share: float, bad: Diverted) -> PolicyVerdict:
 
 def _sent_bytes(partition: ProducePartition) -> int:
     """Return how many bytes of records the broker gets, the longest possible length included."""
-    made = partition.replacement
-    return _LENGTH_BYTES + len(partition.data if made is None else made.data)
+    replacement = partition.replacement
+    return _LENGTH_BYTES + len(partition.data if replacement is None else replacement.data)

@@ -33,23 +33,23 @@ class WriteRights:
     def code(self, client: Client, topic: str) -> int | None:
         """Return the error code for a client that writes to a topic; None if it is not known."""
         number, principal = client
-        kept = self._codes.get(principal)
-        return None if kept is None else kept.get((number, topic))
+        codes = self._codes.get(principal)
+        return None if codes is None else codes.get((number, topic))
 
     def put(self, client: Client, topic: str, code: int) -> None:
         """Store the error code of a broker; 0 for the right to write."""
         if self._count >= _KNOWN_MAX:
             self._make_room()
         number, principal = client
-        kept = self._codes.get(principal)
-        if kept is None:
-            kept = self._codes[principal] = TTLCache(_KNOWN_MAX, TTL_S, timer=self._clock)
-        kept[number, topic] = code
+        codes = self._codes.get(principal)
+        if codes is None:
+            codes = self._codes[principal] = TTLCache(_KNOWN_MAX, TTL_S, timer=self._clock)
+        codes[number, topic] = code
         self._count += 1
 
     def _make_room(self) -> None:
         """Remove what is too old and, if it is full then, half: first of those with most."""
-        self._codes = {principal: kept for principal, kept in self._codes.items() if kept}
+        self._codes = {principal: codes for principal, codes in self._codes.items() if codes}
         self._count = sum(map(len, self._codes.values()))
         if self._count < _KNOWN_MAX:
             return

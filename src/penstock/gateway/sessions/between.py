@@ -45,16 +45,23 @@ def is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
     )
 
 
-def transferred(of: Exchange | OwnRequest) -> Transferred:
+def transferred(exchange: Exchange | OwnRequest) -> Transferred:
     """Return what the lane needs of an exchange that was sent to the broker unchanged."""
-    assert isinstance(of, Streamed)
-    return (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)
+    assert isinstance(exchange, Streamed)
+    return (
+        exchange.api_key,
+        exchange.version,
+        exchange.correlation_id,
+        exchange.received_at,
+        exchange.sent_at,
+        exchange.was_held,
+    )
 
 
-def sent_exchange(of: Transferred) -> Streamed:
+def sent_exchange(exchange_fields: Transferred) -> Streamed:
     """Make the exchange again; its response is forwarded unchanged."""
-    exchange = Streamed(of[0], of[1], of[2])
-    exchange.received_at, exchange.sent_at, exchange.was_held = of[3:]
+    exchange = Streamed(exchange_fields[0], exchange_fields[1], exchange_fields[2])
+    exchange.received_at, exchange.sent_at, exchange.was_held = exchange_fields[3:]
     exchange.is_streamed = not exchange.was_held
     exchange.transition_to(ExchangeState.READY)
     exchange.transition_to(ExchangeState.SENT)

@@ -330,17 +330,21 @@ class ClientConnection(SharedBufferProtocol):
         if self._session is None:
             return
         now = self._gateway.loop.time()
-        unread_s, received, left = self._unread_s, self._received, self._session.left_bytes
+        unread_s, received, remaining_bytes = (
+            self._unread_s,
+            self._received,
+            self._session.left_bytes,
+        )
         if self._pauses:
             unread_s += now - self._unread_since
         if self._lane is not None and self._lane_number is not None:
             figures = self._lane.figures(self._lane_number)
             unread_s += figures.unread_s
             received += figures.received
-            left = figures.request_left
-        elif left is None and self._tls is not None and self._tls.tls.has_part:
-            left = REQUEST_HEAD_BYTES
-        end = received + left if left is not None else None
+            remaining_bytes = figures.request_left
+        elif remaining_bytes is None and self._tls is not None and self._tls.tls.has_part:
+            remaining_bytes = REQUEST_HEAD_BYTES
+        end = received + remaining_bytes if remaining_bytes is not None else None
         self._rate.look(now, now - self.since - unread_s, received, end)
 
     @property
@@ -428,8 +432,12 @@ class ClientConnection(SharedBufferProtocol):
             self.pause("suspended")
         else:
             self.resume("suspended")
-        held = session.held_bytes
-        if held > SMALL_BYTES or self.held_bytes or (held and self._gateway.budget.is_short):
+        held_bytes = session.held_bytes
+        if (
+            held_bytes > SMALL_BYTES
+            or self.held_bytes
+            or (held_bytes and self._gateway.budget.is_short)
+        ):
             if session.waiting_bytes > WAITING_MAX_BYTES:
                 self.pause("waiting")
             self.account()
@@ -486,32 +494,32 @@ class ClientConnection(SharedBufferProtocol):
         if number is None or lane is None or session is None or upstream is None:
             return
         self._lane_number = None
-        given = lane.take(number)
-        self._set_next_try(given.forwarded)
-        self._received += given.received - len(given.from_client)
-        self._unread_s += given.unread_s
-        session.enter(given.between)
+        lane_state = lane.take(number)
+        self._set_next_try(lane_state.forwarded)
+        self._received += lane_state.received - len(lane_state.from_client)
+        self._unread_s += lane_state.unread_s
+        session.enter(lane_state.between)
         for tls in self._native_tls:
             tls.returned()
         for transport, pauses in ((self._transport, self._pauses), (upstream, self._broker_pauses)):
             if not pauses and not transport.is_closing():
                 transport.resume_reading()
-        self._process(given, upstream)
+        self._process(lane_state, upstream)
         self.account()
 
-    def _process(self, given: GivenBack, upstream: asyncio.Transport) -> None:
+    def _process(self, lane_state: GivenBack, upstream: asyncio.Transport) -> None:
         """Process the bytes that the lane has left."""
-        if given.to_client:
-            self._client.write(given.to_client)
-        if given.to_broker and not upstream.is_closing():
-            upstream.write(given.to_broker)
-        if given.from_broker:
-            self.broker_data_received(given.from_broker)
-        if given.from_client:
-            self.data_received(given.from_client)
-        if given.client_failed:
+        if lane_state.to_client:
+            self._client.write(lane_state.to_client)
+        if lane_state.to_broker and not upstream.is_closing():
+            upstream.write(lane_state.to_broker)
+        if lane_state.from_broker:
+            self.broker_data_received(lane_state.from_broker)
+        if lane_state.from_client:
+            self.data_received(lane_state.from_client)
+        if lane_state.client_failed:
             self._transport.abort()
-        if given.broker_failed:
+        if lane_state.broker_failed:
             upstream.abort()
 
     def _set_next_try(self, forwarded: int) -> None:
@@ -520,10 +528,10 @@ class ClientConnection(SharedBufferProtocol):
 
     def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
         figures = lane.figures(number)
-        held = (
+        held_bytes = (
             figures.held_bytes + figures.unanswered * UNANSWERED_BYTES + session.topics.held_bytes
         )
-        self._gateway.budget.set_held_bytes(self, held)
+        self._gateway.budget.set_held_bytes(self, held_bytes)
 
     def account(self) -> None:
         """Report to the budget how many bytes are held for this client."""
@@ -532,11 +540,11 @@ class ClientConnection(SharedBufferProtocol):
         if self._lane is not None and self._lane_number is not None:
             self._account_lane(self._lane, self._lane_number, self._session)
             return
-        held = self._session.held_bytes + self._transport.get_write_buffer_size()
-        held += sum(tls.held_bytes for tls in self._native_tls)
+        held_bytes = self._session.held_bytes + self._transport.get_write_buffer_size()
+        held_bytes += sum(tls.held_bytes for tls in self._native_tls)
         if self._upstream is not None:
-            held += self._upstream.get_write_buffer_size()
-        self._gateway.budget.set_held_bytes(self, held)
+            held_bytes += self._upstream.get_write_buffer_size()
+        self._gateway.budget.set_held_bytes(self, held_bytes)
         if "memory" in self._pauses:
             self._pause_answer()
 

@@ -180,11 +180,11 @@ class Budget:
 
     def set_held_bytes(self, holder: Holder, held_bytes: int) -> None:
         """Set the bytes that a connection holds."""
-        before = holder.held_bytes
-        if held_bytes != before:
+        previous_bytes = holder.held_bytes
+        if held_bytes != previous_bytes:
             self._count(holder, held_bytes)
-        if held_bytes < before:
-            self._gave_back(holder, before)
+        if held_bytes < previous_bytes:
+            self._gave_back(holder, previous_bytes)
         elif held_bytes > self.low_use_bytes:
             self._limit(holder)
         self._note_short()
@@ -268,31 +268,31 @@ class Budget:
 
     def _limit(self, holder: Holder) -> None:
         """Pause a connection that holds much, unless there is room for its next part."""
-        missing = holder.missing_bytes
+        missing_bytes = holder.missing_bytes
         if holder in self._waiting:
             # Perhaps it needs another response after that which was complete.
-            if missing and self._ahead in (None, holder):
+            if missing_bytes and self._ahead in (None, holder):
                 self._resume_ahead(holder)
             return
-        if missing and self._reserves.get(holder):
+        if missing_bytes and self._reserves.get(holder):
             return
-        if not self._admit(holder, missing):
+        if not self._admit(holder, missing_bytes):
             self._pause(holder)
 
-    def _admit(self, holder: Holder, missing: int) -> bool:
+    def _admit(self, holder: Holder, missing_bytes: int) -> bool:
         """Reserve room for the next part; return whether the connection may be read."""
-        if not missing:
+        if not missing_bytes:
             self._end_reserve(holder)
             return self._room >= 0
-        wanted = min(missing, READ_BYTES)
+        needed_bytes = min(missing_bytes, READ_BYTES)
         is_next = not self._waiting or holder in self._reserves
-        if is_next and self._room >= wanted:
-            self._reserve(holder, wanted)
+        if is_next and self._room >= needed_bytes:
+            self._reserve(holder, needed_bytes)
             return True
         if self._ahead is None:
             self._go_ahead(holder)
         if holder is self._ahead:
-            self._reserve(holder, wanted)
+            self._reserve(holder, needed_bytes)
         return holder is self._ahead
 
     def _go_ahead(self, holder: Holder) -> None:
@@ -314,10 +314,10 @@ class Budget:
             self._waiting_with_little[holder] = None
         holder.pause("memory")
 
-    def _gave_back(self, holder: Holder, before: int) -> None:
+    def _gave_back(self, holder: Holder, previous_bytes: int) -> None:
         """Let others continue after a connection has given memory back."""
         low_use = self.low_use_bytes
-        if before > LOW_USE_BYTES:
+        if previous_bytes > LOW_USE_BYTES:
             self._known.add(holder)
         if holder.held_bytes <= low_use or not holder.missing_bytes:
             self._end_reserve(holder)
@@ -352,7 +352,9 @@ class Budget:
             return
         brought = slow.held_bytes - self._ahead_bytes
         self._ahead_since, self._ahead_bytes = now, slow.held_bytes
-        beyond = sum(min(held, holder.held_bytes) for holder, held in self._gave_way.items())
+        beyond = sum(
+            min(extra_bytes, holder.held_bytes) for holder, extra_bytes in self._gave_way.items()
+        )
         if brought >= LOW_USE_BYTES or beyond > self.max_bytes // LOW_USE_SHARE:
             return
         if (following := self._waiting.next_unfinished()) not in (None, slow):
@@ -368,13 +370,13 @@ class Budget:
         """Resume connections while there is room, in turn."""
         room = self._room
         while (following := self._waiting.next()) is not None:
-            missing = following.missing_bytes
-            wanted = min(missing or READ_BYTES, READ_BYTES)
-            if room < wanted:
+            missing_bytes = following.missing_bytes
+            needed_bytes = min(missing_bytes or READ_BYTES, READ_BYTES)
+            if room < needed_bytes:
                 break
-            room -= wanted
-            if missing:
-                self._reserve(following, wanted)
+            room -= needed_bytes
+            if missing_bytes:
+                self._reserve(following, needed_bytes)
             self._resume(following)
         if not self._waiting and not self.is_exceeded:
             self._ahead = None
@@ -430,11 +432,11 @@ class Budget:
         To be called every few seconds.
         """
         if self._waiting:
-            since = self._clock() - UNREAD_S
+            cutoff = self._clock() - UNREAD_S
             unread = [
                 holder
                 for holder, freed in self._freed.items()
-                if freed < since and holder.held_bytes > _COUNTS_BYTES and holder.has_unread
+                if freed < cutoff and holder.held_bytes > _COUNTS_BYTES and holder.has_unread
             ]
             self._close(unread)
         self._log_closed()

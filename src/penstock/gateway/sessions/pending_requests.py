@@ -44,8 +44,10 @@ class PendingRequests:
 
     def policies(self) -> Sequence[PolicySet]:
         """Return the policies of the requests; after a reload there may be two sets."""
-        used = (exchange.policies for exchange in self.exchanges)
-        return list({id(policies): policies for policies in used if policies is not None}.values())
+        policy_sets = (exchange.policies for exchange in self.exchanges)
+        return list(
+            {id(policies): policies for policies in policy_sets if policies is not None}.values()
+        )
 
     def add(self, exchange: Exchange) -> None:
         """Add a request that is only forwarded, behind the others."""

@@ -71,21 +71,23 @@ class RequestRate:
         """Whether the current request is below the least rate."""
         if not self._least or len(self._looks) < 2:
             return False
-        (since_s, before), (until_s, received) = self._looks[0], self._looks[-1]
+        (since_s, first_bytes), (until_s, received) = self._looks[0], self._looks[-1]
         took_s = until_s - since_s
-        return took_s >= WINDOW_S and received - before < self._least * took_s
+        return took_s >= WINDOW_S and received - first_bytes < self._least * took_s
 
     @property
     def has_stalled(self) -> bool:
         """Whether the current request comes much slower than before."""
         if len(self._looks) < 2:
             return False
-        (began, before), (now, received) = self._begun, self._before
-        if received <= before:
+        (began, previous_bytes), (now, received) = self._begun, self._before
+        if received <= previous_bytes:
             return False
-        average = (received - before) / (now - began)
+        average = (received - previous_bytes) / (now - began)
         window_s = min(max(STALL_BYTES / average, STALL_S), WINDOW_S)
         expected = min(average, FAST) * window_s
         since_s = self._looks[-1][0] - window_s
-        earlier = next((count for at, count in reversed(self._looks) if at <= since_s), None)
+        earlier = next(
+            (count for look_s, count in reversed(self._looks) if look_s <= since_s), None
+        )
         return earlier is not None and received - earlier < expected / _STALLED_PART

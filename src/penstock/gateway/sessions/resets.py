@@ -27,8 +27,10 @@ def reset_on_close(transport: asyncio.Transport, is_reset: bool) -> None:
         transport: The connection. A closed connection stays as it is.
         is_reset: Whether by a reset, which discards unsent bytes.
     """
-    given = transport.get_extra_info("socket")
-    if given is None:
+    transport_socket = transport.get_extra_info("socket")
+    if transport_socket is None:
         return
     with contextlib.suppress(OSError, ValueError):  # uvloop raises the latter for a closed socket
-        given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET if is_reset else _END)
+        transport_socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, _RESET if is_reset else _END
+        )

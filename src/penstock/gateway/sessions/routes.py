@@ -124,15 +124,15 @@ def _read_and_open_produce(
 def _produce_exchange(
     connection: ConnectionContext, received: Streamed, request: produce.ProduceRequest
 ) -> Exchange:
-    found = known_topics(request, connection)
-    if found is None:
+    judged_topics = known_topics(request, connection)
+    if judged_topics is None:
         return ProduceExchange(request, connection, received)
-    if is_forwarded_at_once(found, request, connection):
+    if is_forwarded_at_once(judged_topics, request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0
         received.was_held = True
         return received
-    single = single_batch(found, request, connection, received)
+    single = single_batch(judged_topics, request, connection, received)
     return single or ProduceExchange(request, connection, received)
 
 
@@ -173,18 +173,18 @@ def hold_api_versions(_gateway: GatewayContext, version: int) -> OpenExchange | 
 
 
 def _open_api_versions(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
-    meant = api_versions.meant_broker(frame)
-    if meant is None or _is_reached(meant, connection):
+    broker = api_versions.meant_broker(frame)
+    if broker is None or _is_reached(broker, connection):
         received.pieces = [frame]  # a broker compares them, too, from Kafka 4.4 on
     else:
         received.response = [api_versions.rebootstrap_required(received.correlation_id)]
     return received
 
 
-def _is_reached(meant: api_versions.MeantBroker, connection: ConnectionContext) -> bool:
+def _is_reached(broker: api_versions.MeantBroker, connection: ConnectionContext) -> bool:
     """Whether the connection leads to a broker; the bootstrap address is that of no broker."""
     cluster_id = connection.gateway.cluster_id
-    return meant.node == connection.node and meant.cluster_id == (cluster_id or meant.cluster_id)
+    return broker.node == connection.node and broker.cluster_id == (cluster_id or broker.cluster_id)
 
 
 def _open_unsupported_version(
@@ -247,10 +247,10 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
         api_key: The API of the response.
         all_brokers: Whether the response lists all brokers, so that new brokers get a port.
     """
-    known = known_versions(api_key)
+    versions = known_versions(api_key)
 
     def respond(connection: ConnectionContext, version: int) -> Transform | None:
-        if version not in known or not holds_addresses(api_key, version):
+        if version not in versions or not holds_addresses(api_key, version):
             return None
         gateway = connection.gateway
 
@@ -322,8 +322,8 @@ class Route(NamedTuple):
 
 def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
     """Return the range of versions whose schemas are known."""
-    known = known_versions(api_key)
-    return known[0] if first is None else first, known[-1]
+    versions = known_versions(api_key)
+    return versions[0] if first is None else first, versions[-1]
 
 
 ROUTES: Final = (

@@ -275,9 +275,9 @@ class Session:
             self._counts.client_bytes += len(client_head)
             self._counts.broker_bytes += len(broker_head)
 
-    def _exchange(self, of: Transferred) -> Streamed:
+    def _exchange(self, exchange_fields: Transferred) -> Streamed:
         """Return an exchange that was sent to the broker."""
-        exchange = sent_exchange(of)
+        exchange = sent_exchange(exchange_fields)
         exchange.transform = self._route(exchange.api_key).respond(self, exchange.version)
         return exchange
 
@@ -334,7 +334,7 @@ class Session:
         for policies in self._pending.policies():
             policies.cancel(self.number)
             policies.leave(without_response(self.number))
-            if not any(left is policies for left in self._left):
+            if not any(policy_set is policies for policy_set in self._left):
                 self._left.append(policies)
 
     def end(self) -> None:
@@ -749,11 +749,11 @@ class Session:
             first = self._unanswered[0]
             response = first.response
             if first.state is ExchangeState.LOCAL_RESPONSE and response is None:
-                made = first.local_response()
-                if isinstance(made, Generator):
-                    self._work_on(made, partial(self._respond, first), first.size)
+                local_response = first.local_response()
+                if isinstance(local_response, Generator):
+                    self._work_on(local_response, partial(self._respond, first), first.size)
                     return
-                response = made
+                response = local_response
             if response is None:
                 break
             self._complete(self._unanswered.popleft())
@@ -801,15 +801,15 @@ class Session:
 
     def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
         """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
-        known = self._supports_describe_producers
-        if known is not None:
-            on_known(known)
+        is_supported = self._supports_describe_producers
+        if is_supported is not None:
+            on_known(is_supported)
             return
 
         def on_response(frame: bytes) -> None:
-            known = self._supports_describe_producers = producers.is_supported(frame)
+            is_supported = self._supports_describe_producers = producers.is_supported(frame)
             self._supports_leader_epochs = leaders.are_epochs_supported(frame)
-            on_known(known)
+            on_known(is_supported)
 
         self.send_request(producers.api_versions_request, on_response)
 

@@ -78,10 +78,10 @@ class SlicedWork:
                 log.error("closing a connection after an error of the gateway", exc_info=error)
             on_failure()
 
-        begun = turns.begin(slices, on_result, on_error)
-        if begun is None:
+        work = turns.begin(slices, on_result, on_error)
+        if work is None:
             return False
-        self._work, self.is_running, self.size = begun, True, size
+        self._work, self.is_running, self.size = work, True, size
         return True
 
     def stop(self) -> None:

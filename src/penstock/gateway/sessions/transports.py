@@ -22,11 +22,11 @@ def tcp_state(transport: asyncio.Transport) -> int:
 
     It is not where the connection is closed already, while its client's last responses are awaited.
     """
-    given = transport.get_extra_info("socket")
-    if given is None or not hasattr(socket, "TCP_INFO"):
+    transport_socket = transport.get_extra_info("socket")
+    if transport_socket is None or not hasattr(socket, "TCP_INFO"):
         return 0
     try:
-        info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        info = transport_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
     except (OSError, ValueError):  # uvloop raises the latter for a closed socket
         return 0
     return int(info[0])

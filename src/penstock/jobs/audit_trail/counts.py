@@ -58,8 +58,8 @@ class _By:
                 del self._records[rare]
 
     def most_common(self, most: int) -> tuple[list[Count], int]:
-        found, rest = self._refusals.most_common(most)
-        return [Count(value, count, self._records[value]) for value, count in found], rest
+        value_counts, rest = self._refusals.most_common(most)
+        return [Count(value, count, self._records[value]) for value, count in value_counts], rest
 
 
 @dataclass
@@ -214,10 +214,10 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
     def text(when: datetime | None) -> str | None:
         return None if when is None else when.isoformat()
 
-    by = {}
+    fields = {}
     for name in BY:
-        found, rest = counts.by(name, most)
-        by[name] = {"values": [count._asdict() for count in found], "others": rest}
+        top_counts, rest = counts.by(name, most)
+        fields[name] = {"values": [count._asdict() for count in top_counts], "others": rest}
     return {
         "refusals": counts.refusals,
         "records": counts.records,
@@ -237,7 +237,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
             for hour, refusals in hours(counts.times)
         ],
         "hours_width": counts.times.width,
-        "by": by,
+        "by": fields,
     }
 
 

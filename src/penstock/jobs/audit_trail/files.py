@@ -37,24 +37,24 @@ def rotated(path: Path) -> list[Path]:
     )
 
 
-def files_of(given: str) -> list[Path]:
+def files_of(path_or_glob: str) -> list[Path]:
     """Return the files that a path means: a file, all of a folder, or those that match a glob.
 
     Raises:
         FileNotFoundError: There is no file.
     """
-    path = Path(given)
+    path = Path(path_or_glob)
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [
+        files = [
             file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
         ]
     else:
-        found = [file for file in path.parent.glob(path.name) if file.is_file()]
-    if not found:
-        raise FileNotFoundError(given)
-    return sorted(found)
+        files = [file for file in path.parent.glob(path.name) if file.is_file()]
+    if not files:
+        raise FileNotFoundError(path_or_glob)
+    return sorted(files)
 
 
 def open_all(find: Callable[[], list[Path]], opened: ExitStack) -> list[tuple[Path, BinaryIO]]:

@@ -117,5 +117,5 @@ def read_counts(text: str, run: str) -> KeptCounts | None:
         return None
 
 
-def _numbers(given: dict[str, Any]) -> dict[str, int]:
-    return {name: int(count) for name, count in given.items()}
+def _numbers(counts: dict[str, Any]) -> dict[str, int]:
+    return {name: int(count) for name, count in counts.items()}

@@ -57,13 +57,13 @@ class BatchJudge:
 
     def of_batch(self, partition: int, records: StoredRecords) -> RecordVerdicts:
         """Return the verdicts on the records of a stored batch."""
-        found = self.verdicts(partition, StoredColumns(records))
-        if found.replaced is None:
-            return found
-        keys, values = (_listed(column) for column in found.replaced)
-        if not found.verdicts and _same(keys, records.keys) and _same(values, records.values):
-            return found._replace(replaced=None)
-        return found._replace(replaced=(keys, values))
+        result = self.verdicts(partition, StoredColumns(records))
+        if result.replaced is None:
+            return result
+        keys, values = (_listed(column) for column in result.replaced)
+        if not result.verdicts and _same(keys, records.keys) and _same(values, records.values):
+            return result._replace(replaced=None)
+        return result._replace(replaced=(keys, values))
 
 
 _ALL_ACCEPTED = RecordVerdicts((), None)

@@ -47,12 +47,12 @@ class LetterTopics:
         """Return whether letters of a topic return; a record of a file may have had none."""
         if self.parts is None or topic is None:
             return True
-        found = self._known.get(topic)
-        if found is None:
-            found = means(self.parts, topic)
+        is_match = self._known.get(topic)
+        if is_match is None:
+            is_match = means(self.parts, topic)
             if len(self._known) < TOPICS_MAX:
-                self._known[topic] = found
-        return found
+                self._known[topic] = is_match
+        return is_match
 
 
 class FoundLetters(NamedTuple):
@@ -160,8 +160,8 @@ class LetterCounter:
             self._returning += 1
             self._without_record += is_empty and is_of_share_group(headers)
             return
-        known = topic in self._others or len(self._others) < TOPICS_MAX
-        self._others[topic if known else MORE] += 1
+        has_own_count = topic in self._others or len(self._others) < TOPICS_MAX
+        self._others[topic if has_own_count else MORE] += 1
 
     @property
     def found(self) -> FoundLetters:

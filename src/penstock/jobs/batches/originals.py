@@ -80,15 +80,15 @@ class StoredOriginals:
         """Return the records; see `Originals`."""
         # Anybody who writes letters chooses offsets: a reader would wait for those that come yet.
         start, end = self._bounds(LogPartition(topic, partition))
-        wanted = frozenset(offset for offset in offsets if start <= offset < end)
-        found: dict[int, Original] = {}
-        for first, last in spans(sorted(wanted)):
+        stored_offsets = frozenset(offset for offset in offsets if start <= offset < end)
+        originals: dict[int, Original] = {}
+        for first, last in spans(sorted(stored_offsets)):
             offsets_of = WantedRange(topic, partition, first, last + 1)
             for fetched in RangeReader(self._connection, offsets_of, on_lost=ignore):
                 batch = read_batch(fetched, offsets_of, self._limits)
                 if not batch.is_control:
-                    found |= _picked(batch, wanted)
-        return found
+                    originals |= _picked(batch, stored_offsets)
+        return originals
 
     def _bounds(self, partition: LogPartition) -> tuple[int, int]:
         """Return the first offset and that after the last; none for what does not exist."""
@@ -106,7 +106,7 @@ class StoredOriginals:
                 retries.after(error)
 
 
-def _picked(batch: StoredBatch, wanted: Collection[int]) -> Mapping[int, Original]:
+def _picked(batch: StoredBatch, offsets: Collection[int]) -> Mapping[int, Original]:
     records = batch.records
     fields = zip(
         batch.offsets,
@@ -119,7 +119,7 @@ def _picked(batch: StoredBatch, wanted: Collection[int]) -> Mapping[int, Origina
     return {
         offset: Original(timestamp, key, value, headers)
         for offset, timestamp, key, value, headers in fields
-        if offset in wanted
+        if offset in offsets
     }
 
 

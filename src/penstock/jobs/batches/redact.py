@@ -44,15 +44,15 @@ class Redact:
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         count = len(batch.records)
-        found = self._judge.of_batch(self._source.partition, batch.records)
-        kept: Sequence[int] = range(count)
-        if found.verdicts:
-            kept = remaining_positions(count, found.verdicts)
-        counts.outcomes[Outcome.ACCEPTED.value] += len(kept)
-        for _, verdict in found.verdicts:
+        batch_verdicts = self._judge.of_batch(self._source.partition, batch.records)
+        accepted_positions: Sequence[int] = range(count)
+        if batch_verdicts.verdicts:
+            accepted_positions = remaining_positions(count, batch_verdicts.verdicts)
+        counts.outcomes[Outcome.ACCEPTED.value] += len(accepted_positions)
+        for _, verdict in batch_verdicts.verdicts:
             counts.outcomes[verdict.outcome.value] += 1
             counts.add_reason(self._source.topic, verdict)
-        return self._kept.add(batch, kept, found.replaced)
+        return self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return the waiting records."""

@@ -302,24 +302,24 @@ class Redrive:
         A record that differs from the copy in a letter is another: its topic was created again.
         """
         headers, keys, values = batch.records.headers, batch.records.keys, batch.records.values
-        wanted: dict[tuple[str, int], dict[int, int]] = {}
+        offsets_by_partition: dict[tuple[str, int], dict[int, int]] = {}
         for position, (topic, partition, offset, *_) in enumerate(origins):
             if sinks[position] == OTHER or not is_of_share_group(headers[position]):
                 continue
             if topic is not None and partition is not None and offset is not None:
-                wanted.setdefault((topic, partition), {})[position] = offset
-        found: dict[int, Original] = {}
-        for (topic, partition), places in wanted.items():
+                offsets_by_partition.setdefault((topic, partition), {})[position] = offset
+        originals: dict[int, Original] = {}
+        for (topic, partition), places in offsets_by_partition.items():
             records = self._originals(topic, partition, sorted(places.values()))
             for position, offset in places.items():
                 copy = keys[position], values[position]
                 if offset in records and copy in {_NO_COPY, records[offset][1:3]}:
-                    found[position] = records[offset]
-        return found
+                    originals[position] = records[offset]
+        return originals
 
     def _judge_all(self, letters: _Letters, left_out: Collection[int]) -> None:
         """Judge letters as they would return; those that are gone have a verdict."""
-        judged = [
+        candidate_positions = [
             position
             for position in range(len(letters.origins))
             if position not in left_out and position not in letters.gone
@@ -331,13 +331,13 @@ class Redrive:
             tuple(letters.values),
             [tuple(letters.own(position)) for position in range(len(letters.origins))],
         )
-        for partition, run in groupby(judged, key=letters.numbers.__getitem__):
+        for partition, run in groupby(candidate_positions, key=letters.numbers.__getitem__):
             positions = list(run)
-            found = self._judge.verdicts(partition, columns.pick(positions))
-            for index, verdict in found.verdicts:
+            run_verdicts = self._judge.verdicts(partition, columns.pick(positions))
+            for index, verdict in run_verdicts.verdicts:
                 letters.verdicts[positions[index]] = verdict
-            if found.replaced is not None:
-                for position, key, value in zip(positions, *found.replaced, strict=True):
+            if run_verdicts.replaced is not None:
+                for position, key, value in zip(positions, *run_verdicts.replaced, strict=True):
                     letters.keys[position], letters.values[position] = key, value
 
     def _stays(self, letters: _Letters, position: int, verdict: PolicyVerdict) -> None:
@@ -445,8 +445,8 @@ def _gone(topic: str) -> PolicyVerdict:
 
 def _with_times(origin: PartialOrigin, original: Original) -> PartialOrigin:
     """Return where a record first was, which says itself when that was, and how often it came."""
-    found = read_origin(original.headers, origin._replace(timestamp=original.timestamp))
-    return origin._replace(timestamp=found.timestamp, replays=found.replays)
+    record_origin = read_origin(original.headers, origin._replace(timestamp=original.timestamp))
+    return origin._replace(timestamp=record_origin.timestamp, replays=record_origin.replays)
 
 
 def _with_originals(batch: StoredBatch, originals: Mapping[int, Original]) -> KeysAndValues | None:

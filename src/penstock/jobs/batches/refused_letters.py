@@ -62,9 +62,9 @@ class RefusedLetters:
     def refuse(self, offset: int, code: int) -> PolicyVerdict:
         """Take note that the target refuses a letter; return why."""
         message = f"{describe(code)}: topic {self._target}: {_REASONS[code]}"
-        found = PolicyVerdict(outcome=Outcome.REFUSED, policy=BROKER, code=code, message=message)
-        self._verdicts[offset] = found
-        return found
+        verdict = PolicyVerdict(outcome=Outcome.REFUSED, policy=BROKER, code=code, message=message)
+        self._verdicts[offset] = verdict
+        return verdict
 
     def learn(self, error: RefusedBatchError) -> bool:
         """Learn from a batch that was refused; return whether the next attempt differs.

@@ -63,19 +63,19 @@ class Split:
     def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         count = len(batch.records)
-        found = self._judge.of_batch(self._source.partition, batch.records)
-        kept: Sequence[int] = range(count)
-        if found.verdicts:
-            kept = remaining_positions(count, found.verdicts)
-        counts.outcomes[Outcome.ACCEPTED.value] += len(kept)
-        yield from self._kept.add(batch, kept, found.replaced)
-        if not found.verdicts:
+        batch_verdicts = self._judge.of_batch(self._source.partition, batch.records)
+        accepted_positions: Sequence[int] = range(count)
+        if batch_verdicts.verdicts:
+            accepted_positions = remaining_positions(count, batch_verdicts.verdicts)
+        counts.outcomes[Outcome.ACCEPTED.value] += len(accepted_positions)
+        yield from self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
+        if not batch_verdicts.verdicts:
             return
-        for _, verdict in found.verdicts:
+        for _, verdict in batch_verdicts.verdicts:
             counts.outcomes[verdict.outcome.value] += 1
             counts.add_reason(self._source.topic, verdict)
         rejected = sorted(
-            (pair for pair in found.verdicts if pair[1].outcome in REJECTED),
+            (pair for pair in batch_verdicts.verdicts if pair[1].outcome in REJECTED),
             key=lambda pair: pair[0],
         )
         yield from self._letters.add(

@@ -89,15 +89,15 @@ def fitting(
         RefusedBatchError: One record alone is too large, and nothing is called for it.
     """
     partition %= target.partitions
-    waiting = [(0, count)] if count else []
-    while waiting:
-        start, end = waiting.pop()
+    pending_spans = [(0, count)] if count else []
+    while pending_spans:
+        start, end = pending_spans.pop()
         batch = cut(start, end)
         if len(batch) <= target.max_message_bytes:
             yield OutgoingBatch(target.topic, partition, batch, source(start))
         elif end - start > 1:
             middle = (start + end) // 2
-            waiting += [(middle, end), (start, middle)]
+            pending_spans += [(middle, end), (start, middle)]
         elif too_large is not None:
             too_large(start)
         else:

@@ -208,26 +208,26 @@ def run(task: RangeTask, job: BatchJob) -> TaskResult:
         PostponedError: A policy cannot decide now; uncommitted records are aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    running = _Running(task, job)
+    task_run = _Running(task, job)
     failures, reached = 0, -1
     while True:
         try:
             with task.open_writer() as writer:
-                running.attempt(writer)
+                task_run.attempt(writer)
         except FencedError:
-            return TaskResult(TaskEnding.FENCED, running.progress)
+            return TaskResult(TaskEnding.FENCED, task_run.progress)
         except (AbortedError, UnknownOutcomeError):
-            failures = failures + 1 if running.progress.offset == reached else 1
-            reached = running.progress.offset
+            failures = failures + 1 if task_run.progress.offset == reached else 1
+            reached = task_run.progress.offset
             if failures >= _ATTEMPTS:
                 raise
         except RefusedBatchError as error:
             if not job.refuse(error):
                 raise
-            running.shorten_chunks()
+            task_run.shorten_chunks()
         else:
-            is_done = running.progress.offset >= task.offsets.end
-            return TaskResult(TaskEnding.DONE if is_done else TaskEnding.STOPPED, running.progress)
+            is_done = task_run.progress.offset >= task.offsets.end
+            return TaskResult(TaskEnding.DONE if is_done else TaskEnding.STOPPED, task_run.progress)
 
 
 def read_batch(fetched: FetchedBatch, offsets: WantedRange, limits: TaskLimits) -> StoredBatch:
@@ -318,11 +318,11 @@ class _Running:
     def _recall(self, offsets: WantedRange) -> None:
         """Pass the job the batches before the offset at which it begins, unless it has them."""
         task = self._task
-        before = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
-        if task.recall is None or self._has_recalled or before.first >= before.end:
+        history = offsets._replace(first=max(0, offsets.first - task.looks_back), end=offsets.first)
+        if task.recall is None or self._has_recalled or history.first >= history.end:
             return
-        for fetched in task.read(before, on_lost=ignore):
-            batch = read_batch(fetched, before, task.limits)
+        for fetched in task.read(history, on_lost=ignore):
+            batch = read_batch(fetched, history, task.limits)
             if len(batch.records) and not batch.is_control:
                 task.recall(batch)
         self._has_recalled = True
@@ -333,17 +333,19 @@ class _Running:
         if position is None or position.offset < first:
             self.progress = TaskProgress(first, first, TaskCounts())
         elif not self._is_known or position.offset != self.progress.offset:
-            kept = read_counts(position.metadata, self._task.run)
-            since, counts = (
-                (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
+            kept_counts = read_counts(position.metadata, self._task.run)
+            counts_start, counts = (
+                (position.offset, TaskCounts())
+                if kept_counts is None
+                else (kept_counts.since, kept_counts.counts)
             )
-            self.progress = TaskProgress(position.offset, since, counts)
+            self.progress = TaskProgress(position.offset, counts_start, counts)
             self._has_recalled = False  # another attempt has read earlier batches
         self._is_known = True
 
-    def _lose(self, lost: LostOffsets) -> None:
-        self._task.on_lost(lost)
-        self._chunk.removed += lost.end - lost.first
+    def _lose(self, gap: LostOffsets) -> None:
+        self._task.on_lost(gap)
+        self._chunk.removed += gap.end - gap.first
 
     def _commit(self, writer: TransactionalWriter, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
@@ -352,10 +354,10 @@ class _Running:
         writer.add((outgoing.topic, outgoing.partition) for outgoing in rest)
         for outgoing in rest:
             writer.write(*outgoing)
-        since = self.progress.since
+        counts_start = self.progress.since
         counts = self.progress.counts.plus(self._chunk)
-        writer.commit(Position(offset, KeptCounts(self._task.run, since, counts).text()))
-        self.progress = TaskProgress(offset, since, counts)
+        writer.commit(Position(offset, KeptCounts(self._task.run, counts_start, counts).text()))
+        self.progress = TaskProgress(offset, counts_start, counts)
         self._chunk = TaskCounts()
         if self._batches_max is not None:
             self._batches_max *= 2

@@ -74,9 +74,9 @@ def retimed(
     Raises:
         ValueError: A record does not fit a batch.
     """
-    written = [timestamps[position] for position in positions]
-    base = written[0]
-    if all(timestamp == base for timestamp in written):
+    record_timestamps = [timestamps[position] for position in positions]
+    base = record_timestamps[0]
+    if all(timestamp == base for timestamp in record_timestamps):
         return batch.cut(
             positions, replaced=replaced, appended=appended, without=without, timestamp=base
         )
@@ -86,6 +86,6 @@ def retimed(
         [*(header[:] for header in own[position]), *more]
         for position, more in zip(positions, appended, strict=True)
     ]
-    section = build(base, written, keys, values, headers)
-    header = NewHeader(batch.attributes & CODEC, base, max(written))
+    section = build(base, record_timestamps, keys, values, headers)
+    header = NewHeader(batch.attributes & CODEC, base, max(record_timestamps))
     return encode(header, section, len(positions), fast=True)

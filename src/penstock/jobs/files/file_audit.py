@@ -90,9 +90,9 @@ def audit_files(
         )
         counts.add(topic or "", partition, batch, verdicts, *others)
         on_read(len(run))
-    found = counts.counts()
-    found.paths.add(evaluators[0].take_path_counts())
-    return found
+    audit_counts = counts.counts()
+    audit_counts.paths.add(evaluators[0].take_path_counts())
+    return audit_counts
 
 
 def add_file_payloads(
@@ -105,12 +105,12 @@ def add_file_payloads(
         counts: Whose samples are completed.
         max_bytes: Of each key and value.
     """
-    wanted = defaultdict(list)
+    samples_by_place = defaultdict(list)
     for reason, samples in counts.samples.items():
         for index, sample in enumerate(samples):
-            wanted[reason.topic, sample.partition, sample.offset].append((samples, index))
-    for record in records if wanted else ():
-        for samples, index in wanted.pop(_place_of(record), ()):
+            samples_by_place[reason.topic, sample.partition, sample.offset].append((samples, index))
+    for record in records if samples_by_place else ():
+        for samples, index in samples_by_place.pop(_place_of(record), ()):
             samples[index] = Sample(
                 record.known_partition,
                 record.known_offset,

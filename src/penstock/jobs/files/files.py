@@ -31,18 +31,18 @@ _PLACES_HELD: Final = 10_000
 _NO_HEADER: Final = "a record has a header that is null"
 
 
-def read_files(given: str, *, key: str = INPUT) -> Iterator[RecordRow]:
+def read_files(path_or_glob: str, *, key: str = INPUT) -> Iterator[RecordRow]:
     """Read the records of files of this machine, in sequence.
 
     Args:
-        given: A file, a folder, or a glob.
+        path_or_glob: A file, a folder, or a glob.
         key: What errors name before the path.
 
     Raises:
         ConfigurationError: There are no such files, one cannot be read, columns are missing or of
             other types, or pyarrow is needed. The message names the file, and no contents.
     """
-    return read_listed(ListedFiles.of(given, find_files(given, key), key))
+    return read_listed(ListedFiles.of(path_or_glob, find_files(path_or_glob, key), key))
 
 
 def read_listed(files: ListedFiles) -> Iterator[RecordRow]:
@@ -111,10 +111,10 @@ def are_in_order(files: ListedFiles) -> bool:
     highest: dict[tuple[str | None, int | None], int] = {}
     for topic, partition, offset in _places(files):
         if offset is not None:
-            of = topic, partition
-            if highest.get(of, offset) > offset:
+            topic_partition = topic, partition
+            if highest.get(topic_partition, offset) > offset:
                 return False
-            highest[of] = offset
+            highest[topic_partition] = offset
     return True
 
 
@@ -172,11 +172,11 @@ def _json_lines(files: Iterable[StoredFile], key: str) -> Iterator[JsonLine]:
 def _first_lines(lines: Iterator[JsonLine]) -> tuple[list[JsonLine], Iterator[JsonLine]]:
     """Return the lines whose contents show whether all are base 64, and the others."""
     first: list[JsonLine] = []
-    seen = 0
+    contents_size = 0
     for line in lines:
         first.append(line)
-        seen += len(line.contents)
-        if seen >= SEEN:
+        contents_size += len(line.contents)
+        if contents_size >= SEEN:
             break
     return first, lines
 
@@ -245,20 +245,20 @@ def _opened(file: StoredFile, key: str) -> Iterator[pq.ParquetFile]:
     with contextlib.ExitStack() as stack:
         try:
             # Arrow itself opens files of this machine, which is faster.
-            given = file if isinstance(file, Path) else stack.enter_context(file.open("rb"))
-            found = stack.enter_context(pq.ParquetFile(given))
+            source = file if isinstance(file, Path) else stack.enter_context(file.open("rb"))
+            parquet_file = stack.enter_context(pq.ParquetFile(source))
         except pa.ArrowException:
             raise ConfigurationError(f"{key}{file}: the files are not Parquet") from None
         except OSError as error:
             raise unreadable(f"{key}{file}", error) from None
-        yield found
+        yield parquet_file
 
 
 def _check_types(file: StoredFile, schema: pa.Schema, key: str) -> None:
-    missing = [name for name in _NEEDED if name not in schema.names]
-    if missing:
+    missing_columns = [name for name in _NEEDED if name not in schema.names]
+    if missing_columns:
         raise ConfigurationError(
-            f"{key}{file}: the files have no column {', '.join(missing)}; it needs Kafka's "
+            f"{key}{file}: the files have no column {', '.join(missing_columns)}; it needs Kafka's "
             f"columns {', '.join(COLUMNS)}"
         )
     for name, kind in COLUMNS.items():
@@ -270,15 +270,15 @@ def _check_types(file: StoredFile, schema: pa.Schema, key: str) -> None:
             )
 
 
-def _kind(found: pa.DataType) -> str:
+def _kind(data_type: pa.DataType) -> str:
     import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
 
-    if pa.types.is_timestamp(found):
+    if pa.types.is_timestamp(data_type):
         return "timestamp"
-    if pa.types.is_list(found) and pa.types.is_struct(found.value_type):
-        fields = ", ".join(f"{field.name}: {field.type}" for field in found.value_type)
+    if pa.types.is_list(data_type) and pa.types.is_struct(data_type.value_type):
+        fields = ", ".join(f"{field.name}: {field.type}" for field in data_type.value_type)
         return f"list<struct<{fields}>>"
-    return str(found).removeprefix("large_")
+    return str(data_type).removeprefix("large_")
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
@@ -289,9 +289,9 @@ def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
     unit = "ms" if columns["timestamp"].type.unit == "ms" else "us"
     times = columns["timestamp"].cast(pa.timestamp(unit), safe=False).cast(pa.int64()).to_pylist()
     in_ms = 1 if unit == "ms" else 1000
-    missing = [None] * len(batch)
+    nulls = [None] * len(batch)
     kinds, all_headers = (
-        columns[name].to_pylist() if name in columns else missing
+        columns[name].to_pylist() if name in columns else nulls
         for name in ("timestampType", "headers")
     )
     names = ("topic", "partition", "offset", "key", "value")

@@ -123,11 +123,13 @@ class JsonLine:
         others = self._fields.keys() - _KNOWN
         if not others:
             return
-        missing = {name.lower(): name for name in COLUMNS if name not in self._fields}
+        missing_columns = {name.lower(): name for name in COLUMNS if name not in self._fields}
         for name in sorted(others):
-            if near := get_close_matches(name.lower(), missing, 1, _NEAR):
-                raise self._wrong(f"a record has no field {name}; did you mean {missing[near[0]]}?")
-        if "value" in missing:
+            if near := get_close_matches(name.lower(), missing_columns, 1, _NEAR):
+                raise self._wrong(
+                    f"a record has no field {name}; did you mean {missing_columns[near[0]]}?"
+                )
+        if "value" in missing_columns:
             raise self._wrong(
                 f"has no value, but fields that are none of {', '.join(COLUMNS)}; if the value is "
                 'null, add "value": null'
@@ -137,27 +139,27 @@ class JsonLine:
         return self._string(name, f": write its JSON text as a string, such as {_CONTENT}")
 
     def _string(self, name: str, hint: str = "") -> str | None:
-        found = self._fields.get(name)
-        if found is not None and not isinstance(found, str):
-            raise self._wrong(f"{name} must be a string or null, not {_json_type(found)}{hint}")
-        return found
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(f"{name} must be a string or null, not {_json_type(value)}{hint}")
+        return value
 
     def _integer(self, name: str, *, bits: int) -> int | None:
-        found = self._fields.get(name)
-        if found is None:
+        value = self._fields.get(name)
+        if value is None:
             return None
-        if not isinstance(found, int) or isinstance(found, bool):
-            raise self._wrong(f"{name} must be an integer or null, not {_json_type(found)}")
-        if abs(found) >= 2 ** (bits - 1):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._wrong(f"{name} must be an integer or null, not {_json_type(value)}")
+        if abs(value) >= 2 ** (bits - 1):
             raise self._wrong(f"{name} must be at most {2 ** (bits - 1) - 1}")
-        return found
+        return value
 
     def _timestamp(self) -> int | None:
-        found = self._fields.get("timestamp")
-        if found is None:
+        timestamp = self._fields.get("timestamp")
+        if timestamp is None:
             return None
         try:
-            return timestamp_ms(found)
+            return timestamp_ms(timestamp)
         except ValueError as wrong:
             raise self._wrong(str(wrong)) from None
 
@@ -178,8 +180,8 @@ def _is_header(header: object) -> bool:
     )
 
 
-def _json_type(found: object) -> str:
+def _json_type(value: object) -> str:
     for kind, name in _JSON_TYPES:
-        if isinstance(found, kind):
+        if isinstance(value, kind):
             return name
     return "null"

@@ -50,19 +50,19 @@ def list_folder(folder: Path) -> list[Path]:
     Raises:
         OSError: A folder cannot be read, or a name is neither that of a file nor of a folder.
     """
-    found, seen = [], set()
+    files, folder_ids = [], set()
     for path, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
         here = Path(path).stat()
-        if (here.st_dev, here.st_ino) in seen:  # a link to a folder above, or a second one
+        if (here.st_dev, here.st_ino) in folder_ids:  # a link to a folder above, or a second one
             folders.clear()
             continue
-        seen.add((here.st_dev, here.st_ino))
+        folder_ids.add((here.st_dev, here.st_ino))
         folders[:] = sorted(name for name in folders if not is_hidden(name))
-        found += [Path(path, name) for name in names if not is_hidden(name)]
-    for file in found:
+        files += [Path(path, name) for name in names if not is_hidden(name)]
+    for file in files:
         if not file.is_file():
             raise OSError(None, _OTHER_FILES, str(file))
-    return sorted(found)
+    return sorted(files)
 
 
 def distinct(files: Iterable[Path]) -> list[Path]:
@@ -71,44 +71,44 @@ def distinct(files: Iterable[Path]) -> list[Path]:
     Raises:
         OSError: A file is not there any more.
     """
-    found: dict[tuple[int, int], Path] = {}
+    first_names: dict[tuple[int, int], Path] = {}
     for file in files:
-        known = file.stat()
-        found.setdefault((known.st_dev, known.st_ino), file)
-    return list(found.values())
+        status = file.stat()
+        first_names.setdefault((status.st_dev, status.st_ino), file)
+    return list(first_names.values())
 
 
-def find_files(given: str, key: str = INPUT) -> list[Path]:
+def find_files(path_or_glob: str, key: str = INPUT) -> list[Path]:
     """Return the files of this machine that a path means; none if it means none.
 
     Args:
-        given: A file, a folder, or a glob. A name that exists is no glob.
+        path_or_glob: A file, a folder, or a glob. A name that exists is no glob.
         key: What errors name before the path.
 
     Raises:
         ConfigurationError: A folder cannot be read, or a name is that of no file.
     """
-    found = [Path(given)]
-    if glob.has_magic(given) and not os.path.lexists(given):
-        found = _matches(given)
+    paths = [Path(path_or_glob)]
+    if glob.has_magic(path_or_glob) and not os.path.lexists(path_or_glob):
+        paths = _matches(path_or_glob)
     files = []
     try:
-        for path in found:
+        for path in paths:
             if path.is_dir():
                 files += list_folder(path)
             elif path.is_file() and not is_hidden(path.name):
                 files.append(path)
         return distinct(files)
     except OSError as error:
-        raise unreadable(f"{key}{given}: {error.filename}", error) from None
+        raise unreadable(f"{key}{path_or_glob}: {error.filename}", error) from None
 
 
 def _matches(pattern: str) -> list[Path]:
     """Return what a glob matches, by names that are not hidden."""
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    before = len(PurePath(f"{fixed}x").parts) - 1
-    found = sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207 - a pattern from the root on
-    return [path for path in found if not any(map(is_hidden, path.parts[before:]))]
+    fixed_count = len(PurePath(f"{fixed}x").parts) - 1
+    matches = sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207 - a pattern from the root on
+    return [path for path in matches if not any(map(is_hidden, path.parts[fixed_count:]))]
 
 
 def unreadable(where: str, error: OSError) -> ConfigurationError:
@@ -162,11 +162,11 @@ class ListedFiles(NamedTuple):
     key: str = INPUT
 
     @classmethod
-    def of(cls, given: str, files: Sequence[StoredFile], key: str = INPUT) -> ListedFiles:
+    def of(cls, source: str, files: Sequence[StoredFile], key: str = INPUT) -> ListedFiles:
         """Return files, after a check that they are of one kind.
 
         Args:
-            given: What the user has named.
+            source: What the user has named.
             files: The files that it means.
             key: What errors name before the path.
 
@@ -174,13 +174,13 @@ class ListedFiles(NamedTuple):
             ConfigurationError: There are none, or some have JSON lines and others not.
         """
         if not files:
-            raise ConfigurationError(f"{key}{given}: there are no files with this name")
+            raise ConfigurationError(f"{key}{source}: there are no files with this name")
         others = [file for file in files if not is_json(file)]
         if others and len(others) < len(files):
             raise ConfigurationError(
-                f"{key}{given}: has JSON lines, and files that are not: {others[0]}; name one kind"
+                f"{key}{source}: has JSON lines, and files that are not: {others[0]}; name one kind"
             )
-        return cls(given, tuple(files), not others, key)
+        return cls(source, tuple(files), not others, key)
 
 
 def _raise(error: OSError) -> None:

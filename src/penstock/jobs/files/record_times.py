@@ -27,25 +27,25 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS: Final = dt.timedelta(milliseconds=1)
 
 
-def timestamp_ms(given: object) -> int:
+def timestamp_ms(value: object) -> int:
     """Return the milliseconds since 1970 that a timestamp means.
 
     Args:
-        given: An ISO time, in UTC if it names no zone, whose year has up to six digits, as Spark
+        value: An ISO time, in UTC if it names no zone, whose year has up to six digits, as Spark
             writes it; or a whole number of milliseconds, which can be text.
 
     Raises:
         ValueError: It is none of these, or probably in seconds. The text is for users, and does
             not contain it.
     """
-    text = "" if isinstance(given, bool) or not isinstance(given, int | str) else str(given)
+    text = "" if isinstance(value, bool) or not isinstance(value, int | str) else str(value)
     if _NUMBER.fullmatch(text):
-        found = int(text)
-        if _SECONDS[0] <= found <= _SECONDS[1]:
+        number = int(text)
+        if _SECONDS[0] <= number <= _SECONDS[1]:
             raise ValueError(f"{_FORMS}, and not in seconds")
-        if found not in _INT64:
+        if number not in _INT64:
             raise ValueError(_FORMS)
-        return found
+        return number
     if not _ISO.fullmatch(text):
         raise ValueError(_FORMS)
     try:

@@ -48,16 +48,18 @@ class _TopicCounts:
     least: int = 0
 
 
-def compare(now: Report, before: Report, file: Path, tolerance: float = 0.0) -> BaselineEntry:
+def compare(
+    now: Report, earlier_report: Report, file: Path, tolerance: float = 0.0
+) -> BaselineEntry:
     """Compare a report with an earlier report.
 
     Args:
         now: The report of this audit.
-        before: The earlier report.
+        earlier_report: The earlier report.
         file: Where the earlier report was read from.
         tolerance: By how much a share may rise; 0.01 is one percentage point.
     """
-    topics, baseline = _topics(now), _topics(before)
+    topics, baseline = _topics(now), _topics(earlier_report)
     allowed = Fraction(str(tolerance))
     worse = [
         entry
@@ -68,10 +70,10 @@ def compare(now: Report, before: Report, file: Path, tolerance: float = 0.0) -> 
     return BaselineEntry(
         file=str(file),
         topics=tuple(sorted(topics.keys() & baseline.keys())),
-        written=before.about.written,
+        written=earlier_report.about.written,
         tolerance=tolerance,
         worse=tuple(worse),
-        notes=tuple(_notes(now, before, topics, baseline)),
+        notes=tuple(_notes(now, earlier_report, topics, baseline)),
     )
 
 
@@ -106,14 +108,14 @@ def _topics(report: Report) -> dict[str, _TopicCounts]:
 
 
 def _worse(
-    topic: str, now: _TopicCounts, before: _TopicCounts, allowed: Fraction
+    topic: str, now: _TopicCounts, earlier_counts: _TopicCounts, allowed: Fraction
 ) -> Iterable[WorseEntry]:
     """Return what got worse in a topic: it, then its policies, then its reasons."""
     risen = []
     for why, count in now.turned_away.items():
-        unlisted = before.least if why.level == 2 else 0
-        then = before.turned_away.get(why, unlisted)
-        rise = Fraction(count, now.judged or 1) - Fraction(then, before.judged)
+        unlisted = earlier_counts.least if why.level == 2 else 0
+        then = earlier_counts.turned_away.get(why, unlisted)
+        rise = Fraction(count, now.judged or 1) - Fraction(then, earlier_counts.judged)
         if rise > allowed:
             risen.append((why.level, -rise, str(why), why, count, then))
     for _, _, _, why, count, then in sorted(risen, key=lambda row: row[:3]):
@@ -122,15 +124,18 @@ def _worse(
             policy=why.policy,
             code=why.code,
             message=why.message,
-            before=Share(count=then, judged=before.judged),
+            before=Share(count=then, judged=earlier_counts.judged),
             now=Share(count=count, judged=now.judged),
         )
 
 
 def _notes(
-    now: Report, before: Report, topics: dict[str, _TopicCounts], baseline: dict[str, _TopicCounts]
+    now: Report,
+    earlier_report: Report,
+    topics: dict[str, _TopicCounts],
+    baseline: dict[str, _TopicCounts],
 ) -> Iterable[str]:
-    if now.about.fingerprint != before.about.fingerprint:
+    if now.about.fingerprint != earlier_report.about.fingerprint:
         yield "the baseline was judged by another plan: another file, other keys or other topics"
     for topic in sorted(topics.keys() | baseline.keys()):
         if topic not in baseline:

@@ -45,8 +45,8 @@ class BoundedCounter(Generic[Key]):
         self._counts[key] = self._counts.get(key, 0) + count
         if len(self._counts) <= 2 * self.limit:
             return False
-        kept, rest = self.most_common(self.limit)
-        self._counts = dict(kept)
+        top_counts, rest = self.most_common(self.limit)
+        self._counts = dict(top_counts)
         self.left_out = rest
         return True
 

@@ -246,9 +246,9 @@ class AuditCounts:
         self.paths.merge(other.paths)
 
     def _keep_samples(self, reason: Reason, samples: list[Sample]) -> None:
-        kept = [*self.samples.get(reason, ()), *samples]
-        kept.sort(key=lambda sample: (sample.offset, sample.partition))
-        self.samples[reason] = kept[:SAMPLES_MAX]
+        all_samples = [*self.samples.get(reason, ()), *samples]
+        all_samples.sort(key=lambda sample: (sample.offset, sample.partition))
+        self.samples[reason] = all_samples[:SAMPLES_MAX]
 
     def _drop_samples(self) -> None:
         """Forget the samples of reasons that were left out."""
@@ -259,8 +259,8 @@ class AuditCounts:
 
 def share(outcomes: Counter[str]) -> float:
     """Return the share of records that were refused or failed; 0 without records."""
-    judged = _judged(outcomes)
-    return turned_away(outcomes) / judged if judged else 0.0
+    judged_count = _judged(outcomes)
+    return turned_away(outcomes) / judged_count if judged_count else 0.0
 
 
 def turned_away(outcomes: Counter[str]) -> int:

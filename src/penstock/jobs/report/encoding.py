@@ -26,8 +26,13 @@ def encode(counts: AuditCounts) -> bytes:
     """Return counts as bytes, which `decode` reads."""
     document = {
         "partitions": [
-            [*partition, found.outcomes, found.first_refused, found.last_refused]
-            for partition, found in counts.partitions.items()
+            [
+                *partition,
+                partition_counts.outcomes,
+                partition_counts.first_refused,
+                partition_counts.last_refused,
+            ]
+            for partition, partition_counts in counts.partitions.items()
         ],
         "batches": counts.batches,
         "policies": [[*policy, count] for policy, count in counts.policies.items()],
@@ -52,8 +57,8 @@ def decode(data: bytes) -> AuditCounts:
     document = json.loads(data)
     counts = AuditCounts()
     for topic, number, outcomes, first, last in document["partitions"]:
-        found = PartitionCounts(Counter(outcomes), first, last)
-        counts.partitions[CountedPartition(topic, number)] = found
+        partition_counts = PartitionCounts(Counter(outcomes), first, last)
+        counts.partitions[CountedPartition(topic, number)] = partition_counts
     counts.batches.update(document["batches"])
     for *policy, count in document["policies"]:
         counts.policies[PolicyOutcome(*policy)] = count

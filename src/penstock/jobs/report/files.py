@@ -36,8 +36,8 @@ def write_report(
         "report.html": as_html(report, runs),
         "junit.xml": as_junit(report),
     }
-    written = {}
+    paths = {}
     for name, text in contents.items():
-        written[name] = folder / name
-        write_file(written[name], text)
-    return written
+        paths[name] = folder / name
+        write_file(paths[name], text)
+    return paths

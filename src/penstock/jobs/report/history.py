@@ -117,14 +117,14 @@ def _read(series: Path, own: Path, run: AuditRun) -> Series:
 
 def _remove_oldest(series: Path) -> None:
     """Remove runs beyond the limit, and files of audits that were killed; nothing else."""
-    ours = sorted(path for path in series.glob("*.json") if _RUN.fullmatch(path.name))
-    readable = [path for path in ours if _is_run(path)] if len(ours) > RUNS_MAX else []
+    run_files = sorted(path for path in series.glob("*.json") if _RUN.fullmatch(path.name))
+    readable = [path for path in run_files if _is_run(path)] if len(run_files) > RUNS_MAX else []
     for path in readable[:-RUNS_MAX]:
         path.unlink(missing_ok=True)
-    before = time.time() - _ABANDONED_S
+    cutoff = time.time() - _ABANDONED_S
     for path in series.glob(f".*.json.*{TEMPORARY}"):
         try:
-            if path.stat().st_mtime < before:
+            if path.stat().st_mtime < cutoff:
                 path.unlink()
         except FileNotFoundError:
             continue  # another audit renamed or removed it

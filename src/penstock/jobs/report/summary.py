@@ -69,11 +69,11 @@ def summarize(counts: AuditCounts, about: About) -> Report:
             PartitionEntry(
                 topic=partition.topic,
                 partition=partition.number,
-                first_refused_offset=found.first_refused,
-                last_refused_offset=found.last_refused,
-                **_outcomes(found.outcomes),
+                first_refused_offset=partition_counts.first_refused,
+                last_refused_offset=partition_counts.last_refused,
+                **_outcomes(partition_counts.outcomes),
             )
-            for partition, found in sorted(counts.partitions.items())
+            for partition, partition_counts in sorted(counts.partitions.items())
         ),
         hours=_hours(counts),
         hours_width=counts.times.width,

@@ -157,16 +157,16 @@ def _without_outliers(
     drawn = hours[start:end]
     if 2 * (drawn[-1][0] - drawn[0][0] + width) >= hours[-1][0] - hours[0][0] + width:
         return [], hours, []
-    before, after = hours[:start], hours[end:]
-    return [counts for _, counts in before], drawn, [counts for _, counts in after]
+    earlier_hours, later_hours = hours[:start], hours[end:]
+    return [counts for _, counts in earlier_hours], drawn, [counts for _, counts in later_hours]
 
 
 def _leading(hours: list[tuple[int, OutcomeCounts]], allowed: float) -> int:
     """Return how many of the first bins hold no more records than allowed, together."""
-    seen = 0
+    record_count = 0
     for index, (_, counts) in enumerate(hours):
-        seen += counts.total
-        if seen > allowed:
+        record_count += counts.total
+        if record_count > allowed:
             return index
     return len(hours)
 
@@ -196,11 +196,11 @@ def _bar(start: int, slot: int, slots: int, width: int, counts: OutcomeCounts, m
 def _line(points: list[tuple[float, float]], step: float) -> str:
     """Return a path through points; where a point is missing there is a gap."""
     path = []
-    before = -1.0
+    previous_x = -1.0
     for x, y in points:
-        joined = before >= 0 and x - before < 1.5 * step
+        joined = previous_x >= 0 and x - previous_x < 1.5 * step
         path.append(f"{'L' if joined else 'M'}{x:.2f} {y:.2f}")
-        before = x
+        previous_x = x
     return "".join(path)
 
 

@@ -27,18 +27,18 @@ class CountProof(NamedTuple):
     records: int
     left_out: Callable[[], int] = _none
 
-    def check(self, written: int) -> None:
+    def check(self, written_count: int) -> None:
         """Compare.
 
         Args:
-            written: How many records were written, to all targets.
+            written_count: How many records were written, to all targets.
 
         Raises:
             UnavailableError: Some are missing, or there are more.
         """
-        found = written + self.left_out()
-        if found != self.records:
+        total = written_count + self.left_out()
+        if total != self.records:
             raise UnavailableError(
-                f"{self.source}: the files have {self.records:,} records, and {found:,} were read: "
+                f"{self.source}: the files have {self.records:,} records, and {total:,} were read: "
                 "no file is removed, and no folder is changed; run the command again"
             )

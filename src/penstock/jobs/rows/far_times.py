@@ -61,5 +61,5 @@ def read_far_time(headers: Sequence[Header]) -> FarTime | None:
     Args:
         headers: Of the row.
     """
-    found = read_timestamp(headers[-1:])
-    return FarTime(found, tuple(headers[:-1])) if found is not None and is_far(found) else None
+    time = read_timestamp(headers[-1:])
+    return FarTime(time, tuple(headers[:-1])) if time is not None and is_far(time) else None

@@ -63,8 +63,8 @@ def judge_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[Judg
         keys, values = [row.key for row in run], [row.value for row in run]
         timestamps = [row.known_timestamp for row in run]
         columns = Columns(len(run), timestamps, keys, values, [row.headers for row in run])
-        found = evaluator.judge_records(run[0].topic, run[0].known_partition, columns)
-        verdicts = dict(found.verdicts)
-        new_keys, new_values = found.replaced or (keys, values)
+        run_verdicts = evaluator.judge_records(run[0].topic, run[0].known_partition, columns)
+        verdicts = dict(run_verdicts.verdicts)
+        new_keys, new_values = run_verdicts.replaced or (keys, values)
         for index, (row, key, value) in enumerate(zip(run, new_keys, new_values, strict=True)):
             yield JudgedRow(row, verdicts.get(index, ACCEPTED), key, value)

@@ -55,9 +55,9 @@ class LetterFolder:
                 read.
         """
         try:
-            found = list_folder(self.path)
-            self._read = {file: _state(file) for file in found}
-            files = distinct(found)
+            paths = list_folder(self.path)
+            self._read = {file: _state(file) for file in paths}
+            files = distinct(paths)
         except OSError as error:
             raise unreadable(f"{LETTERS}{self._name}: {error.filename}", error) from None
         if not files:
@@ -66,7 +66,7 @@ class LetterFolder:
 
     def replace(
         self,
-        written: Sequence[WrittenFile],
+        new_files: Sequence[WrittenFile],
         elsewhere: int,
         proof: CountProof,
         on_proved: Callable[[], None],
@@ -74,7 +74,7 @@ class LetterFolder:
         """Let files appear, and remove those that were read.
 
         Args:
-            written: The files to appear.
+            new_files: The files to appear.
             elsewhere: How many records were written to topics.
             proof: Compares both with the records of the files that were read.
             on_proved: Called before the first of the steps.
@@ -83,7 +83,7 @@ class LetterFolder:
             UnavailableError: Records are missing, or a file is not what was read any more, and no
                 file is removed; or the file system fails, and the next run does the rest.
         """
-        proof.check(elsewhere + count_records(file.staged for file in written))
+        proof.check(elsewhere + count_records(file.staged for file in new_files))
         for file, state in self._read.items():
             if not _is(file, state):
                 raise UnavailableError(
@@ -92,7 +92,7 @@ class LetterFolder:
                 )
         on_proved()
         steps = {
-            "renamed": [[str(file.staged), str(file.path)] for file in written],
+            "renamed": [[str(file.staged), str(file.path)] for file in new_files],
             "removed": [
                 [str(file.relative_to(self.path)), state] for file, state in self._read.items()
             ],
@@ -150,8 +150,8 @@ class LetterFolder:
 
 def _state(file: Path) -> list[int]:
     """Return what differs between two files, and after a change of a file."""
-    found = file.stat()
-    return [found.st_ino, found.st_size, found.st_mtime_ns]
+    status = file.stat()
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _is(file: Path, state: list[int]) -> bool:

@@ -38,19 +38,19 @@ def in_order(rows: Iterable[RecordRow], *, bytes_held: int = _BYTES_HELD) -> Ite
         OSError: The temporary files cannot be written.
     """
     with ExitStack() as files:
-        written: list[BinaryIO] = []
-        held: list[RecordRow] = []
+        sorted_files: list[BinaryIO] = []
+        buffered_rows: list[RecordRow] = []
         size = 0
         for row in rows:
-            held.append(row)
+            buffered_rows.append(row)
             size += row.size + _ROW_BYTES
             if size >= bytes_held:
                 file = files.enter_context(tempfile.TemporaryFile(prefix="penstock-"))
-                _write(sorted(held, key=_place), file)
-                written.append(file)
-                held, size = [], 0
-        held.sort(key=_place)
-        yield from heapq.merge(*map(_read, written), held, key=_place)
+                _write(sorted(buffered_rows, key=_place), file)
+                sorted_files.append(file)
+                buffered_rows, size = [], 0
+        buffered_rows.sort(key=_place)
+        yield from heapq.merge(*map(_read, sorted_files), buffered_rows, key=_place)
 
 
 def _place(row: RecordRow) -> tuple[str, int, int]:
@@ -58,8 +58,8 @@ def _place(row: RecordRow) -> tuple[str, int, int]:
 
 
 def _write(rows: Iterable[RecordRow], file: BinaryIO) -> None:
-    left = iter(rows)
-    while some := list(islice(left, _ROWS)):
+    row_iterator = iter(rows)
+    while some := list(islice(row_iterator, _ROWS)):
         marshal.dump([(*row[:-1], tuple(map(tuple, row.headers))) for row in some], file)
     file.seek(0)
 

@@ -81,7 +81,7 @@ class TargetFolder:
             raise ConfigurationError(f"path:{self._name} is an Iceberg table: leave out --local")
         if not self._is_new or not self.path.is_dir():
             return
-        if any(not found.name.startswith(HIDDEN) for found in self.path.iterdir()):
+        if any(not entry.name.startswith(HIDDEN) for entry in self.path.iterdir()):
             raise ConfigurationError(
                 f"{self._name} holds files already; name a new folder, or remove it"
             )

@@ -62,13 +62,13 @@ def split_rows(
         PostponedError: A policy cannot decide, even after a while.
     """
     letters = _Letters()
-    for judged in judge_rows(rows, evaluator):
-        outcome = judged.verdict.outcome
+    for result in judge_rows(rows, evaluator):
+        outcome = result.verdict.outcome
         counts[outcome.value] += 1
         if outcome is Outcome.ACCEPTED:
-            yield ACCEPTED, judged.row._replace(key=judged.key, value=judged.value)
+            yield ACCEPTED, result.row._replace(key=result.key, value=result.value)
         elif outcome in REJECTED:
-            yield LETTERS, letters.first(judged)
+            yield LETTERS, letters.first(result)
 
 
 def redact_rows(
@@ -142,28 +142,28 @@ def _judged_again(
     target: str | None,
     attempts: Attempts,
 ) -> Iterator[OutgoingRow]:
-    made = _Letters()
-    waiting: deque[tuple[RecordRow, PartialOrigin]] = deque()
+    new_letters = _Letters()
+    pending_letters: deque[tuple[RecordRow, PartialOrigin]] = deque()
 
     def returning() -> Iterator[RecordRow]:
         for letter in letters:
             # Without a partition in its headers, its key selects one.
             place = _place_of(letter)._replace(partition=None, offset=None)
             origin = read_origin(letter.headers, place)
-            waiting.append((letter, origin))
+            pending_letters.append((letter, origin))
             yield _as_it_was(letter, origin, target)
 
-    for judged in judge_rows(returning(), evaluator):
-        letter, origin = waiting.popleft()
-        sink = sink_of(judged.verdict.outcome, origin.replays, attempts)
+    for result in judge_rows(returning(), evaluator):
+        letter, origin = pending_letters.popleft()
+        sink = sink_of(result.verdict.outcome, origin.replays, attempts)
         counts[sink] += 1
         if sink == RETURNED:
             time = None if origin.timestamp is None else b"%d" % origin.timestamp
             more = Header(REPLAYS, b"%d" % (origin.replays + 1)), Header(TIMESTAMP, time)
-            headers = (*judged.row.headers, *more)
-            yield sink, judged.row._replace(key=judged.key, value=judged.value, headers=headers)
+            headers = (*result.row.headers, *more)
+            yield sink, result.row._replace(key=result.key, value=result.value, headers=headers)
         elif sink != DROPPED:
-            yield sink, made.again(judged, letter, origin)
+            yield sink, new_letters.again(result, letter, origin)
 
 
 def _place_of(row: RecordRow) -> PartialOrigin:
@@ -186,14 +186,14 @@ class _Letters:
     def __init__(self) -> None:
         self._reasons = ReasonHeaders()
 
-    def first(self, judged: JudgedRow) -> RecordRow:
+    def first(self, result: JudgedRow) -> RecordRow:
         """Return a record as a dead letter; one that is a letter keeps its first place."""
-        row = judged.row
-        more = self._reasons.of_record(judged.verdict, row.headers, _place_of(row))
+        row = result.row
+        more = self._reasons.of_record(result.verdict, row.headers, _place_of(row))
         return row._replace(headers=(*own_headers(row.headers), *(Header(*own) for own in more)))
 
-    def again(self, judged: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
+    def again(self, result: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
         """Return a letter with the new reason, as its record was before interceptors."""
-        more = self._reasons.headers(judged.verdict, origin, replays=origin.replays + 1)
-        headers = (*judged.row.headers, *(Header(*own) for own in more))
-        return judged.row._replace(topic=letter.topic, partition=letter.partition, headers=headers)
+        more = self._reasons.headers(result.verdict, origin, replays=origin.replays + 1)
+        headers = (*result.row.headers, *(Header(*own) for own in more))
+        return result.row._replace(topic=letter.topic, partition=letter.partition, headers=headers)

@@ -51,9 +51,9 @@ def read_topics(
     """
     limits = TaskLimits(max_decompressed_bytes=max_decompressed_bytes)
     for offset_range in ranges:
-        wanted = WantedRange(*offset_range, topic_ids[offset_range.topic])
-        for fetched in RangeReader(connection, wanted, on_lost=_raise_lost):
-            batch = read_batch(fetched, wanted, limits)
+        offsets = WantedRange(*offset_range, topic_ids[offset_range.topic])
+        for fetched in RangeReader(connection, offsets, on_lost=_raise_lost):
+            batch = read_batch(fetched, offsets, limits)
             if batch.is_control:
                 continue
             records, kind = batch.records, int(batch.is_log_append_time)
@@ -62,13 +62,13 @@ def read_topics(
             )  # fmt: skip
             for offset, timestamp, key, value, headers in zip(*columns, strict=True):
                 yield RecordRow(
-                    wanted.topic, wanted.partition, offset, timestamp, kind, key, value, headers
+                    offsets.topic, offsets.partition, offset, timestamp, kind, key, value, headers
                 )
 
 
-def _raise_lost(lost: LostOffsets) -> None:
+def _raise_lost(gap: LostOffsets) -> None:
     raise RecordsLostError(
-        f"{lost.topic}-{lost.partition}: the offsets from {lost.first} up to {lost.end} were "
+        f"{gap.topic}-{gap.partition}: the offsets from {gap.first} up to {gap.end} were "
         "removed before they were read (retention)"
     )
 

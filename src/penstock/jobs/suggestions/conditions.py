@@ -51,20 +51,20 @@ def conditions_of(profile: Profile, tolerance: float) -> list[ProposedCondition]
         profile: The counts of the sample.
         tolerance: The share of values that may be mistakes.
     """
-    found: dict[str, ProposedCondition] = {}
+    conditions: dict[str, ProposedCondition] = {}
     for path, place in profile.places():
         if place.count < _MANY or not all(_NAME.fullmatch(step) for step in path):
             continue
-        made = _enumeration(place, tolerance) or _range(place, tolerance)
-        if made is None or any(step in _RESERVED for step in path):
+        proposal = _enumeration(place, tolerance) or _range(place, tolerance)
+        if proposal is None or any(step in _RESERVED for step in path):
             continue
-        template, seen = made
+        template, observation = proposal
         name = _NOT_IN_NAMES.sub("_", "_".join(path))[:90]
-        while name in found:
+        while name in conditions:
             name += "_"
         guarded = _guarded(path, profile, template)
-        found[name] = ProposedCondition(name, guarded, f"{'.'.join(path)}: {seen}")
-    return list(found.values())
+        conditions[name] = ProposedCondition(name, guarded, f"{'.'.join(path)}: {observation}")
+    return list(conditions.values())
 
 
 def _guarded(path: Sequence[str], root: Profile, template: str) -> str:
@@ -72,15 +72,15 @@ def _guarded(path: Sequence[str], root: Profile, template: str) -> str:
     text = f"value.{'.'.join(path)}"
     condition = template.replace("{}", text)
     guards = []
-    at = root
+    parent = root
     for number, step in enumerate(path, 1):
-        inner = at.fields[step]
+        inner = parent.fields[step]
         whole = f"value.{'.'.join(path[:number])}"
-        if inner.count < at.types["object"] or at.types["object"] < at.count:
+        if inner.count < parent.types["object"] or parent.types["object"] < parent.count:
             guards.append(f"!has({whole})")
         if inner.types["null"]:
             guards.append(f"{whole} == null")
-        at = inner
+        parent = inner
     return " || ".join([*guards, condition])
 
 
@@ -103,7 +103,7 @@ def _range(place: Profile, tolerance: float) -> tuple[str, str] | None:
     if not kinds <= {"integer", "number"} or len(numbers) < _MANY:
         return None
     low, high = _bound(numbers, tolerance), -_bound([-n for n in reversed(numbers)], tolerance)
-    seen = f"from {numbers[0]:g} to {numbers[-1]:g}"
+    observation = f"from {numbers[0]:g} to {numbers[-1]:g}"
     most, least = _limit(high), _limit(-low)
     if low > 0 or (low == 0 and numbers[0] >= 0):
         first = "{} > 0" if numbers[0] > 0 else "{} >= 0"
@@ -111,7 +111,7 @@ def _range(place: Profile, tolerance: float) -> tuple[str, str] | None:
         first = "" if least is None else f"{{}} >= -{least}"
     sides = filter(None, (first, "" if most is None else f"{{}} <= {most}"))
     template = " && ".join(sides)
-    return (template, seen) if template else None
+    return (template, observation) if template else None
 
 
 def _bound(numbers: Sequence[float], tolerance: float) -> float:

@@ -72,18 +72,18 @@ def propose(topic: str, records: Sequence[Record], tolerance: float) -> Proposal
         records: At least one.
         tolerance: The share of records that may be mistakes.
     """
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     notes: list[str] = []
     schema = None
     profile, objects, values = _profile_of(records)
     if values and objects >= values * _JSON_LEAST:
         schema = schema_of(profile, tolerance)
-        found.append(_by_schema(topic, records, schema))
-        found += _by_conditions(topic, records, profile, tolerance)
+        proposals.append(_by_schema(topic, records, schema))
+        proposals += _by_conditions(topic, records, profile, tolerance)
     elif values:
         notes.append(_why_no_schema(records, values, objects))
-    found += _of_keys_and_headers(topic, records, tolerance)
-    return Proposals(topic, len(records), schema, found, notes)
+    proposals += _of_keys_and_headers(topic, records, tolerance)
+    return Proposals(topic, len(records), schema, proposals, notes)
 
 
 def _profile_of(records: Sequence[Record]) -> tuple[Profile, int, int]:
@@ -117,23 +117,23 @@ def _by_schema(topic: str, records: Sequence[Record], schema: Mapping[str, Any])
 def _by_conditions(
     topic: str, records: Sequence[Record], profile: Profile, tolerance: float
 ) -> list[Proposal]:
-    found = []
+    proposals = []
     for condition in conditions_of(profile, tolerance):
         keys = {f"rules.{condition.name}": condition.expression}
         refused = _refused(Rules(), keys, topic, records)
         if refused <= len(records) * tolerance:
-            found.append(
+            proposals.append(
                 Proposal("Rules", keys, f"{condition.expression}  ({condition.seen})", refused)
             )
-    return found
+    return proposals
 
 
 def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float) -> list[Proposal]:
-    found = []
+    proposals = []
     most = len(records) * tolerance
     refused = _refused(KeyRequired(), {}, topic, records)
     if refused <= most:
-        found.append(Proposal("KeyRequired", {}, "every record has a key", refused))
+        proposals.append(Proposal("KeyRequired", {}, "every record has a key", refused))
     names = Counter(
         name for record in records for name in {header.key for header in record.headers}
     )
@@ -145,8 +145,8 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
         refused = _refused(HeaderRequired(), keys, topic, records)
         if refused <= most:
             what = f"every record has the headers {keys['headers']}"
-            found.append(Proposal("HeaderRequired", keys, what, refused))
-    return found
+            proposals.append(Proposal("HeaderRequired", keys, what, refused))
+    return proposals
 
 
 def _is_listable(name: str) -> bool:

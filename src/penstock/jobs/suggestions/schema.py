@@ -29,9 +29,9 @@ def _schema(profile: Profile, tolerance: float) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     if kinds:
         schema["type"] = kinds[0] if len(kinds) == 1 else kinds
-    found = format_of(profile, tolerance)
-    if found is not None:
-        schema |= {"format": found, "pattern": PATTERNS[found]}
+    string_format = format_of(profile, tolerance)
+    if string_format is not None:
+        schema |= {"format": string_format, "pattern": PATTERNS[string_format]}
     objects = profile.types["object"]
     if "object" in kinds and profile.fields:
         # A name that is hardly ever there is no part of the shape.
@@ -56,14 +56,14 @@ def types_of(profile: Profile, tolerance: float) -> list[str]:
     types = profile.types.copy()
     if types["number"]:  # integers among others are numbers
         types["number"] += types.pop("integer", 0)
-    left = profile.count
-    found = []
+    remaining_count = profile.count
+    frequent_types = []
     for kind, count in types.most_common():
-        if not count or left <= profile.count * tolerance:
+        if not count or remaining_count <= profile.count * tolerance:
             break
-        found.append(kind)
-        left -= count
-    return sorted(found)
+        frequent_types.append(kind)
+        remaining_count -= count
+    return sorted(frequent_types)
 
 
 def format_of(profile: Profile, tolerance: float) -> str | None:

@@ -20,36 +20,39 @@ _PARTS: Final = {
 }
 
 
-def table(found: Proposals) -> Iterator[str]:
+def table(proposals: Proposals) -> Iterator[str]:
     """Yield lines with the proposals, and the share that each would refuse."""
-    yield f"topic {found.topic}: {found.records:,} records"
-    if found.proposals:
+    yield f"topic {proposals.topic}: {proposals.records:,} records"
+    if proposals.proposals:
         yield f"  {'would refuse':>19}  "
-    for proposal in found.proposals:
-        share = proposal.refused / found.records
+    for proposal in proposals.proposals:
+        share = proposal.refused / proposals.records
         yield f"  {proposal.refused:>10,} ({share:6.2%})  {proposal.policy}: {proposal.what}"
-    yield from (f"  note: {note}" for note in found.notes)
-    if not found.proposals:
+    yield from (f"  note: {note}" for note in proposals.notes)
+    if not proposals.proposals:
         yield "  nothing is proposed"
 
 
-def properties(found: Proposals) -> Iterator[str]:
+def properties(proposals: Proposals) -> Iterator[str]:
     """Yield the lines of a configuration file: named policies, and the topic that has them."""
     names: dict[str, str] = {}
     lines: list[str] = []
-    base = _NOT_IN_NAMES.sub("_", found.topic)[:80]
-    for proposal in found.proposals:
+    base = _NOT_IN_NAMES.sub("_", proposals.topic)[:80]
+    for proposal in proposals.proposals:
         name = names.get(proposal.policy)
         if name is None:
             name = names[proposal.policy] = f"{base}-{_PARTS[proposal.policy]}"
             lines.append(f"policies.{name}.type=penstock.policies.{proposal.policy}")
-        lines += _keys(proposal, name, found.topic)
+        lines += _keys(proposal, name, proposals.topic)
     if not names:
         return
-    yield f"# Proposed by penstock suggest from {found.records} records of {_escaped(found.topic)}."
+    yield (
+        f"# Proposed by penstock suggest from {proposals.records} records of "
+        f"{_escaped(proposals.topic)}."
+    )
     yield f"policies={','.join(names.values())}"
     yield from lines
-    topic = _escaped(found.topic, key=True)
+    topic = _escaped(proposals.topic, key=True)
     yield f"topics.{topic}.penstock.policies={','.join(names.values())}"
     yield "# Counted, and stored as before: remove this line to refuse records."
     yield f"topics.{topic}.penstock.mode=observe"
@@ -72,7 +75,7 @@ def _keys(proposal: Proposal, name: str, topic: str) -> list[str]:
 
 def _escaped(text: str, *, key: bool = False) -> str:
     """Return a text as it is written in a `.properties` file."""
-    found = json.dumps(text, ensure_ascii=True)[1:-1].replace('\\"', '"')
+    escaped_text = json.dumps(text, ensure_ascii=True)[1:-1].replace('\\"', '"')
     if key:
-        found = re.sub(r"([ :=#!])", r"\\\1", found)
-    return re.sub(r"^ ", r"\\ ", found)
+        escaped_text = re.sub(r"([ :=#!])", r"\\\1", escaped_text)
+    return re.sub(r"^ ", r"\\ ", escaped_text)

@@ -48,7 +48,7 @@ class AuditResult(NamedTuple):
     def encode(self) -> bytes:
         """Return it as bytes, which `AuditResult.decode` reads."""
         ranges = [
-            [*result.offsets, result.records, [[lost.start, lost.end] for lost in result.lost]]
+            [*result.offsets, result.records, [[gap.start, gap.end] for gap in result.lost]]
             for result in self.ranges
         ]
         return json.dumps(ranges, separators=(",", ":")).encode() + b"\n" + encode(self.counts)
@@ -93,12 +93,14 @@ class AuditTask:
         """
         plans = [self.plan] if self.other is None else [self.plan, self.other]
         merges, limits = all(plan.may_merge for plan in plans), self.plan.batch_limits
-        read = partial(RangeReader, self.access.connect(), merged_within=limits if merges else None)
-        counting = RangeCounting(
-            read, list(map(evaluator_of, plans)), limits.decompressed_bytes, merges=merges
+        reader = partial(
+            RangeReader, self.access.connect(), merged_within=limits if merges else None
         )
-        for wanted in task.wanted(self.plan.topic_ids):
-            for _ in counting.add(wanted):
+        counting = RangeCounting(
+            reader, list(map(evaluator_of, plans)), limits.decompressed_bytes, merges=merges
+        )
+        for offsets in task.wanted(self.plan.topic_ids):
+            for _ in counting.add(offsets):
                 yield None
         yield counting.result().encode()
 
@@ -108,7 +110,7 @@ class RangeCounting:
 
     def __init__(
         self,
-        read: Read,
+        reader: Read,
         evaluators: list[Evaluator],
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
         *,
@@ -117,14 +119,14 @@ class RangeCounting:
         """Set the reader and the judge.
 
         Args:
-            read: Returns the batches of a range, and reports offsets that the log does not have
+            reader: Returns the batches of a range, and reports offsets that the log does not have
                 any more.
             evaluators: The policies, and those to compare them with if there are any.
             max_decompressed_bytes: Records of a larger batch have failed.
             merges: Whether small batches that follow each other are judged together, which gives
                 the same counts unless a policy is given several records at a time.
         """
-        self._read = read
+        self._read = reader
         self._max_decompressed_bytes = max_decompressed_bytes
         self._evaluators = evaluators
         self._merges = merges
@@ -132,21 +134,21 @@ class RangeCounting:
         self._counts = StoredCounts()
         self._ranges: list[RangeResult] = []
 
-    def add(self, wanted: WantedRange) -> Iterator[None]:
+    def add(self, offsets: WantedRange) -> Iterator[None]:
         """Judge and count the records of a range; yields after each batch."""
-        lost: list[OffsetRange] = []
+        gaps: list[OffsetRange] = []
         records, merged = 0, MergedBatches()
-        for fetched in self._read(wanted, on_lost=lambda gap: lost.append(OffsetRange(*gap))):
-            batch = self._read_batch(wanted, fetched)
+        for fetched in self._read(offsets, on_lost=lambda gap: gaps.append(OffsetRange(*gap))):
+            batch = self._read_batch(offsets, fetched)
             if batch is None:
                 records += _announced(fetched)
             elif len(batch.records):
                 records += len(batch.records)
-                self._judge(wanted, merged.add(batch) if self._merges else (batch,))
+                self._judge(offsets, merged.add(batch) if self._merges else (batch,))
             yield
-        self._judge(wanted, merged.rest())
-        planned = OffsetRange(wanted.topic, wanted.partition, wanted.first, wanted.end)
-        self._ranges.append(RangeResult(planned, records, tuple(lost)))
+        self._judge(offsets, merged.rest())
+        planned = OffsetRange(offsets.topic, offsets.partition, offsets.first, offsets.end)
+        self._ranges.append(RangeResult(planned, records, tuple(gaps)))
 
     def result(self) -> AuditResult:
         """Return the result of all ranges that were added."""
@@ -154,24 +156,24 @@ class RangeCounting:
         counts.paths.add(self._evaluators[0].take_path_counts())
         return AuditResult(counts, self._ranges)
 
-    def _read_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> StoredBatch | None:
+    def _read_batch(self, offsets: WantedRange, fetched: FetchedBatch) -> StoredBatch | None:
         """Read a batch; one that cannot be read is counted, and None is returned."""
         try:
             return read_fetched_batch(fetched, max_decompressed_bytes=self._max_decompressed_bytes)
         except UnreadableRecords as wrong:
-            reason = Reason(wanted.topic, Outcome.FAILED.value, "", wrong.code, wrong.message)
+            reason = Reason(offsets.topic, Outcome.FAILED.value, "", wrong.code, wrong.message)
             count = _announced(fetched)
-            self._counts.add_unreadable(reason, wanted.partition, fetched.first, count)
+            self._counts.add_unreadable(reason, offsets.partition, fetched.first, count)
             return None
 
-    def _judge(self, wanted: WantedRange, batches: Iterable[StoredBatch]) -> None:
+    def _judge(self, offsets: WantedRange, batches: Iterable[StoredBatch]) -> None:
         for batch in batches:
             columns = StoredColumns(batch.records)
             verdicts, *others = (
-                evaluator.judge_records(wanted.topic, wanted.partition, columns).verdicts
+                evaluator.judge_records(offsets.topic, offsets.partition, columns).verdicts
                 for evaluator in self._evaluators
             )
-            self._counts.add(wanted.topic, wanted.partition, batch, verdicts, *others)
+            self._counts.add(offsets.topic, offsets.partition, batch, verdicts, *others)
 
 
 def _announced(fetched: FetchedBatch) -> int:
@@ -180,9 +182,9 @@ def _announced(fetched: FetchedBatch) -> int:
 
 
 def _range_result(
-    topic: str, partition: int, start: int, end: int, records: int, lost: list[list[int]]
+    topic: str, partition: int, start: int, end: int, records: int, gap_bounds: list[list[int]]
 ) -> RangeResult:
     def part(bounds: Any) -> OffsetRange:
         return OffsetRange(topic, partition, *bounds)
 
-    return RangeResult(part((start, end)), records, tuple(map(part, lost)))
+    return RangeResult(part((start, end)), records, tuple(map(part, gap_bounds)))

@@ -90,11 +90,13 @@ class StoredCounts:
         hours = _hours(batch)
         accepted = Reason(topic, Outcome.ACCEPTED.value)
         other = None if others is None else accepted
-        left = Counter(hours) if isinstance(hours, list) else Counter({hours: len(batch.records)})
+        accepted_hours = (
+            Counter(hours) if isinstance(hours, list) else Counter({hours: len(batch.records)})
+        )
         if verdicts or others:
-            found = self._judged(topic, partition, batch, hours, dict(verdicts), others)
-            left.subtract(found)
-        for hour, count in left.items():
+            unaccepted_hours = self._judged(topic, partition, batch, hours, dict(verdicts), others)
+            accepted_hours.subtract(unaccepted_hours)
+        for hour, count in accepted_hours.items():
             if count:
                 self._add((accepted, partition, hour, None, None, other), count, -1, -1)
         if len(self._groups) > _GROUPS_MAX:
@@ -129,7 +131,7 @@ class StoredCounts:
         other_of = dict(others or ())
         positions = sorted(verdicts.keys() | other_of.keys())
         offsets = batch.offsets
-        found = []
+        record_hours = []
         for position, hints in zip(positions, _hints(batch.records, positions), strict=True):
             verdict = verdicts.get(position, ACCEPTED)
             hour = hours[position] if isinstance(hours, list) else hours
@@ -139,19 +141,19 @@ class StoredCounts:
                 other = _reason(topic, other_of.get(position, ACCEPTED))
             group = (_reason(topic, verdict), partition, hour, keys, prefix, other)
             self._add(group, 1, offsets[position], offsets[position])
-            found.append(hour)
-        return found
+            record_hours.append(hour)
+        return record_hours
 
     def _add(self, group: _Group, count: int, first: int, last: int) -> None:
-        known = self._groups.get(group)
-        if known is None:
-            self._groups[group] = known = _Numbers(first, last)
-        elif first < known.last:
-            known.add_before(first)
-        elif len(known.samples) < SAMPLES_MAX:
-            known.samples.append(first)
-        known.count += count
-        known.last = max(known.last, last)
+        numbers = self._groups.get(group)
+        if numbers is None:
+            self._groups[group] = numbers = _Numbers(first, last)
+        elif first < numbers.last:
+            numbers.add_before(first)
+        elif len(numbers.samples) < SAMPLES_MAX:
+            numbers.samples.append(first)
+        numbers.count += count
+        numbers.last = max(numbers.last, last)
 
     def _count_groups(self) -> None:
         for group, counts in self._groups.items():

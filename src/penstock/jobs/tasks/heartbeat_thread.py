@@ -45,12 +45,12 @@ class HeartbeatThread(Generic[T]):
                 future.set_exception(error)
 
         threading.Thread(target=do, name="penstock-task", daemon=True).start()
-        seen = 0
+        last_beats = 0
         try:
             while not future.done():
                 with_result = _done_within(future, _LOOKED_EVERY_S)
-                if not with_result and self._beats != seen:
-                    seen = self._beats
+                if not with_result and self._beats != last_beats:
+                    last_beats = self._beats
                     yield
         finally:
             self._cancelled = True
@@ -58,6 +58,6 @@ class HeartbeatThread(Generic[T]):
 
 
 def _done_within(future: Future[T], seconds: float) -> bool:
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    return done.wait(seconds)
+    done_event = threading.Event()
+    future.add_done_callback(lambda _: done_event.set())
+    return done_event.wait(seconds)

@@ -47,10 +47,10 @@ class LetterScan:
             UnreadableBatchError: A batch is damaged.
         """
         connection, counter = self.access.connect(), LetterCounter(self.topics)
-        for wanted in task.wanted(self.topic_ids):
-            place = f"{wanted.topic}-{wanted.partition}"
-            for fetched in RangeReader(connection, wanted, on_lost=ignore):
-                batch = read_batch(fetched, wanted, self.limits)
+        for offsets in task.wanted(self.topic_ids):
+            place = f"{offsets.topic}-{offsets.partition}"
+            for fetched in RangeReader(connection, offsets, on_lost=ignore):
+                batch = read_batch(fetched, offsets, self.limits)
                 if not batch.is_control:
                     count_batch(batch, counter, place)
                 yield None
@@ -73,7 +73,7 @@ def count_batch(batch: StoredBatch, counter: LetterCounter, place: str) -> None:
 
 
 def scan_letters(
-    runner: Runner, ranges: Sequence[OffsetRange], scan: LetterScan, done: OffsetCounter
+    runner: Runner, ranges: Sequence[OffsetRange], scan: LetterScan, counter: OffsetCounter
 ) -> FoundLetters:
     """Return whose letters are in offset ranges.
 
@@ -81,11 +81,11 @@ def scan_letters(
         runner: Runs tasks.
         ranges: The ranges to read.
         scan: The work of tasks.
-        done: Counts the offsets of the tasks that have ended.
+        counter: Counts the offsets of the tasks that have ended.
     """
     tasks = plan_tasks(ranges, cores=runner.cores)
-    found = runner.run(tasks, scan, _merged, done=done)
-    return FoundLetters() if found is None else FoundLetters.decode(found)
+    encoded_letters = runner.run(tasks, scan, _merged, done=counter)
+    return FoundLetters() if encoded_letters is None else FoundLetters.decode(encoded_letters)
 
 
 def _merged(results: Iterable[bytes]) -> bytes:

@@ -76,27 +76,27 @@ class Coverage:
     @property
     def records(self) -> Mapping[str, int]:
         """The records that were read, by topic."""
-        found: Counter[str] = Counter()
+        record_counts: Counter[str] = Counter()
         for result in self.read.values():
-            found[result.offsets.topic] += result.records
-        return found
+            record_counts[result.offsets.topic] += result.records
+        return record_counts
 
     @property
     def lost(self) -> tuple[OffsetRange, ...]:
         """The planned offsets that were not read, by topic, partition and offset."""
-        read = (without((result.offsets,), result.lost) for result in self.read.values())
-        return without(self.planned, chain.from_iterable(read))
+        read_ranges = (without((result.offsets,), result.lost) for result in self.read.values())
+        return without(self.planned, chain.from_iterable(read_ranges))
 
     def text(self) -> str | None:
         """Return the lost offsets, as a line for a user; None if there are none."""
-        lost = self.lost
-        if not lost:
+        gaps = self.lost
+        if not gaps:
             return None
-        offsets = sum(gap.offsets for gap in lost)
-        named = ", ".join(map(str, lost[:_NAMED_MAX]))
-        more = len(lost) - _NAMED_MAX
+        offsets = sum(gap.offsets for gap in gaps)
+        named = ", ".join(map(str, gaps[:_NAMED_MAX]))
+        more = len(gaps) - _NAMED_MAX
         return (
-            f"{offsets:,} offsets of {len({gap.of for gap in lost}):,} partitions were removed "
+            f"{offsets:,} offsets of {len({gap.of for gap in gaps}):,} partitions were removed "
             f"before they were read (retention, or the topic was created again): {named}"
             + (f" and {more:,} more ranges" if more > 0 else "")
         )

@@ -72,10 +72,10 @@ class Limit:
 
     def offsets(self, bytes_per_offset: float) -> int | None:
         """Return the most offsets of a partition with records of this size; None: any."""
-        found = [] if self.records is None else [self.records]
+        limits = [] if self.records is None else [self.records]
         if self.bytes is not None:
-            found.append(int(self.bytes / bytes_per_offset) if bytes_per_offset else 2**63)
-        return max(min(found), 1) if found else None
+            limits.append(int(self.bytes / bytes_per_offset) if bytes_per_offset else 2**63)
+        return max(min(limits), 1) if limits else None
 
 
 class Task(NamedTuple):
@@ -153,16 +153,17 @@ def next_batch(
         The batch, and the ranges that are left.
     """
     sizes = sizes or Sizes()
-    waiting = sorted(offset_range for offset_range in ranges if offset_range.offsets)
+    nonempty_ranges = sorted(offset_range for offset_range in ranges if offset_range.offsets)
     share = 1.0
     if limit.records is not None:
         share = min(
-            share, limit.records / max(sum(offset_range.offsets for offset_range in waiting), 1)
+            share,
+            limit.records / max(sum(offset_range.offsets for offset_range in nonempty_ranges), 1),
         )
     if limit.bytes is not None:
-        share = min(share, limit.bytes / max(sum(map(sizes.bytes_of, waiting)), 1.0))
+        share = min(share, limit.bytes / max(sum(map(sizes.bytes_of, nonempty_ranges)), 1.0))
     batch, rest = [], []
-    for offset_range in waiting:
+    for offset_range in nonempty_ranges:
         middle = offset_range.start + max(int(offset_range.offsets * share), 1)
         batch.append(offset_range._replace(end=middle))
         if middle < offset_range.end:
@@ -204,11 +205,11 @@ class PackedTasks:
         if not 0 <= number < len(self):
             raise IndexError(f"there is no task {number}")
         start = self._end(number - 1) if number else 0
-        found = []
+        ranges = []
         for index in range(start, self._end(number)):
             topic, partition, first, end = _RANGE.unpack_from(self._content, index * _RANGE.size)
-            found.append(OffsetRange(self._topics[topic], partition, first, end))
-        return Task(tuple(found))
+            ranges.append(OffsetRange(self._topics[topic], partition, first, end))
+        return Task(tuple(ranges))
 
     def _end(self, number: int) -> int:
         end: int = _COUNT.unpack_from(self._ends, number * _COUNT.size)[0]
@@ -281,6 +282,6 @@ def _packed(
         for piece in some:
             lightest.add(piece, sizes)
         heapq.heapreplace(bins, (lightest.work, number, lightest))
-    for done in [*full, *(load for *_, load in bins)]:
-        if done.ranges:
-            yield done.work, Task(tuple(sorted(done.ranges)))
+    for packed_bin in [*full, *(load for *_, load in bins)]:
+        if packed_bin.ranges:
+            yield packed_bin.work, Task(tuple(sorted(packed_bin.ranges)))

@@ -46,13 +46,13 @@ class Together(Generic[T]):
         ]
         for thread in threads:
             thread.start()
-        seen = 0
+        last_steps = 0
         try:
             while any(thread.is_alive() for thread in threads) and not self._errors:
                 self._changed.wait(_LOOKED_EVERY_S)
                 self._changed.clear()
-                if self._steps != seen:
-                    seen = self._steps
+                if self._steps != last_steps:
+                    last_steps = self._steps
                     yield
         finally:
             self._is_ended = True

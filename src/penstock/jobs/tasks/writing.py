@@ -40,8 +40,8 @@ def write_raw(
     tasks = plan_tasks(ranges, cores=cores, sizes=sizes, ordered=True, at_once=at_once)
     shares = (tuple(kept[number::cores]) for number in range(cores))
     tasks += tuple(Task(share) for share in shares if share)
-    found = runner.run(tasks, work, merged)
-    return WritingResult(TaskCounts(), 0) if found is None else WritingResult.decode(found)
+    payload = runner.run(tasks, work, merged)
+    return WritingResult(TaskCounts(), 0) if payload is None else WritingResult.decode(payload)
 
 
 def count_raw(
@@ -60,5 +60,5 @@ def count_raw(
         done: Counts the offsets of the tasks that have ended.
     """
     tasks = plan_tasks(ranges, cores=runner.cores)
-    found = runner.run(tasks, CountingTask(work), merged, done=done)
-    return TaskCounts() if found is None else WritingResult.decode(found).counts
+    payload = runner.run(tasks, CountingTask(work), merged, done=done)
+    return TaskCounts() if payload is None else WritingResult.decode(payload).counts

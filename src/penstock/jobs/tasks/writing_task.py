@@ -114,9 +114,11 @@ class WritingResult(NamedTuple):
 
     def plus(self, other: WritingResult) -> WritingResult:
         """Return the sum of two."""
-        outcomes = {topic: Counter(found) for topic, found in self.outcomes.items()}
-        for topic, found in other.outcomes.items():
-            outcomes.setdefault(topic, Counter()).update(found)
+        outcomes = {
+            topic: Counter(topic_outcomes) for topic, topic_outcomes in self.outcomes.items()
+        }
+        for topic, topic_outcomes in other.outcomes.items():
+            outcomes.setdefault(topic, Counter()).update(topic_outcomes)
         return WritingResult(
             self.counts.plus(other.counts),
             self.before + other.before,
@@ -151,7 +153,10 @@ class WritingResult(NamedTuple):
         return cls(
             counts,
             document["before"],
-            {topic: Counter(found) for topic, found in document["topics"].items()},
+            {
+                topic: Counter(topic_outcomes)
+                for topic, topic_outcomes in document["topics"].items()
+            },
             document["removed_of"],
             tuple(Unfinished(*fields) for fields in document["unfinished"]),
         )
@@ -225,8 +230,8 @@ class WritingTask:
         small = [
             working(offset_range) for offset_range in ordered if offset_range.offsets <= _SMALL
         ]
-        for found in (yield from Together(small).run(_AT_A_TIME)):
-            total = total.plus(found)
+        for result in (yield from Together(small).run(_AT_A_TIME)):
+            total = total.plus(result)
         for offset_range in ordered:
             if offset_range.offsets > _SMALL:
                 total = total.plus((yield from working(offset_range)()))
@@ -250,8 +255,8 @@ class WritingTask:
         budget_s = self.budget_s
         if budget_s is None:
             return never
-        until = time.monotonic() + budget_s
-        return lambda: time.monotonic() >= until
+        deadline = time.monotonic() + budget_s
+        return lambda: time.monotonic() >= deadline
 
     def _attempt(
         self,
@@ -262,16 +267,16 @@ class WritingTask:
     ) -> Generator[None, None, WritingResult]:
         """Process a range; for a stream, a temporary failure is part of the result."""
         try:
-            found = yield from self._range(connection, offset_range, is_over, judging)
+            progress = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
             return self._failed(offset_range, error)
         unfinished: tuple[Unfinished, ...] = ()
-        if found.offset < offset_range.end:
-            unfinished = (Unfinished(offset_range.topic, offset_range.partition, found.offset),)
-        counts = found.counts
+        if progress.offset < offset_range.end:
+            unfinished = (Unfinished(offset_range.topic, offset_range.partition, progress.offset),)
+        counts = progress.counts
         return WritingResult(
             counts,
-            max(found.since - offset_range.start, 0),
+            max(progress.since - offset_range.start, 0),
             {offset_range.topic: counts.outcomes},
             {offset_range.topic: counts.removed} if counts.removed else {},
             unfinished,
@@ -425,11 +430,13 @@ class CountingTask:
         """
         connection, counts = self.of.access.connect(), TaskCounts()
         limits = self.of.limits
-        for offset_range, wanted in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
+        for offset_range, offsets in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
             job = self.of.job_of(offset_range, _no_beat, threading.Lock())
-            within = limits.of_batch if self.of.merges(job) else None
-            for fetched in RangeReader(connection, wanted, on_lost=ignore, merged_within=within):
-                batch = read_batch(fetched, wanted, limits)
+            merge_limits = limits.of_batch if self.of.merges(job) else None
+            for fetched in RangeReader(
+                connection, offsets, on_lost=ignore, merged_within=merge_limits
+            ):
+                batch = read_batch(fetched, offsets, limits)
                 if len(batch.records) and not batch.is_control:
                     for _ in job.process(batch, counts):
                         continue
@@ -505,19 +512,19 @@ def _done_by_another(
 ) -> Generator[None, None, TaskProgress]:
     """Wait until the attempt that has taken over is done."""
     partition = (offset_range.topic, offset_range.partition)
-    reached, until = -1, time.monotonic() + _WAITED_S
-    while time.monotonic() < until:
-        found = read_positions(
+    reached, deadline = -1, time.monotonic() + _WAITED_S
+    while time.monotonic() < deadline:
+        position = read_positions(
             connection, task.group, {offset_range.topic: [offset_range.partition]}
         ).get(partition)
-        if found is not None:
-            kept = read_counts(found.metadata, counted_as)
-            if found.run not in {"", claimed_by}:
+        if position is not None:
+            kept_counts = read_counts(position.metadata, counted_as)
+            if position.run not in {"", claimed_by}:
                 break
-            if kept is not None and found.offset >= offset_range.end:
-                return TaskProgress(found.offset, kept.since, kept.counts)
-            if found.offset != reached:
-                reached, until = found.offset, time.monotonic() + _WAITED_S
+            if kept_counts is not None and position.offset >= offset_range.end:
+                return TaskProgress(position.offset, kept_counts.since, kept_counts.counts)
+            if position.offset != reached:
+                reached, deadline = position.offset, time.monotonic() + _WAITED_S
         yield
         time.sleep(_LOOKED_EVERY_S)
     raise FencedError(f"{offset_range.of}: another run of the job {task.job} has taken over")

@@ -54,29 +54,31 @@ def find_written(
         UnreadableBatchError: A batch is damaged.
     """
     ends = cluster.end_offsets([target])
-    for read in islice((some for some in ranges if some.offsets), _PARTITIONS):
-        looked_at = islice(_marks(connection, read, rewritten=rewritten), _LOOKED_AT)
-        wanted = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
-        if not wanted:
+    for source_range in islice((some for some in ranges if some.offsets), _PARTITIONS):
+        looked_at = islice(_marks(connection, source_range, rewritten=rewritten), _LOOKED_AT)
+        source_marks = set(islice((mark for mark in looked_at if mark is not None), _RECORDS))
+        if not source_marks:
             continue
-        there = Partition(target.name, read.partition % len(target.partitions))
-        first = cluster.offsets_since([target], min(time for time, _, _ in wanted))[there]
+        there = Partition(target.name, source_range.partition % len(target.partitions))
+        first = cluster.offsets_since([target], min(time for time, _, _ in source_marks))[there]
         if first < 0:
             continue
         end = min(ends[there], first + _LOOKED_AT)
-        there_at = type(read)(there.topic, there.number, first, end)
-        if any(mark in wanted for mark in _marks(connection, there_at, rewritten=rewritten)):
-            return read.of
+        there_at = type(source_range)(there.topic, there.number, first, end)
+        if any(mark in source_marks for mark in _marks(connection, there_at, rewritten=rewritten)):
+            return source_range.of
     return None
 
 
-def _marks(connection: Connection, read: Range, *, rewritten: bool) -> Iterator[_Mark | None]:
+def _marks(
+    connection: Connection, record_range: Range, *, rewritten: bool
+) -> Iterator[_Mark | None]:
     """Return what each record is known by: its timestamp, key and value.
 
     It is None for a record without a timestamp (-1), and for a record without a key that may have
     been rewritten.
     """
-    offsets = WantedRange(*read)
+    offsets = WantedRange(*record_range)
     for fetched in RangeReader(connection, offsets, on_lost=ignore):
         batch = read_batch(fetched, offsets, TaskLimits())
         if batch.is_control:

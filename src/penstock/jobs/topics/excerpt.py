@@ -57,14 +57,15 @@ def excerpt(ranges: Sequence[OffsetRange], offsets_max: int) -> Excerpt:
         ranges: Everything.
         offsets_max: The most offsets that are read, except for a piece of each partition.
     """
-    wanted = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
-    total = sum(offset_range.offsets for offset_range in wanted)
+    nonempty_ranges = [offset_range for offset_range in sorted(ranges) if offset_range.offsets]
+    total = sum(offset_range.offsets for offset_range in nonempty_ranges)
     if total <= offsets_max:
         return Excerpt(
-            tuple(Piece(offset_range, is_first=True) for offset_range in wanted), is_whole=True
+            tuple(Piece(offset_range, is_first=True) for offset_range in nonempty_ranges),
+            is_whole=True,
         )
     pieces = []
-    for offset_range in wanted:
+    for offset_range in nonempty_ranges:
         share = offset_range.offsets * offsets_max // total
         count = max(share // PIECE_OFFSETS, 1)
         size = min(PIECE_OFFSETS, offset_range.offsets)

@@ -64,8 +64,8 @@ def reader_of(
     """
 
     def read(piece: Piece) -> Iterable[FetchedBatch]:
-        wanted = WantedRange(*piece.range, topic_ids[piece.range.topic])
-        return RangeReader(cluster, wanted, on_lost=on_lost)
+        offsets = WantedRange(*piece.range, topic_ids[piece.range.topic])
+        return RangeReader(cluster, offsets, on_lost=on_lost)
 
     return read
 
@@ -80,19 +80,19 @@ class Reading:
     """
 
     def __init__(
-        self, pieces: Sequence[Piece], read: Read, bytes_max: int, *, max_decompressed_bytes: int
+        self, pieces: Sequence[Piece], reader: Read, bytes_max: int, *, max_decompressed_bytes: int
     ) -> None:
         """Prepare; nothing is read.
 
         Args:
             pieces: The ranges to read.
-            read: See `reader_of`.
+            reader: See `reader_of`.
             bytes_max: The most stored bytes, but for one batch of each piece.
             max_decompressed_bytes: Of a batch that has to be rewritten.
         """
         self.is_cut = False
         self._pieces = pieces
-        self._read = read
+        self._read = reader
         self._left_bytes = bytes_max
         self._left_offsets = sum(piece.range.offsets for piece in pieces)
         self._max_decompressed_bytes = max_decompressed_bytes
@@ -107,17 +107,17 @@ class Reading:
         for piece in self._pieces:
             share = self._left_bytes * piece.range.offsets // self._left_offsets
             self._left_offsets -= piece.range.offsets
-            taken = 0
+            piece_bytes = 0
             for fetched in self._read(piece):
                 if fetched.base_offset < piece.range.start and not piece.is_first:
                     continue
                 batch = _as_produced(piece, fetched, self._max_decompressed_bytes)
-                taken += batch.stored_bytes
+                piece_bytes += batch.stored_bytes
                 yield batch
-                if taken >= share:
+                if piece_bytes >= share:
                     self.is_cut |= fetched.last_offset + 1 < piece.range.end
                     break
-            self._left_bytes = max(self._left_bytes - taken, 0)
+            self._left_bytes = max(self._left_bytes - piece_bytes, 0)
 
 
 def _as_produced(piece: Piece, fetched: FetchedBatch, max_decompressed_bytes: int) -> ReadBatch:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def hidden_topics(
     cluster: Cluster,
-    given: str,
+    topic_list: str,
     names: Collection[str],
     listed: Collection[str],
     *,
@@ -35,7 +35,7 @@ def hidden_topics(
 
     Args:
         cluster: The cluster.
-        given: The value of `--topic`.
+        topic_list: The value of `--topic`.
         names: The names of topics that may exist.
         listed: The topics that are described.
         without: Topics that match no glob.
@@ -43,7 +43,7 @@ def hidden_topics(
     Raises:
         ClusterError: The cluster does not answer.
     """
-    globs = ",".join(filter(is_glob, parse(given)))
+    globs = ",".join(filter(is_glob, parse(topic_list)))
     matching = set(existing(globs, names, without=without)) if globs else set()
     return tuple(sorted(cluster.hidden(matching.difference(listed))))
 
@@ -54,12 +54,12 @@ def logged_topics(connection: Connection) -> frozenset[str]:
     Args:
         connection: The cluster.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     try:
         for node in connection.nodes():
             request = DescribeLogDirsRequest(topics=None)
             response = connection.send(node, request, DescribeLogDirsResponse)
-            found.update(topic.name for folder in response.results for topic in folder.topics)
+            names.update(topic.name for folder in response.results for topic in folder.topics)
     except (ClientError, WireError):
-        return frozenset(found)
-    return frozenset(found)
+        return frozenset(names)
+    return frozenset(names)

@@ -43,10 +43,10 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
     sizes: dict[Partition, float] = {}
     for leader, partitions in _by_leader(connection, whole).items():
         for start in range(0, len(partitions), _CHUNK):
-            stored = _stored(connection, leader, partitions[start : start + _CHUNK])
+            stored_sizes = _stored(connection, leader, partitions[start : start + _CHUNK])
             sizes |= {
                 partition: size / whole[partition]
-                for partition, size in stored.items()
+                for partition, size in stored_sizes.items()
                 if partition in whole
             }
     if not sizes:
@@ -59,21 +59,23 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
 def _by_leader(
     connection: Connection, partitions: Iterable[Partition]
 ) -> Mapping[int, list[Partition]]:
-    wanted = sorted(partitions)
-    found: dict[int, list[Partition]] = defaultdict(list)
+    sorted_partitions = sorted(partitions)
+    partitions_by_leader: dict[int, list[Partition]] = defaultdict(list)
     try:
-        topics = connection.describe(dict.fromkeys(partition.topic for partition in wanted))
+        topics = connection.describe(
+            dict.fromkeys(partition.topic for partition in sorted_partitions)
+        )
     except (ClientError, WireError):
-        return found
-    for partition in wanted:
+        return partitions_by_leader
+    for partition in sorted_partitions:
         leader = (
             topics[partition.topic].leaders.get(partition.number)
             if partition.topic in topics
             else None
         )
         if leader is not None and leader.node >= 0:
-            found[leader.node].append(partition)
-    return found
+            partitions_by_leader[leader.node].append(partition)
+    return partitions_by_leader
 
 
 def _stored(

@@ -50,5 +50,5 @@ def own_settings(
         CompactedTopicError: The cluster does not answer.
         UnreadableTopicConfigsError: They cannot be understood.
     """
-    kept = kept_settings(configuration, properties)
-    return {topic.name: kept.of(topic.name, topic.topic_id) for topic in topics}
+    settings = kept_settings(configuration, properties)
+    return {topic.name: settings.of(topic.name, topic.topic_id) for topic in topics}

@@ -60,8 +60,8 @@ class StoredTopics:
 
     def sources(
         self,
-        given: str,
-        written: Iterable[str] = (),
+        topic_list: str,
+        targets: Iterable[str] = (),
         *,
         key: str = "--topic",
         warn: Callable[[str], None],
@@ -69,49 +69,53 @@ class StoredTopics:
         """Return the topics that are read.
 
         Args:
-            given: Names and globs, separated by commas.
-            written: The topics to write to: none of them may be read. Globs leave them
+            topic_list: Names and globs, separated by commas.
+            targets: The topics to write to: none of them may be read. Globs leave them
                 out, and those of parked letters.
-            key: The option of `given`, for the error.
+            key: The option of `topic_list`, for the error.
             warn: Called with a text if topics are left out because they may not be described.
 
         Raises:
             ConfigurationError: A topic does not exist, or is written to.
         """
-        names = frozenset(written)
-        topics = self.cluster.topics(given, without=with_parked(names))
-        if any(map(is_glob, parse(given))):
-            self.warn_of_hidden(given, logged_topics(self.access.connect()), topics, names, warn)
+        names = frozenset(targets)
+        topics = self.cluster.topics(topic_list, without=with_parked(names))
+        if any(map(is_glob, parse(topic_list))):
+            self.warn_of_hidden(
+                topic_list, logged_topics(self.access.connect()), topics, names, warn
+            )
         if both := sorted({topic.name for topic in topics} & names):
             raise ConfigurationError(
-                f"{key} {given}: {names_of(both)} cannot be written to while it is read"
+                f"{key} {topic_list}: {names_of(both)} cannot be written to while it is read"
             )
         return topics
 
     def warn_of_hidden(
         self,
-        given: str,
+        topic_list: str,
         names: Collection[str],
         topics: Sequence[Topic],
-        written: Iterable[str],
+        targets: Iterable[str],
         warn: Callable[[str], None],
     ) -> None:
         """Warn of topics that globs match and that may not be described, once of each.
 
         Args:
-            given: Names and globs, separated by commas.
+            topic_list: Names and globs, separated by commas.
             names: The names of topics that may exist.
             topics: The topics that are read.
-            written: The topics to write to.
+            targets: The topics to write to.
             warn: Called with the text.
         """
         listed = self.hidden.union(topic.name for topic in topics)
-        found = hidden_topics(self.cluster, given, names, listed, without=with_parked(written))
-        self.hidden |= set(found)
-        if found:
+        hidden_names = hidden_topics(
+            self.cluster, topic_list, names, listed, without=with_parked(targets)
+        )
+        self.hidden |= set(hidden_names)
+        if hidden_names:
             warn(
-                f"{given} matches {names_of(found)}, which the principal of upstream.* may not "
-                "describe: the records there are left out"
+                f"{topic_list} matches {names_of(hidden_names)}, which the principal of "
+                "upstream.* may not describe: the records there are left out"
             )
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:

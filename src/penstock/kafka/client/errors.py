@@ -118,7 +118,7 @@ def response_error(code: int, subject: str) -> ResponseError:
 def describe(code: int) -> str:
     """Return a code with its name and meaning."""
     try:
-        found = ErrorCode(code)
+        error_code = ErrorCode(code)
     except ValueError:
         return f"error {code}"
-    return f"{found.name.upper()} ({code})"
+    return f"{error_code.name.upper()} ({code})"

@@ -104,8 +104,8 @@ class Places:
         if value is None:
             return None
         try:
-            found = json.loads(value)
-            return Position(int(found["offset"]), str(found["metadata"]), str(found["run"]))
+            place = json.loads(value)
+            return Position(int(place["offset"]), str(place["metadata"]), str(place["run"]))
         except (ValueError, KeyError, TypeError):
             raise LostPlaceError(
                 f"the position of {task.transactional_id} cannot be read: another version of "
@@ -134,10 +134,10 @@ class Places:
 def _field(value: bytes, name: str) -> str:
     """Return a text of a place; empty if there is none."""
     try:
-        found = json.loads(value)
+        place = json.loads(value)
     except ValueError:
         return ""
-    text = found.get(name) if isinstance(found, dict) else None
+    text = place.get(name) if isinstance(place, dict) else None
     return text if isinstance(text, str) else ""
 
 
@@ -202,11 +202,11 @@ def find_starts(
         ClientError: The cluster does not respond in time, or denies it.
     """
     first = tasks[0]
-    found = _placed(tasks, places) | _committed(connection, tasks, first.group)
+    positions = _placed(tasks, places) | _committed(connection, tasks, first.group)
     if former_group:
-        found = _committed(connection, tasks, former_group) | found
-    if found:
-        return found
+        positions = _committed(connection, tasks, former_group) | positions
+    if positions:
+        return positions
     if sign and not places.has_any(first.topic_id):
         groups = " and ".join(filter(None, (first.group, former_group)))
         raise LostPlaceError(
@@ -217,8 +217,8 @@ def find_starts(
 
 
 def _placed(tasks: Sequence[PositionTask], places: Places) -> dict[int, Position]:
-    placed = ((task.partition, places.find(task)) for task in tasks)
-    return {partition: position for partition, position in placed if position is not None}
+    positions = ((task.partition, places.find(task)) for task in tasks)
+    return {partition: position for partition, position in positions if position is not None}
 
 
 def _committed(

@@ -198,17 +198,17 @@ class CompactedTopic:
     def append(
         self,
         records: Sequence[tuple[bytes, bytes | None]],
-        done: Callable[[int, str | None], None],
+        callback: Callable[[int, str | None], None],
     ) -> None:
         """Write records.
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once, in another thread or in this thread: with the offset after the last
-                record, or with an error message.
+            callback: Called once, in another thread or in this thread: with the offset after the
+                last record, or with an error message.
         """
         assert self._writer is not None
-        self._writer.append(records, done)
+        self._writer.append(records, callback)
 
     def end(self, timeout_s: float) -> int:
         """Return the offset after the last record. Blocks, at most for `timeout_s`.
@@ -276,38 +276,42 @@ class CompactedTopic:
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""
         admin = self._admin = admin_client(self._settings)
-        left = max(1.0, deadline - time.monotonic())
-        found = describe(admin, self.topic, left, operations=True)
-        replicas = Replicas.of(admin, left)
-        if found is not None:
-            self._check(admin, found, replicas, left)
+        timeout_s = max(1.0, deadline - time.monotonic())
+        description = describe(admin, self.topic, timeout_s, operations=True)
+        replicas = Replicas.of(admin, timeout_s)
+        if description is not None:
+            self._check(admin, description, replicas, timeout_s)
             return
         configs = {**self._configs, "min.insync.replicas": str(replicas.min_insync)}
-        if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), left):
+        if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), timeout_s):
             raise CompactedTopicError(
                 f"{self._where}: was created, but does not appear in the metadata"
             )
 
-    def _check(self, admin: AdminClient, found: Any, replicas: Replicas, timeout_s: float) -> None:
-        if len(found.partitions) != 1:
+    def _check(
+        self, admin: AdminClient, description: Any, replicas: Replicas, timeout_s: float
+    ) -> None:
+        if len(description.partitions) != 1:
             raise ConfigurationError(
-                f"{self._where} has {len(found.partitions)} partitions; it must have one, because "
-                "the order of its records decides: name another topic"
+                f"{self._where} has {len(description.partitions)} partitions; it must have one, "
+                "because the order of its records decides: name another topic"
             )
-        allowed = found.authorized_operations  # None where brokers do not say
+        allowed = description.authorized_operations  # None where brokers do not say
         if allowed is not None and not {AclOperation.READ, AclOperation.WRITE} <= set(allowed):
             raise self._denied("Read and Write are not both allowed")
         configs = configs_of(admin, self.topic, timeout_s)
         if configs is None:
             return  # created by another principal, who is authorized to check it
-        wanted = self._configs["cleanup.policy"]
+        expected_policy = self._configs["cleanup.policy"]
         policy = configs["cleanup.policy"]
-        if "compact" not in policy or ("delete" in policy and "delete" not in wanted):
+        if "compact" not in policy or ("delete" in policy and "delete" not in expected_policy):
             raise ConfigurationError(
-                f"{self._where} has cleanup.policy={policy}; it must be {wanted}, or records "
-                "would be lost: alter it, or name another topic"
+                f"{self._where} has cleanup.policy={policy}; it must be {expected_policy}, or "
+                "records would be lost: alter it, or name another topic"
             )
-        has = Replicas(len(found.partitions[0].replicas), int(configs["min.insync.replicas"] or 1))
+        has = Replicas(
+            len(description.partitions[0].replicas), int(configs["min.insync.replicas"] or 1)
+        )
         if has.are_fewer_than(replicas):
             log.warning(
                 "a topic with state can lose it when a broker fails",
@@ -322,8 +326,8 @@ class CompactedTopic:
         self._consumer = self._new_consumer()
         records: list[LogRecord] = []
         end = self._end_now(deadline)
-        while (left := deadline - time.monotonic()) > 0:
-            for message in self._poll(min(left, _POLL_S)):
+        while (remaining_s := deadline - time.monotonic()) > 0:
+            for message in self._poll(min(remaining_s, _POLL_S)):
                 error = message.error()
                 if error is None:
                     records.append(_record(message))
@@ -339,7 +343,7 @@ class CompactedTopic:
 
     def _new_consumer(self) -> Consumer:
         """Return a consumer that continues at the position."""
-        made = consumer(
+        log_consumer = consumer(
             {
                 **watched(self._settings, self._lost_brokers),
                 "group.id": "penstock",
@@ -351,8 +355,8 @@ class CompactedTopic:
                 "fetch.wait.max.ms": self._wait_ms,
             }
         )
-        made.assign([TopicPartition(self.topic, 0, self._position)])
-        return made
+        log_consumer.assign([TopicPartition(self.topic, 0, self._position)])
+        return log_consumer
 
     def _lost_brokers(self) -> None:
         self._has_lost_brokers = True
@@ -376,9 +380,9 @@ class CompactedTopic:
         """Return the offset after the last record; others may write in the meantime."""
         assert self._consumer is not None
         while True:
-            left = max(0.1, deadline - time.monotonic())
+            timeout_s = max(0.1, deadline - time.monotonic())
             try:
-                _, end = self._consumer.get_watermark_offsets(self._partition, timeout=left)
+                _, end = self._consumer.get_watermark_offsets(self._partition, timeout=timeout_s)
                 return int(end)
             except KafkaException as error:
                 if error.args[0].code() in DENIED or time.monotonic() > deadline:

@@ -142,7 +142,9 @@ class LogFollower:
     async def _read_for_callers(self) -> None:
         """Read until nothing waits for a read any more."""
         self._why_late = self._late
-        while callers := {key: left for key, left in self._callers.items() if not key.done()}:
+        while callers := {
+            key: timeout_s for key, timeout_s in self._callers.items() if not key.done()
+        }:
             self._callers = {}
             try:
                 why = await self._fetch_end_and_read(max(callers.values()))
@@ -160,20 +162,20 @@ class LogFollower:
         try:
             async with asyncio.timeout_at(deadline):
                 while (left_s := deadline - self._loop.time()) >= SHORTEST_REQUEST_S:
-                    before = self.position
+                    start_position = self.position
                     try:
                         end = await asyncio.to_thread(self._log.end, left_s)
                     except CompactedTopicError as error:  # a broker may be restarting
                         self._why_late = str(error)
                         await asyncio.sleep(_RETRY_AFTER_S)
                     else:
-                        if end >= before:
+                        if end >= start_position:
                             self._why_late = self._late
                             await self._read_up_to(end)
                             return None
                         # Or a broker has answered that does not lead it any more.
-                        found = f"it ends at {end}, and was read up to {before}"
-                        self._why_late = f"{_CUT.format(self.topic)} ({found})"
+                        detail = f"it ends at {end}, and was read up to {start_position}"
+                        self._why_late = f"{_CUT.format(self.topic)} ({detail})"
                         await asyncio.sleep(_RETRY_AFTER_S)
         except TimeoutError:
             pass
@@ -186,24 +188,24 @@ class LogFollower:
             await future
 
     def when_read(
-        self, position: int, timeout_s: float, done: Callable[[str | None], None]
+        self, position: int, timeout_s: float, callback: Callable[[str | None], None]
     ) -> None:
-        """Call `done` with None when the topic has been read up to a position.
+        """Call `callback` with None when the topic has been read up to a position.
 
         Args:
             position: The position.
             timeout_s: After so long it is called with an error message.
-            done: It may be called before this returns.
+            callback: It may be called before this returns.
         """
         if self.position >= position:
-            done(None)
+            callback(None)
             return
         future: asyncio.Future[None] = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, future.cancel)
 
         def read(_: object) -> None:
             timer.cancel()
-            done(self._late if future.cancelled() else None)
+            callback(self._late if future.cancelled() else None)
 
         future.add_done_callback(read)
         self._waiting.append((position, future))
@@ -243,16 +245,18 @@ class LogFollower:
     # Writing
 
     def write(
-        self, records: Sequence[tuple[bytes, bytes | None]], done: Callable[[int, str | None], None]
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        callback: Callable[[int, str | None], None],
     ) -> None:
         """Write records.
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once in the event loop, with the position after the last record and None,
-                or with an error message; at the latest after `WRITE_TIMEOUT_S`.
+            callback: Called once in the event loop, with the position after the last record and
+                None, or with an error message; at the latest after `WRITE_TIMEOUT_S`.
         """
-        write = _Write(done)
+        write = _Write(callback)
         write.timer = self._loop.call_later(WRITE_TIMEOUT_S, self._written, write, 0, _LATE)
 
         def written(end: int, failure: str | None) -> None:

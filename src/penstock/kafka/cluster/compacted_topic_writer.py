@@ -32,11 +32,11 @@ _PAUSE_S: Final = 0.2
 
 
 class _Append:
-    """Records that are written together; `done` is called when the last record has its result."""
+    """Records written together; `callback` is called when the last record has its result."""
 
-    def __init__(self, count: int, done: Done) -> None:
+    def __init__(self, count: int, callback: Done) -> None:
         self._left = count
-        self._done = done
+        self._done = callback
         self._end = 0
         self._failure: str | None = None
         self._counting = threading.Lock()
@@ -85,15 +85,15 @@ class CompactedTopicWriter:
             }
         )
 
-    def append(self, records: Sequence[tuple[bytes, bytes | None]], done: Done) -> None:
+    def append(self, records: Sequence[tuple[bytes, bytes | None]], callback: Done) -> None:
         """Write records.
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once, in the thread of `run` or in this thread: with the offset after the
-                last record, or with an error message.
+            callback: Called once, in the thread of `run` or in this thread: with the offset after
+                the last record, or with an error message.
         """
-        together = _Append(len(records), done)
+        together = _Append(len(records), callback)
         for key, value in records:
             try:
                 self._produce(key, value, together)
@@ -174,8 +174,8 @@ class CompactedTopicWriter:
 
     def close(self, timeout_s: float) -> None:
         """Wait for the records that are being written, when `run` has ended. Blocks."""
-        until = time.monotonic() + timeout_s  # `flush` loses results where an error is fatal
-        while (self._retired or len(self._producer)) and time.monotonic() < until:
+        deadline = time.monotonic() + timeout_s  # `flush` loses results where an error is fatal
+        while (self._retired or len(self._producer)) and time.monotonic() < deadline:
             if not self._poll(_PAUSE_S):
                 return
 

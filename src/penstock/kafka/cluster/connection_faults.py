@@ -122,8 +122,8 @@ def _untrusted(
             f"the broker's certificate is not for {server.host}: name the broker as its certificate"
             " does (upstream.ssl.endpoint.identification.algorithm)"
         )
-    given = properties.get("ssl.truststore.location", "")
-    stands = f"{given} does not have it" if given else "it is missing"
+    truststore = properties.get("ssl.truststore.location", "")
+    stands = f"{truststore} does not have it" if truststore else "it is missing"
     return (
         f"the broker's certificate is not trusted ({error.verify_message}): "
         "upstream.ssl.truststore.location must have the certificate of the authority that issued "
@@ -157,12 +157,12 @@ def _exchange(connection: socket.socket, mechanism: str) -> _Login:
     if correlation != _CORRELATION:
         raise EOFError
     mechanisms = []
-    at = 10
+    position = 10
     try:
         for _ in range(count):
-            (length,) = struct.unpack_from(">h", answer, at)
-            mechanisms.append(answer[at + 2 : at + 2 + length].decode())
-            at += 2 + length
+            (length,) = struct.unpack_from(">h", answer, position)
+            mechanisms.append(answer[position + 2 : position + 2 + length].decode())
+            position += 2 + length
     except (struct.error, UnicodeDecodeError):
         raise EOFError from None
     return _Login(code, tuple(mechanisms))

@@ -107,12 +107,12 @@ def configs_of(admin: AdminClient, topic: str, timeout_s: float) -> dict[str, st
     resource = ConfigResource(ResourceType.TOPIC, topic)
     described = admin.describe_configs([resource], request_timeout=timeout_s)
     try:
-        found = result_of(described[resource], timeout_s + 1)
+        entries = result_of(described[resource], timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() in DENIED:
             return None
         raise
-    return {name: entry.value or "" for name, entry in found.items()}
+    return {name: entry.value or "" for name, entry in entries.items()}
 
 
 def partitions_of(admin: AdminClient, topic: str, timeout_s: float) -> Sequence[Any] | None:
@@ -121,8 +121,8 @@ def partitions_of(admin: AdminClient, topic: str, timeout_s: float) -> Sequence[
     Raises:
         KafkaException: It cannot be described.
     """
-    found = describe(admin, topic, timeout_s)
-    return None if found is None else list(found.partitions)
+    description = describe(admin, topic, timeout_s)
+    return None if description is None else list(description.partitions)
 
 
 def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
@@ -136,8 +136,8 @@ def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-    until = time.monotonic() + _APPEARS_WITHIN_S
-    while time.monotonic() < until:
+    deadline = time.monotonic() + _APPEARS_WITHIN_S
+    while time.monotonic() < deadline:
         partitions = partitions_of(admin, new.topic, timeout_s)
         if partitions and all(partition.leader is not None for partition in partitions):
             return True

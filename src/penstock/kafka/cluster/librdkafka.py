@@ -113,7 +113,7 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
 
 
-def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, Any]:
+def watched(settings: Mapping[str, Any], callback: Callable[[], None]) -> dict[str, Any]:
     """Return settings of a client that finds out when it has lost all its brokers.
 
     librdkafka forgets brokers that a Metadata response does not name. After a response without
@@ -122,7 +122,8 @@ def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, 
 
     Args:
         settings: The settings of the client.
-        lost: Called while the client is polled, each second from when it has lost its brokers.
+        callback: Called while the client is polled, each second from when it has lost its
+            brokers.
     """
     without = 0
 
@@ -132,7 +133,7 @@ def watched(settings: Mapping[str, Any], lost: Callable[[], None]) -> dict[str, 
         is_lost = all(broker["source"] == "logical" for broker in brokers)
         without = without + 1 if is_lost else 0
         if without >= _LOST_AFTER:
-            lost()
+            callback()
 
     return {**settings, "statistics.interval.ms": _STATISTICS_MS, "stats_cb": look}
 

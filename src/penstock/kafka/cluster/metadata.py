@@ -109,10 +109,10 @@ class ClusterMetadata:
             MetadataUnavailableError: The cluster does not respond.
         """
         # Not cached: an earlier response may lack topics that were created since.
-        found = await asyncio.to_thread(self._list)
-        for name in [name for name, counts in self._allowed.items() if found.get(name) == counts]:
+        topics = await asyncio.to_thread(self._list)
+        for name in [name for name, counts in self._allowed.items() if topics.get(name) == counts]:
             del self._allowed[name]
-        return {**found, **self._allowed}
+        return {**topics, **self._allowed}
 
     def allow(self, topic: str, partitions: int, replicas: int) -> None:
         """Count a topic as existing from now on."""
@@ -154,8 +154,8 @@ class ClusterMetadata:
             return True
 
     async def _broker_configs(self) -> Mapping[str, str]:
-        values, until = self._defaults
-        if self._clock() >= until:
+        values, expiry = self._defaults
+        if self._clock() >= expiry:
             values = await asyncio.to_thread(self._describe_broker)
             self._defaults = (values, self._clock() + _DEFAULTS_TTL_S)
         return values
@@ -190,32 +190,32 @@ class ClusterMetadata:
 
         Topics that are not known, perhaps for lack of authorization, are left out.
         """
-        found: dict[str, UUID | None] = {}
+        topic_ids: dict[str, UUID | None] = {}
         names = list(names)
         if not names:
-            return found
+            return topic_ids
         admin = self._client()
         futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
         for name, future in futures.items():
             try:
-                found[name] = uuid_of(result_of(future, _TIMEOUT_S + 1).topic_id)
+                topic_ids[name] = uuid_of(result_of(future, _TIMEOUT_S + 1).topic_id)
             except (KafkaException, TimeoutError) as error:
                 if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    found[name] = None
+                    topic_ids[name] = None
                 else:
                     self._replace(admin)
-        return found
+        return topic_ids
 
     def leader_epochs(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the epochs of partitions' leaders, which say them themselves. Blocks.
 
         Those that are not known, perhaps for lack of authorization, are left out.
         """
-        wanted = [Partition(*partition) for partition in partitions]
-        if not wanted:
+        requested_partitions = [Partition(*partition) for partition in partitions]
+        if not requested_partitions:
             return {}
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        answers = list_offsets(self._client(), wanted, latest, _TIMEOUT_S)
+        answers = list_offsets(self._client(), requested_partitions, latest, _TIMEOUT_S)
         return {
             partition: answer.leader_epoch
             for partition, answer in answers.items()
@@ -257,7 +257,7 @@ class ClusterMetadata:
         Returns:
             The values by topic, and why others are not known; empty if all are.
         """
-        key, found, why = "cleanup.policy", {}, ""
+        key, policies, why = "cleanup.policy", {}, ""
         try:
             admin = self._client()
             resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -266,12 +266,12 @@ class ClusterMetadata:
             return {}, str(error)
         for resource, future in futures.items():
             try:
-                found[resource.name] = str(result_of(future, _TIMEOUT_S + 1)[key].value)
+                policies[resource.name] = str(result_of(future, _TIMEOUT_S + 1)[key].value)
             except (KafkaException, TimeoutError, KeyError) as error:
                 why = _text(error)
                 if _code(error) not in _OF_TOPIC:
                     self._replace(admin)
-        return found, why
+        return policies, why
 
     def _list(self) -> dict[str, tuple[int, int]]:
         admin = self._client()

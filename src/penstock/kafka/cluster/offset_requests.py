@@ -93,7 +93,7 @@ def all_offsets(
     Raises:
         ClusterError: One of them has no offset, by then or for another reason.
     """
-    found: dict[Partition, int] = {}
+    offsets: dict[Partition, int] = {}
     pending = list(partitions)
     deadline = clock() + retry_for_s
     pause_s = _FIRST_PAUSE_S
@@ -102,7 +102,7 @@ def all_offsets(
         for start in range(0, len(pending), chunk):
             for partition, answer in request_offsets(pending[start : start + chunk]).items():
                 if isinstance(answer, int):
-                    found[partition] = answer
+                    offsets[partition] = answer
                 elif answer.code in _LEADER_UNKNOWN and clock() < deadline:
                     again.append(partition)
                 else:
@@ -110,7 +110,7 @@ def all_offsets(
                         f"the offsets of {partition} cannot be listed: {answer.text}"
                     )
         if not again:
-            return found
+            return offsets
         pending = again
         pause(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -104,11 +104,11 @@ class Cluster:
             "error_cb": self._errors.append,
         }
 
-    def topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
+    def topics(self, patterns: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
         """Describe the topics that `--topic` means: names and globs, separated by commas.
 
         Args:
-            given: The value of `--topic`.
+            patterns: The value of `--topic`.
             without: Topics that no glob means.
 
         Raises:
@@ -116,30 +116,30 @@ class Cluster:
             NotDescribedError: The principal may not describe one that is named.
             ClusterError: The cluster does not answer.
         """
-        names = topic_names.parse(given)
+        names = topic_names.parse(patterns)
         if any(map(is_glob, names)):
             listed = self.names()
             self.missing({name for name in names if not is_glob(name)} - listed)
-            names = topic_names.select(given, listed, servers=self.servers, without=without)
+            names = topic_names.select(patterns, listed, servers=self.servers, without=without)
         return self._described(names)
 
-    def existing_topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
+    def existing_topics(self, patterns: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
         """Describe those of the topics that `--topic` means that exist now; perhaps none.
 
         Args:
-            given: The value of `--topic`.
+            patterns: The value of `--topic`.
             without: Topics that no glob means.
 
         Raises:
             ClusterError: The cluster does not answer.
         """
-        names = topic_names.parse(given)
+        names = topic_names.parse(patterns)
         if any(map(is_glob, names)):
-            names = topic_names.existing(given, self.names(), without=without)
+            names = topic_names.existing(patterns, self.names(), without=without)
         return tuple(
-            _topic(name, found)
-            for name, found in self._answers(tuple(names))
-            if found is not None and not isinstance(found, NotDescribedError)
+            _topic(name, description)
+            for name, description in self._answers(tuple(names))
+            if description is not None and not isinstance(description, NotDescribedError)
         )
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
@@ -177,7 +177,7 @@ class Cluster:
             NotDescribedError: The principal may not describe one.
             ClusterError: The cluster does not answer.
         """
-        return {name for name, found in self._descriptions(tuple(names)) if found is None}
+        return {name for name, answer in self._descriptions(tuple(names)) if answer is None}
 
     def hidden(self, names: Collection[str]) -> set[str]:
         """Return those of some topics that the principal may not describe.
@@ -187,23 +187,23 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        found = self._answers(tuple(names))
-        return {name for name, answer in found if isinstance(answer, NotDescribedError)}
+        answers = self._answers(tuple(names))
+        return {name for name, answer in answers if isinstance(answer, NotDescribedError)}
 
     def _described(self, names: tuple[str, ...]) -> tuple[Topic, ...]:
         topics = []
-        for name, found in self._descriptions(names):
-            if found is None:
+        for name, description in self._descriptions(names):
+            if description is None:
                 raise ConfigurationError(topic_names.unknown(name, self.names(), self.servers))
-            topics.append(_topic(name, found))
+            topics.append(_topic(name, description))
         return tuple(topics)
 
     def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         """Yield each topic with what the cluster says of it; None if it does not exist."""
-        for name, found in self._answers(names):
-            if isinstance(found, NotDescribedError):
-                raise found
-            yield name, found
+        for name, answer in self._answers(names):
+            if isinstance(answer, NotDescribedError):
+                raise answer
+            yield name, answer
 
     def _answers(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         """Yield what `_descriptions` does, and the errors of topics that may not be described."""
@@ -214,16 +214,16 @@ class Cluster:
             ).items():
                 try:
                     with self._waiting():
-                        found = result_of(future, _TIMEOUT_S + 1)
+                        answer = result_of(future, _TIMEOUT_S + 1)
                 except (KafkaException, TimeoutError) as error:
                     code = error.args[0].code() if isinstance(error, KafkaException) else None
                     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        found = NotDescribedError(name)
+                        answer = NotDescribedError(name)
                     elif code in _NO_TOPIC:
-                        found = None
+                        answer = None
                     else:
                         raise self._unreachable(error) from None
-                yield name, found
+                yield name, answer
 
     def names(self) -> frozenset[str]:
         """Return the names of all topics.
@@ -306,7 +306,7 @@ class Cluster:
         bounds = self._bounds(topics)
         starts = self._places(topics, start, bounds, "--from")
         ends = self._places(topics, end, bounds, "--to")
-        found = []
+        offset_ranges = []
         for topic in topics:
             for number in topic.partitions:
                 partition = Partition(topic.name, number)
@@ -316,8 +316,8 @@ class Cluster:
                         f"--from {start} is after --to {end} in partition {number} of "
                         f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
-                found.append(offset_range)
-        return tuple(found)
+                offset_ranges.append(offset_range)
+        return tuple(offset_ranges)
 
     def offsets(self, topic: Topic, where: str, *, key: str) -> dict[int, int]:
         """Turn a place in a topic into an offset for each partition.
@@ -333,8 +333,8 @@ class Cluster:
             ConfigurationError: It is not one of these, or an offset is out of range.
             ClusterError: The cluster does not respond.
         """
-        found = self._places((topic,), where, self._bounds((topic,)), key)
-        return {partition.number: offset for partition, offset in found.items()}
+        offsets = self._places((topic,), where, self._bounds((topic,)), key)
+        return {partition.number: offset for partition, offset in offsets.items()}
 
     def first_offsets(self, topics: Sequence[Topic]) -> dict[Partition, int]:
         """Return the first offset of each partition.
@@ -392,14 +392,17 @@ class Cluster:
                     f"{', '.join(topic.name for topic in topics)}"
                 )
             (topic,) = topics
-            given = self._given(topic, where, bounds[topic.name], key)
-            return {Partition(topic.name, number): offset for number, offset in given.items()}
-        found = self.offsets_since(topics, _timestamp_ms(where, key))
-        for partition, offset in found.items():
+            offsets_by_number = self._given(topic, where, bounds[topic.name], key)
+            return {
+                Partition(topic.name, number): offset
+                for number, offset in offsets_by_number.items()
+            }
+        offsets = self.offsets_since(topics, _timestamp_ms(where, key))
+        for partition, offset in offsets.items():
             first, end = bounds[partition.topic][partition.number]
             # The log can have lost its first records, or have got more, since the response.
-            found[partition] = min(max(offset, first), end) if offset >= 0 else end
-        return found
+            offsets[partition] = min(max(offset, first), end) if offset >= 0 else end
+        return offsets
 
     def _given(
         self, topic: Topic, where: str, bounds: Mapping[int, tuple[int, int]], key: str
@@ -431,14 +434,14 @@ class Cluster:
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
         with _Requests(self, "penstock") as consumer:
             consumer.assign([TopicPartition(topic.name, partition, offset)])
-            found = consumer.poll(_TIMEOUT_S)
-        if found is None:
+            message = consumer.poll(_TIMEOUT_S)
+        if message is None:
             raise ClusterError(f"{topic.name} {partition}:{offset} was not sent in time")
-        if found.error() or found.offset() != offset:
+        if message.error() or message.offset() != offset:
             raise ConfigurationError(f"--offset {partition}:{offset}: there is no record there")
-        pairs: Any = found.headers() or ()
+        pairs: Any = message.headers() or ()
         headers = tuple(Header(key, value) for key, value in pairs)
-        return Record(found.timestamp()[1], found.key(), found.value(), headers)
+        return Record(message.timestamp()[1], message.key(), message.value(), headers)
 
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
         """Return the offsets that a group has committed; the beginning where it has none.
@@ -452,7 +455,7 @@ class Cluster:
             partitions = [TopicPartition(topic.name, p) for p in topic.partitions]
             while True:
                 try:
-                    found = consumer.committed(partitions, _TIMEOUT_S)
+                    positions = consumer.committed(partitions, _TIMEOUT_S)
                     break
                 except KafkaException as error:
                     is_starting = error.args[0].code() in _NO_COORDINATOR_YET
@@ -461,7 +464,7 @@ class Cluster:
                 time.sleep(_PAUSE_S)
         return {
             position.partition: max(position.offset, bounds[position.partition][0])
-            for position in found
+            for position in positions
         }
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
@@ -507,10 +510,10 @@ class Cluster:
         )
 
 
-def _topic(name: str, found: Any) -> Topic:
+def _topic(name: str, description: Any) -> Topic:
     """Return a topic that confluent-kafka describes."""
-    partitions = tuple(sorted(partition.id for partition in found.partitions))
-    return Topic(name, uuid_of(found.topic_id), partitions)
+    partitions = tuple(sorted(partition.id for partition in description.partitions))
+    return Topic(name, uuid_of(description.topic_id), partitions)
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:

@@ -47,18 +47,18 @@ class OffsetRange(NamedTuple):
 
 def by_topic(ranges: Iterable[OffsetRange]) -> Mapping[str, Mapping[int, tuple[int, int]]]:
     """Return ranges, one of each partition, as start and end by topic and partition."""
-    found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    bounds: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
     for offset_range in ranges:
-        found[offset_range.topic][offset_range.partition] = (offset_range.start, offset_range.end)
-    return dict(found)
+        bounds[offset_range.topic][offset_range.partition] = (offset_range.start, offset_range.end)
+    return dict(bounds)
 
 
 def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """Return partitions, each a topic and a number, as numbers by topic, in their order."""
-    found: dict[str, list[int]] = defaultdict(list)
+    numbers: dict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:
-        found[topic].append(number)
-    return dict(found)
+        numbers[topic].append(number)
+    return dict(numbers)
 
 
 def without(whole: Iterable[OffsetRange], parts: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
@@ -71,17 +71,17 @@ def without(whole: Iterable[OffsetRange], parts: Iterable[OffsetRange]) -> tuple
     covering: dict[Partition, list[OffsetRange]] = defaultdict(list)
     for part in parts:
         covering[part.of].append(part)
-    for found in covering.values():
-        found.sort()
-    left = []
+    for partition_parts in covering.values():
+        partition_parts.sort()
+    remainder = []
     for offset_range in sorted(whole):
         position = offset_range.start
         for part in covering[offset_range.of]:
             if part.start >= offset_range.end:
                 break
             if part.start > position:
-                left.append(offset_range._replace(start=position, end=part.start))
+                remainder.append(offset_range._replace(start=position, end=part.start))
             position = max(position, part.end)
         if position < offset_range.end:
-            left.append(offset_range._replace(start=position))
-    return tuple(left)
+            remainder.append(offset_range._replace(start=position))
+    return tuple(remainder)

@@ -21,26 +21,26 @@ _LETTERS: Final = string.ascii_letters + string.digits + "._-"
 _TOKENS: Final = re.compile(r"\[!?+\]?+[^]]*+]|.", re.DOTALL)
 
 
-def parse(given: str) -> tuple[str, ...]:
+def parse(patterns: str) -> tuple[str, ...]:
     """Return the names and globs of `--topic`, each once.
 
     Raises:
         ConfigurationError: There is nothing before, between or behind commas.
     """
-    parts = [part.strip() for part in given.split(",")]
+    parts = [part.strip() for part in patterns.split(",")]
     if not all(parts):
-        raise ConfigurationError(f"--topic {given}: names and globs, separated by commas")
+        raise ConfigurationError(f"--topic {patterns}: names and globs, separated by commas")
     return tuple(dict.fromkeys(parts))
 
 
 def select(
-    given: str, existing: Collection[str], *, servers: str, without: Collection[str] = ()
+    patterns: str, names: Collection[str], *, servers: str, without: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Return the topics that `--topic` means, each once, in its order; those of a glob by name.
 
     Args:
-        given: The option's value.
-        existing: The names of all topics. Those that begin with two underscores, Kafka's and
+        patterns: The option's value.
+        names: The names of all topics. Those that begin with two underscores, Kafka's and
             Penstock's own, match no glob; they can be named.
         servers: The cluster, for errors.
         without: Topics that match no glob either: those that are written to.
@@ -48,46 +48,46 @@ def select(
     Raises:
         ConfigurationError: A topic does not exist, or a glob matches none.
     """
-    found: dict[str, None] = {}
-    known = frozenset(existing)
-    for part in parse(given):
+    topics: dict[str, None] = {}
+    all_names = frozenset(names)
+    for part in parse(patterns):
         if not is_glob(part):
-            if part not in known:
-                raise ConfigurationError(unknown(part, known, servers))
-            found[part] = None
+            if part not in all_names:
+                raise ConfigurationError(unknown(part, all_names, servers))
+            topics[part] = None
             continue
-        matching = _matching(part, known.difference(without))
-        if not matching and (written := _matching(part, known)):
+        matching = _matching(part, all_names.difference(without))
+        if not matching and (target_topics := _matching(part, all_names)):
             raise ConfigurationError(
-                f"--topic {part}: {', '.join(written)} cannot be written to while it is read, and "
-                "no other topic matches"
+                f"--topic {part}: {', '.join(target_topics)} cannot be written to while it is "
+                "read, and no other topic matches"
             )
         if not matching:
             raise ConfigurationError(
                 f"--topic {part}: no topic on {servers} matches (internal topics, __*, and topics "
                 "that you may not describe match no glob)"
             )
-        found |= dict.fromkeys(matching)
-    return tuple(found)
+        topics |= dict.fromkeys(matching)
+    return tuple(topics)
 
 
 def existing(
-    given: str, names: Collection[str], *, without: Collection[str] = ()
+    patterns: str, names: Collection[str], *, without: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Return those of the topics that `--topic` means that exist, as `select` does; perhaps none.
 
     Args:
-        given: The option's value.
+        patterns: The option's value.
         names: The names of all topics.
         without: Topics that match no glob either.
     """
-    found: dict[str, None] = {}
-    for part in parse(given):
+    topics: dict[str, None] = {}
+    for part in parse(patterns):
         if is_glob(part):
-            found |= dict.fromkeys(_matching(part, frozenset(names).difference(without)))
+            topics |= dict.fromkeys(_matching(part, frozenset(names).difference(without)))
         elif part in names:
-            found[part] = None
-    return tuple(found)
+            topics[part] = None
+    return tuple(topics)
 
 
 def means(parts: Collection[str], name: str) -> bool:
@@ -121,8 +121,8 @@ def _expression(token: str) -> str:
     return f"[{''.join(map(re.escape, letters))}]" if letters else "(?!)"
 
 
-def unknown(name: str, existing: Collection[str], servers: str) -> str:
+def unknown(name: str, names: Collection[str], servers: str) -> str:
     """Return the error text for a topic that does not exist, with names near it."""
-    near = ", ".join(get_close_matches(name, sorted(existing), _NEAR_MAX))
+    near = ", ".join(get_close_matches(name, sorted(names), _NEAR_MAX))
     hint = f" (near it: {near})" if near else ""
     return f"there is no topic {name} on {servers}; create it, or name another{hint}"

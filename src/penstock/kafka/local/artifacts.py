@@ -55,9 +55,9 @@ def cache_folder() -> Path:
     It is `PENSTOCK_CACHE`; without that, in a clone, that into which `make` has fetched; and
     `penstock` in the user's cache otherwise.
     """
-    given = os.environ.get("PENSTOCK_CACHE")
-    if given:
-        return Path(given)
+    folder = os.environ.get("PENSTOCK_CACHE")
+    if folder:
+        return Path(folder)
     of_clone = Path(__file__).parents[4] / ".cache"
     if (of_clone / "maven").is_dir():
         return of_clone
@@ -172,15 +172,15 @@ def _check(jar: Path, folder: Path) -> None:
     name = jar.relative_to(folder).as_posix()
     expected = _sums().get(name)
     with jar.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found == expected:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    if checksum == expected:
         return
     jar.unlink()
     if expected is None:
         raise ArtifactError(f"{name} is rejected: {_SUMS.name} has no checksum for it")
     raise ArtifactError(
-        f"{name}: the registry returned a file with the SHA-256 sum {found} instead of {expected} "
-        f"({_SUMS.name}); it is rejected"
+        f"{name}: the registry returned a file with the SHA-256 sum {checksum} instead of "
+        f"{expected} ({_SUMS.name}); it is rejected"
     )
 
 
@@ -191,7 +191,7 @@ def _is_listed(jar: Path, folder: Path) -> bool:
 @cache
 def _sums() -> dict[str, str]:
     lines = _SUMS.read_text().splitlines()
-    return {name: found for found, name in (line.split() for line in lines)}
+    return {name: checksum for checksum, name in (line.split() for line in lines)}
 
 
 def _silent(_line: str) -> None:
@@ -202,17 +202,23 @@ def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
     context = _maven(coordinates, folder)
     from jgo.maven import Dependency, PythonResolver  # noqa: PLC0415 - an extra
 
-    wanted = []
+    dependencies = []
     for coordinate in coordinates.split("+"):
         group, artifact, version = coordinate.split(":")
-        wanted.append(Dependency(context.project(group, artifact).at_version(version).artifact()))
+        dependencies.append(
+            Dependency(context.project(group, artifact).at_version(version).artifact())
+        )
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             report("fetching " + ", ".join(coordinates.split("+")))
-            _, found = PythonResolver().resolve(wanted)
+            _, resolved_dependencies = PythonResolver().resolve(dependencies)
             needed = [
-                *wanted,
-                *(dependency for dependency in found if dependency.scope in {"compile", "runtime"}),
+                *dependencies,
+                *(
+                    dependency
+                    for dependency in resolved_dependencies
+                    if dependency.scope in {"compile", "runtime"}
+                ),
             ]
             jars: dict[str, None] = {}
             for number, dependency in enumerate(needed, 1):

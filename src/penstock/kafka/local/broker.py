@@ -88,8 +88,8 @@ class LocalNode:
     @property
     def pid(self) -> int | None:
         """Its process id while it runs."""
-        running = self._process is not None and self._process.poll() is None
-        return self._process.pid if self._process is not None and running else None
+        is_running = self._process is not None and self._process.poll() is None
+        return self._process.pid if self._process is not None and is_running else None
 
     @property
     def started(self) -> bool:
@@ -277,11 +277,11 @@ class LocalKafka:
         self.nodes = nodes
 
     def _cluster_id(self) -> str:
-        kept = self.folder / "cluster.id"
-        if not kept.exists():
+        id_file = self.folder / "cluster.id"
+        if not id_file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept.write_text(_base64_id())
-        return kept.read_text()
+            id_file.write_text(_base64_id())
+        return id_file.read_text()
 
     def _settings(
         self, node: LocalNode, controller: int, voters: str, home: Path
@@ -318,7 +318,7 @@ class LocalKafka:
 
 
 def _format(node: LocalNode, cluster_id: str) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [java(), "-Xmx128m", *node.java_options, "-cp", node.java_class_path,
          "kafka.tools.StorageTool", "format",
          "--cluster-id", cluster_id, "--config", str(node.properties)],
@@ -326,10 +326,10 @@ def _format(node: LocalNode, cluster_id: str) -> None:
         text=True,
         check=False,
     )  # fmt: skip
-    if done.returncode:
+    if result.returncode:
         raise LocalKafkaError(
             "the local Kafka's folder cannot be formatted: "
-            + _without_frames(done.stdout + done.stderr)
+            + _without_frames(result.stdout + result.stderr)
         )
 
 

@@ -17,8 +17,8 @@ _CHANCE: Final = random.SystemRandom()
 class _Block:
     """Consecutive ports that this process alone hands out, for as long as it holds the first."""
 
-    def __init__(self, first: int, held: socket.socket) -> None:
-        self._held = held
+    def __init__(self, first: int, reservation: socket.socket) -> None:
+        self._held = reservation
         self._first, self._end = first + 1, first + _BLOCK
         self._next = self._first
 
@@ -56,14 +56,14 @@ def free_ports(count: int = 1) -> list[int]:
     starts = list(range(_FIRST, _LAST, _BLOCK))
     _CHANCE.shuffle(starts)
     for first in starts:
-        held = _bound(first)
-        if held is None:
+        reservation = _bound(first)
+        if reservation is None:
             continue
-        block = _Block(first, held)
+        block = _Block(first, reservation)
         if ports := block.take(count):
             _blocks.append(block)
             return ports
-        held.close()
+        reservation.close()
     raise LocalKafkaError(f"no {count} consecutive free ports between {_FIRST} and {_LAST}")
 
 

@@ -77,8 +77,8 @@ def build(
     # builder takes for "no record yet", is none.
     builder.append(0, 0, None, None, [])
     numbers = range(first, first + len(timestamps))
-    written = map(builder.append, numbers, deltas, keys, values, headers)
-    if not all(written):
+    append_results = map(builder.append, numbers, deltas, keys, values, headers)
+    if not all(append_results):
         raise ValueError("records that do not fit a batch")
     return bytes(memoryview(builder.build())[HEADER.size + _FIRST_RECORD_BYTES :])
 
@@ -104,9 +104,9 @@ def _field(data: bytes | None) -> bytes:
 
 def _varint(number: int) -> bytes:
     raw = number << 1 ^ number >> 63
-    written = bytearray()
+    buffer = bytearray()
     while raw > 0x7F:
-        written.append(raw & 0x7F | 0x80)
+        buffer.append(raw & 0x7F | 0x80)
         raw >>= 7
-    written.append(raw)
-    return bytes(written)
+    buffer.append(raw)
+    return bytes(buffer)

@@ -78,7 +78,7 @@ def encode(header: NewHeader, section: bytes, count: int, *, fast: bool = False)
 
 def rebuild(
     original: RecordBatch,
-    kept: Sequence[int],
+    positions: Sequence[int],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> bytes:
@@ -89,7 +89,7 @@ def rebuild(
 
     Args:
         original: The batch of the client.
-        kept: Positions in it of the records to write, ascending; at least one.
+        positions: The positions in it of the records to write, ascending; at least one.
         keys: For each of them.
         values: For each of them.
 
@@ -99,13 +99,13 @@ def rebuild(
     Raises:
         ValueError: A record does not fit a batch.
     """
-    section, max_timestamp = original.records.rewritten(kept, keys, values)
-    return encode(_header_of(original, max_timestamp), section, len(kept))
+    section, max_timestamp = original.records.rewritten(positions, keys, values)
+    return encode(_header_of(original, max_timestamp), section, len(positions))
 
 
 def rebuild_with_headers(
     original: RecordBatch,
-    kept: Sequence[int],
+    positions: Sequence[int],
     appended: Sequence[Sequence[tuple[str, bytes | None]]] | None,
     *,
     without: Sequence[str] = (),
@@ -117,7 +117,7 @@ def rebuild_with_headers(
 
     Args:
         original: The batch of the client.
-        kept: Positions in it of the records to write, ascending; at least one.
+        positions: The positions in it of the records to write, ascending; at least one.
         appended: For each of them, headers that follow its own; None for none.
         without: Headers whose keys begin with any of these are left out.
         replaced: The keys and the values of all records of the original; None where they stay.
@@ -128,8 +128,8 @@ def rebuild_with_headers(
     Raises:
         ValueError: A record does not fit a batch.
     """
-    section, latest = original.records.cut(kept, replaced, appended, without, False)
-    return encode(_header_of(original, latest), section, len(kept))
+    section, latest = original.records.cut(positions, replaced, appended, without, False)
+    return encode(_header_of(original, latest), section, len(positions))
 
 
 def _header_of(original: RecordBatch, max_timestamp: int) -> NewHeader:

@@ -46,25 +46,25 @@ def check_frame(data: memoryview) -> None:
     flags, sizes = data[4:6]
     if flags & _VERSION_AND_RESERVED != _VERSION_1_INDEPENDENT or sizes not in _BLOCK_SIZES:
         raise ValueError("a frame that Java does not read")
-    at = _DESCRIPTOR_BYTES + (8 if flags & _CONTENT_SIZE else 0)
-    end = _end_of_blocks(data, at, _CHECKSUM_BYTES if flags & _BLOCK_CHECKSUMS else 0)
+    position = _DESCRIPTOR_BYTES + (8 if flags & _CONTENT_SIZE else 0)
+    end = _end_of_blocks(data, position, _CHECKSUM_BYTES if flags & _BLOCK_CHECKSUMS else 0)
     if end + (_CHECKSUM_BYTES if flags & _CONTENT_CHECKSUM else 0) != len(data):
         raise ValueError("something after the frame")
 
 
-def _end_of_blocks(data: memoryview, at: int, behind: int) -> int:
+def _end_of_blocks(data: memoryview, position: int, behind: int) -> int:
     """Return where the end mark of the frame ends; each block has some bytes behind it."""
-    left = BLOCKS_MAX
-    while at + _SIZE_BYTES <= len(data):
-        field = int.from_bytes(data[at : at + _SIZE_BYTES], "little")
-        at += _SIZE_BYTES
+    remaining_blocks = BLOCKS_MAX
+    while position + _SIZE_BYTES <= len(data):
+        field = int.from_bytes(data[position : position + _SIZE_BYTES], "little")
+        position += _SIZE_BYTES
         if not field:
-            return at
+            return position
         size = field & ~_STORED
         if not size or (size == _NOTHING and size == field):
             raise ValueError("a block of nothing")
-        if not left:
+        if not remaining_blocks:
             raise TooManyBlocksError
-        left -= 1
-        at += size + behind
+        remaining_blocks -= 1
+        position += size + behind
     raise ValueError("no end mark")

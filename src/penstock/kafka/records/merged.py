@@ -92,10 +92,12 @@ class SmallBatchReader:
             if int.from_bytes(length, "big") > small_bytes:
                 return None  # a response of large batches is not copied
             self._merge = native.stored_batches(self._response)
-        found = self._merge(position, first, end, self._limits, self._with_transactions)
-        if found is None:
+        merge_result = self._merge(position, first, end, self._limits, self._with_transactions)
+        if merge_result is None:
             return None
-        ((base, last, base_timestamp, max_timestamp), epoch, codec, sizes), section, records = found
+        ((base, last, base_timestamp, max_timestamp), epoch, codec, sizes), section, records = (
+            merge_result
+        )
         data = encode(NewHeader(0, base_timestamp, max_timestamp), section, len(records))
         batch = StoredBatch(
             memoryview(data), base, last, codec, base_timestamp, max_timestamp, -1, -1, -1, records
@@ -150,15 +152,15 @@ class MergedBatches:
 
     def rest(self) -> Iterator[StoredBatch]:
         """Return the batches that were taken and not yet returned."""
-        waiting, section, count = self._waiting, b"".join(self._sections), self._count
+        batches, section, count = self._waiting, b"".join(self._sections), self._count
         header = NewHeader(0, self._base, self._latest)
         self.forget()
-        if len(waiting) < 2:
-            yield from waiting
+        if len(batches) < 2:
+            yield from batches
             return
         data = encode(header, section, count)
         merged = read_stored_batch(data, max_decompressed_bytes=len(data))
-        first, last = waiting[0], waiting[-1]
+        first, last = batches[0], batches[-1]
         yield replace(
             merged,
             base_offset=first.base_offset,

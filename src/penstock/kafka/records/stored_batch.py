@@ -142,7 +142,7 @@ class StoredBatch:
 
     def cut(
         self,
-        kept: Sequence[int],
+        positions: Sequence[int],
         *,
         replaced: KeysAndValues | None = None,
         appended: Sequence[Sequence[tuple[str, bytes | None]]] | None = None,
@@ -156,7 +156,7 @@ class StoredBatch:
         for LogAppendTime as well.
 
         Args:
-            kept: Their positions, ascending; at least one.
+            positions: The positions of the records, ascending; at least one.
             replaced: The keys and the values of all records of this batch, not only of those kept,
                 as of `RecordVerdicts`; None where they stay as they are.
             appended: For each record that is kept, headers that follow its own.
@@ -173,7 +173,7 @@ class StoredBatch:
         """
         base_timestamp = self.base_timestamp if timestamp is None else timestamp
         section, latest = self.section(
-            kept,
+            positions,
             base_timestamp,
             replaced=replaced,
             appended=appended,
@@ -181,11 +181,11 @@ class StoredBatch:
             timestamp=timestamp,
         )
         header = NewHeader(self.attributes & CODEC, base_timestamp, latest)
-        return encode(header, section, len(kept), fast=True)
+        return encode(header, section, len(positions), fast=True)
 
     def section(
         self,
-        kept: Sequence[int],
+        positions: Sequence[int],
         base_timestamp: int,
         *,
         first: int = 0,
@@ -197,7 +197,7 @@ class StoredBatch:
         """Write some of the records for a batch that may have others before them; see `cut`.
 
         Args:
-            kept: As for `cut`, and so are those that are not named here.
+            positions: As for `cut`, and so are those that are not named here.
             base_timestamp: Of that batch.
             first: How many records are before them in it.
             replaced: See `cut`.
@@ -212,13 +212,15 @@ class StoredBatch:
             ValueError: As for `cut`.
             IndexError: As for `cut`.
         """
-        if self.is_control or not len(kept):
+        if self.is_control or not len(positions):
             raise ValueError("a control batch" if self.is_control else "no record is kept")
-        if appended is not None and len(appended) != len(kept):
+        if appended is not None and len(appended) != len(positions):
             raise ValueError("not as many headers as records")
         retimed = timestamp is not None
         shift = wrapped((self.base_timestamp if timestamp is None else timestamp) - base_timestamp)
-        section, latest = self.records.cut(kept, replaced, appended, without, retimed, first, shift)
+        section, latest = self.records.cut(
+            positions, replaced, appended, without, retimed, first, shift
+        )
         return section, latest if timestamp is None else timestamp
 
 

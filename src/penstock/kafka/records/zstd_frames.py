@@ -34,15 +34,15 @@ def with_larger_windows(data: memoryview, size: int) -> bytes | None:
     Raises:
         ValueError: No reader has such windows, or these are not frames, or of too many blocks.
     """
-    smaller = [at for at in _windows(data) if _window_bytes(data[at]) < size]
+    smaller = [position for position in _windows(data) if _window_bytes(data[position]) < size]
     if not smaller:
         return None
     log = max(_LOG_MIN, (size - 1).bit_length())
     if log > _LOG_MAX:
         raise ValueError(size)
     larger = bytearray(data)
-    for at in smaller:
-        larger[at] = (log - _LOG_MIN) << 3
+    for position in smaller:
+        larger[position] = (log - _LOG_MIN) << 3
     return bytes(larger)
 
 
@@ -53,38 +53,38 @@ def _window_bytes(descriptor: int) -> int:
 
 def _windows(data: memoryview) -> list[int]:
     """Return where frames describe their windows; those that are one segment do not."""
-    found: list[int] = []
-    at, left = 0, _BLOCKS_MAX
+    positions: list[int] = []
+    position, remaining_blocks = 0, _BLOCKS_MAX
     try:
-        while at < len(data):
-            if int.from_bytes(data[at : at + 4], "little") >> 4 == _SKIPPABLE:
-                at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+        while position < len(data):
+            if int.from_bytes(data[position : position + 4], "little") >> 4 == _SKIPPABLE:
+                position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
                 continue
-            if bytes(data[at : at + 4]) != _MAGIC:
-                raise ValueError(at)
-            flags = data[at + 4]
-            at += 5
+            if bytes(data[position : position + 4]) != _MAGIC:
+                raise ValueError(position)
+            flags = data[position + 4]
+            position += 5
             if not flags & _SINGLE_SEGMENT:
-                found.append(at)
-                at += 1
-            at += _DICTIONARY_BYTES[flags & 3]
-            at += _CONTENT_SIZE_BYTES[flags >> 6] or bool(flags & _SINGLE_SEGMENT)
-            at, left = _end_of_blocks(data, at, left)
-            at += 4 if flags & _CHECKSUM else 0
+                positions.append(position)
+                position += 1
+            position += _DICTIONARY_BYTES[flags & 3]
+            position += _CONTENT_SIZE_BYTES[flags >> 6] or bool(flags & _SINGLE_SEGMENT)
+            position, remaining_blocks = _end_of_blocks(data, position, remaining_blocks)
+            position += 4 if flags & _CHECKSUM else 0
     except IndexError:
-        raise ValueError(at) from None
-    return found
+        raise ValueError(position) from None
+    return positions
 
 
-def _end_of_blocks(data: memoryview, at: int, left: int) -> tuple[int, int]:
+def _end_of_blocks(data: memoryview, position: int, remaining_blocks: int) -> tuple[int, int]:
     """Return where the blocks of a frame end, and how many more there may be."""
     is_last = False
     while not is_last:
-        if not left:
-            raise ValueError(at)
-        left -= 1
-        first = data[at]
+        if not remaining_blocks:
+            raise ValueError(position)
+        remaining_blocks -= 1
+        first = data[position]
         is_last = bool(first & 1)
-        size = (first | data[at + 1] << 8 | data[at + 2] << 16) >> 3
-        at += 3 + (1 if first >> 1 & 3 == _RUN else size)
-    return at, left
+        size = (first | data[position + 1] << 8 | data[position + 2] << 16) >> 3
+        position += 3 + (1 if first >> 1 & 3 == _RUN else size)
+    return position, remaining_blocks

@@ -168,12 +168,12 @@ class _ResponseWalk:
         been seen, and is not read again.
         """
         frame, end, around = self._frame, self._end, self.spliced
-        seen: dict[bytes, tuple[bytes, bytes]] = {}
+        rewrites: dict[bytes, tuple[bytes, bytes]] = {}
         for first in range(0, count, SLICE_STEPS):
             start, result = position, bytearray()
             for _ in range(min(SLICE_STEPS, count - first)):
                 behind = position + (frame[position] or 1)
-                old, new = seen.get(frame[behind : behind + _NODE_BYTES], _UNSEEN)
+                old, new = rewrites.get(frame[behind : behind + _NODE_BYTES], _UNSEEN)
                 if old and frame[position] < 0x80 and frame.startswith(old, behind):
                     result += frame[position:behind]
                     result += new
@@ -185,10 +185,10 @@ class _ResponseWalk:
                     raise IndexError
                 rewritten = b"".join(self.spliced.finish(position))
                 result += rewritten
-                if frame[behind] < 0x80 and len(seen) < _REPLACED_MAX:
+                if frame[behind] < 0x80 and len(rewrites) < _REPLACED_MAX:
                     name = frame[behind] or 1
                     old, new = frame[behind + name : position], rewritten[name:]
-                    seen[old[:_NODE_BYTES]] = old, new
+                    rewrites[old[:_NODE_BYTES]] = old, new
             around.replace(start, position, bytes(result))
             yield
         self.spliced = around
@@ -204,9 +204,9 @@ class _ResponseWalk:
             tag, position = read_varint(self._frame, position)
             size_start = position
             size, position = read_varint(self._frame, position)
-            known = structure.tagged.get(tag)
-            if known is not None and holds_address(known):
-                yield from self._tag(known, size_start, position, position + size, node)
+            field = structure.tagged.get(tag)
+            if field is not None and holds_address(field):
+                yield from self._tag(field, size_start, position, position + size, node)
             position += size
         if position > self._end:
             raise IndexError
@@ -257,16 +257,16 @@ class _ResponseWalk:
         start, end = host
         port_format = _PORT_FORMATS[field.kafka_type or ""]
         (port,) = port_format.unpack_from(self._frame, port_at)
-        found = node, self._frame[start:end], port
-        if found in self._replaced:
-            new = self._replaced[found]
+        address = node, self._frame[start:end], port
+        if address in self._replaced:
+            new = self._replaced[address]
         else:
             size = read_length(self._frame, start, flexible=flexible)[1]
             text = self._frame[size:end].decode()
             replacement = self._replace(node, text, port)
             new = replacement if replacement != (text, port) else None
             if len(self._replaced) < _REPLACED_MAX:
-                self._replaced[found] = new
+                self._replaced[address] = new
         if new is not None:
             self.spliced.replace(start, end, string(new[0], flexible=flexible))
             self.spliced.replace(port_at, port_at + port_format.size, port_format.pack(new[1]))

@@ -70,7 +70,7 @@ def narrow(
         (code,) = INT16.unpack_from(frame, 8)
         flexible = version >= _FLEXIBLE_FROM and code != UNSUPPORTED_VERSION
         count, position = read_long_length(frame, 10, flexible=flexible)
-        kept: list[bytes] = []
+        entries: list[bytes] = []
         for _ in range(count):
             key, first, last = _RANGE.unpack_from(frame, position)
             start = position = position + _RANGE.size
@@ -78,7 +78,7 @@ def narrow(
                 position = skip_tags(frame, position)
             least, most = ranges.get(key, (first, last))
             if max(first, least) <= min(last, most):
-                kept.append(
+                entries.append(
                     _RANGE.pack(key, max(first, least), min(last, most)) + frame[start:position]
                 )
         if position > len(frame):
@@ -87,8 +87,8 @@ def narrow(
         raise WireError("a response to ApiVersions that cannot be read") from None
     parts: list[bytes | memoryview] = [
         frame[4:10],
-        array_length(len(kept), flexible=flexible),
-        *kept,
+        array_length(len(entries), flexible=flexible),
+        *entries,
         memoryview(frame)[position:],
     ]
     return [INT32.pack(sum(map(len, parts))), *parts]

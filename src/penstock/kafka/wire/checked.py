@@ -41,9 +41,9 @@ class Edits(list["Edit"]):
         left: How many entries of arrays there may still be.
     """
 
-    def __init__(self, left: float = math.inf) -> None:
+    def __init__(self, entry_limit: float = math.inf) -> None:
         super().__init__()
-        self.left = left
+        self.left = entry_limit
 
     def take(self, entries: int) -> None:
         """Count entries of an array.
@@ -134,7 +134,7 @@ def walk_tags(structure: Structure, data: bytes, position: int, edits: Edits) ->
     count, position = read_varint(data, position)
     if count > TAGGED_FIELDS_MAX:
         raise WireError(f"a structure with more than {TAGGED_FIELDS_MAX} tagged fields")
-    known: list[bytes] = []
+    known_fields: list[bytes] = []
     is_changed = False
     for _ in range(count):
         begins = position
@@ -153,13 +153,13 @@ def walk_tags(structure: Structure, data: bytes, position: int, edits: Edits) ->
             is_changed = True
         elif inner:
             content = spliced(data, position, end, inner)
-            known.append(varint(tag) + varint(len(content)) + content)
+            known_fields.append(varint(tag) + varint(len(content)) + content)
             is_changed = True
         else:
-            known.append(data[begins:end])
+            known_fields.append(data[begins:end])
         position = end
     if is_changed:
-        edits.append((start, position, b"".join((varint(len(known)), *known))))
+        edits.append((start, position, b"".join((varint(len(known_fields)), *known_fields))))
     return position
 
 

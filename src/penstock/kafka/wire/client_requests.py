@@ -138,14 +138,16 @@ def as_version(body: Any, kind: type[Any]) -> Slices[Any]:
     Yields:
         After each slice.
     """
-    of = sys.modules[kind.__module__]
+    module = sys.modules[kind.__module__]
     fields = {}
     for field in dataclasses.fields(kind):
         value = getattr(body, field.name)
         if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
             entries = []
             for number, entry in enumerate(value, 1):
-                entries.append((yield from as_version(entry, getattr(of, type(entry).__name__))))
+                entries.append(
+                    (yield from as_version(entry, getattr(module, type(entry).__name__)))
+                )
                 if number % SLICE_ENTRIES == 0:
                     yield
             value = tuple(entries)

@@ -137,20 +137,25 @@ class FrameReader:
     @property
     def is_streaming(self) -> bool:
         """Whether all that was received was passed on, up to the first bytes of a frame."""
-        held = self._is_held and self._left
-        return not (held or self._suspended or self._stopped or len(self._head) >= self._head_bytes)
+        held_remainder = self._is_held and self._left
+        return not (
+            held_remainder
+            or self._suspended
+            or self._stopped
+            or len(self._head) >= self._head_bytes
+        )
 
     def leave(self) -> tuple[bytes, int]:
         """Return the first bytes of a frame, and how many of a streamed frame are missing.
 
         Both are forgotten; another reader continues. To be called if `is_streaming`.
         """
-        head, left, self._head, self._left = self._head, self._left, b"", 0
-        return head, left
+        head, missing_bytes, self._head, self._left = self._head, self._left, b"", 0
+        return head, missing_bytes
 
-    def enter(self, left: int) -> None:
+    def enter(self, missing_bytes: int) -> None:
         """Continue within a streamed frame with so many bytes missing; 0 between frames."""
-        self._left, self._is_held = left, False
+        self._left, self._is_held = missing_bytes, False
 
     def put_back(self, head: bytes) -> None:
         """Take the first bytes of a frame back, which `leave` has returned."""
@@ -199,11 +204,11 @@ class FrameReader:
             self._held = BytesIO()
         self._held_bytes += self._held.write(part)
 
-    def _whole(self, last: bytes | memoryview, held: BytesIO) -> bytes:
+    def _whole(self, last: bytes | memoryview, buffer: BytesIO) -> bytes:
         """Return a frame whose last part has arrived. Its bytes are not copied again."""
         self._held, self._held_bytes = None, 0
-        held.write(last)
-        return held.getvalue()
+        buffer.write(last)
+        return buffer.getvalue()
 
 
 def _ignore(*_: object) -> Any:

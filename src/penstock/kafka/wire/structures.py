@@ -50,8 +50,8 @@ class WireField(NamedTuple):
         """
         if not self.array and self.kafka_type in FIXED_SIZES:
             return False
-        read = read_long_length if self.array or self.kafka_type != "string" else read_length
-        return read(frame, position, flexible=flexible)[0] < 0
+        reader = read_long_length if self.array or self.kafka_type != "string" else read_length
+        return reader(frame, position, flexible=flexible)[0] < 0
 
 
 class FieldRun(NamedTuple):
@@ -159,9 +159,9 @@ def skip_field(field: WireField, frame: bytes, position: int, flexible: bool) ->
     if size is not None:
         position += size * max(0, count)
     else:
-        read = read_length if field.kafka_type == "string" else read_long_length
+        reader = read_length if field.kafka_type == "string" else read_long_length
         for _ in range(count):
-            length, position = read(frame, position, flexible=flexible)
+            length, position = reader(frame, position, flexible=flexible)
             position += max(0, length)
     if position > len(frame):
         raise IndexError

@@ -193,9 +193,9 @@ class DataSetRule:
     def _instant(self, row: Any, timestamp: int, latest: int) -> Given:
         if not self.paths:
             return Given(1, 0, timestamp if 0 <= timestamp <= latest else None)
-        found = [_milliseconds(value) for value in _values(row, self.paths[0])]
-        known = [time for time in found if time is not None and time <= latest]
-        return Given(len(found), 0, max(known, default=None))
+        times = [_milliseconds(value) for value in _values(row, self.paths[0])]
+        valid_times = [time for time in times if time is not None and time <= latest]
+        return Given(len(times), 0, max(valid_times, default=None))
 
 
 class DataSetRules(NamedTuple):
@@ -215,7 +215,7 @@ class DataSetRules(NamedTuple):
 def data_set_rules(
     title: str,
     name: str,
-    written: Mapping[str, Any],
+    definition: Mapping[str, Any],
     agreed: Sequence[Mapping[str, Any]],
     others: Sequence[NotJudged],
 ) -> DataSetRules:
@@ -224,39 +224,39 @@ def data_set_rules(
     Args:
         title: The contract and the object, for people.
         name: The object's name.
-        written: The object, as it is written.
+        definition: The object, as it is written.
         agreed: The promises of the contract about it: `slaProperties`.
         others: The parts of the contract by which records are not judged.
     """
-    made = _DataSetRulesReader(
-        written, [entry for entry in others if entry.concern is not Concern.DATA_SET]
+    reader = _DataSetRulesReader(
+        definition, [entry for entry in others if entry.concern is not Concern.DATA_SET]
     )
-    made.of_object(name)
+    reader.of_object(name)
     for promise in agreed:
-        made.promise(promise, name)
-    return DataSetRules(title, tuple(made.rules), tuple(made.not_judged))
+        reader.promise(promise, name)
+    return DataSetRules(title, tuple(reader.rules), tuple(reader.not_judged))
 
 
 class _DataSetRulesReader:
-    def __init__(self, written: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
-        self._written = written
+    def __init__(self, definition: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
+        self._written = definition
         self.rules: list[DataSetRule] = []
         self.not_judged = not_judged
 
     def of_object(self, name: str) -> None:
         """Read the rules of the object, and of its properties."""
-        written = self._written
+        definition = self._written
         keys = [
             (_name(field),)
-            for field in listed(written, "properties", name)
+            for field in listed(definition, "properties", name)
             if field.get("primaryKey") is True
         ]
         if keys:
             text = f"primaryKey {', '.join(key for (key,) in keys)}"
             self._unique(name, text, tuple(keys))
-        for rule in listed(written, "quality", name):
+        for rule in listed(definition, "quality", name):
             self._rule(rule, name, None)
-        self._properties(written, name, ())
+        self._properties(definition, name, ())
 
     def promise(self, promise: Mapping[str, Any], name: str) -> None:
         """Read an entry of `slaProperties`."""
@@ -287,8 +287,8 @@ class _DataSetRulesReader:
                 )
             )
 
-    def _properties(self, written: Mapping[str, Any], place: str, path: Path) -> None:
-        for field in self._listed(written, "properties", place):
+    def _properties(self, parent: Mapping[str, Any], place: str, path: Path) -> None:
+        for field in self._listed(parent, "properties", place):
             name = _name(field)
             self._property(field, f"{place}.{name}", (*path, name))
 
@@ -310,8 +310,8 @@ class _DataSetRulesReader:
 
     def _rule(self, rule: Mapping[str, Any], place: str, path: Path | None) -> None:
         try:
-            found = schema_of_rule(rule, place, of_property=path is not None)
-            if isinstance(found, NotJudged) and found.concern is Concern.DATA_SET:
+            rule_schema = schema_of_rule(rule, place, of_property=path is not None)
+            if isinstance(rule_schema, NotJudged) and rule_schema.concern is Concern.DATA_SET:
                 self.rules.append(self._measured(rule, place, path))
             # any other is judged with each record, or among the others already
         except ContractError as error:  # a gateway does not need the rule, and has to start
@@ -359,9 +359,9 @@ class _DataSetRulesReader:
     def _path(self, name: str) -> Path | None:
         return _path_of(name, self._written)
 
-    def _listed(self, of: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
+    def _listed(self, parent: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
         try:
-            return listed(of, key, place)
+            return listed(parent, key, place)
         except ContractError as error:  # where no record is judged, or it would be refused
             self._cannot(place, key, str(error).removeprefix(f"{place}: "))
             return []
@@ -399,12 +399,12 @@ def _schema(metric: str, rule: Mapping[str, Any], place: str) -> str:
     """Return the schema of valid values; empty for any value."""
     if metric not in {"missingValues", "invalidValues"}:
         return ""
-    made = schema_of_metric(metric, rule, place, name_of_rule(rule))
-    if isinstance(made, NotJudged):
-        raise ContractError(made.why)
-    made.pop("required", None)
+    metric_schema = schema_of_metric(metric, rule, place, name_of_rule(rule))
+    if isinstance(metric_schema, NotJudged):
+        raise ContractError(metric_schema.why)
+    metric_schema.pop("required", None)
     try:
-        schema = orjson.dumps(made).decode()
+        schema = orjson.dumps(metric_schema).decode()
     except orjson.JSONEncodeError as error:
         raise ContractError(f"its arguments cannot be compared with values: {error}") from None
     try:
@@ -414,19 +414,19 @@ def _schema(metric: str, rule: Mapping[str, Any], place: str) -> str:
     return schema
 
 
-def _path_of(name: str, within: Mapping[str, Any]) -> Path | None:
+def _path_of(name: str, parent: Mapping[str, Any]) -> Path | None:
     """Return the path of a property, by names or physical names with dots; None without it."""
-    written = within.get("properties")
-    properties = written if isinstance(written, list) else ()
+    raw_properties = parent.get("properties")
+    properties = raw_properties if isinstance(raw_properties, list) else ()
     for key in ("name", "physicalName"):
         for field in properties:
-            known = field.get(key) if isinstance(field, dict) else None
-            if not isinstance(known, str) or not known:
+            field_name = field.get(key) if isinstance(field, dict) else None
+            if not isinstance(field_name, str) or not field_name:
                 continue
-            if name == known:
+            if name == field_name:
                 return (_name(field),)
-            if name.startswith(f"{known}."):
-                inner = _path_of(name.removeprefix(f"{known}."), field)
+            if name.startswith(f"{field_name}."):
+                inner = _path_of(name.removeprefix(f"{field_name}."), field)
                 if inner is not None:
                     return (_name(field), *inner)
     return None
@@ -452,20 +452,20 @@ def _digest(value: Any) -> bytes:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
-        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # a number beyond 64 bits
-        written = repr(value).encode()
-    return hashlib.blake2b(written, digest_size=_DIGEST_BYTES).digest()
+        content = repr(value).encode()
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def _milliseconds(value: Any) -> int | None:
     if not isinstance(value, str):
         return None
     try:
-        found = dt.datetime.fromisoformat(value)
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=dt.UTC)
-        return int(found.timestamp() * 1000)
+        instant = dt.datetime.fromisoformat(value)
+        if instant.tzinfo is None:
+            instant = instant.replace(tzinfo=dt.UTC)
+        return int(instant.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 
@@ -474,12 +474,12 @@ _VALIDATORS: Final[dict[str, Any]] = {}
 
 
 def _validator(schema: str) -> Any:
-    found = _VALIDATORS.get(schema)
-    if found is None:
+    validator = _VALIDATORS.get(schema)
+    if validator is None:
         document = Translation(is_native=False).document(orjson.loads(schema))
         make = partial(jsonschema_rs.Draft202012Validator, document)
-        found = _VALIDATORS[schema] = bounded_validator(make)
-    return found
+        validator = _VALIDATORS[schema] = bounded_validator(make)
+    return validator
 
 
 def _name(field: Mapping[str, Any]) -> str:

@@ -50,12 +50,12 @@ class Contract(NamedTuple):
         physical = (
             name for name, entry in self.objects.items() if entry.get("physicalName") == topic
         )
-        found = next(physical, None)
-        if found is None and topic in self.objects:
-            found = topic
-        if found is None and len(self.objects) == 1:
-            found = next(iter(self.objects))
-        return found
+        object_name = next(physical, None)
+        if object_name is None and topic in self.objects:
+            object_name = topic
+        if object_name is None and len(self.objects) == 1:
+            object_name = next(iter(self.objects))
+        return object_name
 
 
 def read_contract(folder: Path, name: str) -> Contract:
@@ -96,15 +96,15 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Here, not where mappings are made: what `<<` names is by then among the keys.
         node = super().compose_mapping_node(anchor)
-        seen = set()
+        keys = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
-            if (key.tag, key.value) in seen:
+            if (key.tag, key.value) in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} occurs twice in a mapping", key.start_mark
                 )
-            seen.add((key.tag, key.value))
+            keys.add((key.tag, key.value))
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -167,28 +167,28 @@ def _parsed(name: str, data: bytes) -> Any:
 
 def _is_too_large(document: Any) -> bool:
     count = 0
-    waiting = [document]
-    while waiting and count <= _NODES_MOST:
-        node = waiting.pop()
+    nodes = [document]
+    while nodes and count <= _NODES_MOST:
+        node = nodes.pop()
         count += 1
         if isinstance(node, dict):
-            waiting.extend(node.values())
+            nodes.extend(node.values())
         elif isinstance(node, list):
-            waiting.extend(node)
+            nodes.extend(node)
     return count > _NODES_MOST
 
 
 def _contract(name: str, document: Any) -> Contract:
     if not isinstance(document, dict) or document.get("kind") != _KIND:
         raise ContractError(f"{name} is not an ODCS contract: it has no kind: {_KIND}")
-    given = str(document.get("apiVersion", ""))
-    found = _VERSION.fullmatch(given)
-    if found is None:
+    api_version = str(document.get("apiVersion", ""))
+    match = _VERSION.fullmatch(api_version)
+    if match is None:
         raise ContractError(
             f"{name}: apiVersion must be one of ODCS 3.0, 3.1 and 3.2, such as v3.1.0, "
-            f"not {given!r}"
+            f"not {api_version!r}"
         )
-    if found[1] >= FIRST_VERSION:
+    if match[1] >= FIRST_VERSION:
         document = resolved(document)
     objects: dict[str, Mapping[str, Any]] = {}
     for entry in listed(document, "schema", name):
@@ -203,18 +203,18 @@ def _contract(name: str, document: Any) -> Contract:
     called = document.get("name") or document.get("id") or name
     title = " ".join(str(part) for part in (called, document.get("version")) if part is not None)
     agreed = listed(document, "slaProperties", name)
-    return Contract(title[:100], objects, agreed, found[1], document)
+    return Contract(title[:100], objects, agreed, match[1], document)
 
 
-def listed(of: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+def listed(parent: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
     """Return the mappings that a key lists; none where it is not there.
 
     Raises:
         ContractError: The list has entries of another type.
     """
-    found = of.get(key)
-    if found is None:
+    entries = parent.get(key)
+    if entries is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ContractError(f"{where}: {key} must be a list of mappings")
-    return found
+    return entries

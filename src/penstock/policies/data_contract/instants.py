@@ -50,22 +50,22 @@ _PART: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _SPECIAL: Final = re.compile(r"[.+*?|(){}^$\[\]\\/-]")
 
 
-def pattern_of(kind: str, written: str | None, *, has_zone: bool = True) -> tuple[str, str] | None:
+def pattern_of(kind: str, form: str | None, *, has_zone: bool = True) -> tuple[str, str] | None:
     """Return a regular expression for a logical type, and the message about other texts.
 
     Args:
         kind: `date`, `time` or `timestamp`.
-        written: The format, if it has one.
+        form: The format, if it has one.
         has_zone: Whether a timestamp without a format needs its distance from UTC.
 
     Returns:
         None where the format has parts that are not known here.
     """
-    if written is None:
+    if form is None:
         return _LOCAL if kind == "timestamp" and not has_zone else _DEFAULT[kind]
     parts = []
     position = 0
-    for part in _PART.finditer(written):
+    for part in _PART.finditer(form):
         if part.start() != position:
             return None
         position = part.end()
@@ -78,9 +78,9 @@ def pattern_of(kind: str, written: str | None, *, has_zone: bool = True) -> tupl
             parts.append(_LETTERS[text])
         else:
             return None
-    if position != len(written) or not parts:
+    if position != len(form) or not parts:
         return None
-    return f"^{''.join(parts)}$", f"must be a {kind} of the form {written}"
+    return f"^{''.join(parts)}$", f"must be a {kind} of the form {form}"
 
 
 def _escaped(text: str) -> str:

@@ -155,11 +155,11 @@ class DataContract(Policy):
             ValueError: The topic has no object in the contract.
         """
         del configs
-        of = self._object_of(topic)
-        yield of.title
-        if of.judges_nothing:
+        topic_object = self._object_of(topic)
+        yield topic_object.title
+        if topic_object.judges_nothing:
             yield f"  {_NOTHING}"
-        yield from (f"  not judged: {rule}" for rule in of.not_judged)
+        yield from (f"  not judged: {rule}" for rule in topic_object.not_judged)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.
@@ -223,31 +223,31 @@ class DataContract(Policy):
         self, topic: TopicMetadata, values: Sequence[bytes | None]
     ) -> list[tuple[int, str]]:
         try:
-            of = self._object_of(topic.topic_id_partition.topic)
+            topic_object = self._object_of(topic.topic_id_partition.topic)
         except ValueError as error:
             raise UndecidableException(str(error)) from None
-        found = {
-            position: f"{of.title}: the value {_in_words(reason, of.words)}"
-            for position, reason in of.check.refused(values)
+        reasons = {
+            position: f"{topic_object.title}: the value {_in_words(reason, topic_object.words)}"
+            for position, reason in topic_object.check.refused(values)
         }
         if not self._null_values:
-            found |= {
-                position: f"{of.title}: the value is null"
+            reasons |= {
+                position: f"{topic_object.title}: the value is null"
                 for position, value in enumerate(values)
                 if value is None
             }
-        return sorted(found.items())
+        return sorted(reasons.items())
 
     def _warnings(self, contract: Contract) -> list[str]:
         """Return lines about the objects and the parts by which records are not judged."""
         names = (self._named,) if self._named else contract.objects
-        found = [str(rule) for name in names for rule in self._objects[name].not_judged]
+        rules = [str(rule) for name in names for rule in self._objects[name].not_judged]
         empty = ", ".join(name for name in names if self._objects[name].judges_nothing)
         lines = [f"{CONTRACT}: {contract.title}: {empty}: {_NOTHING}"] if empty else []
-        if not found:
+        if not rules:
             return lines
-        more = f"; and {len(found) - _SHOWN_MOST} more" if len(found) > _SHOWN_MOST else ""
-        shown = "; ".join(found[:_SHOWN_MOST]) + more
+        more = f"; and {len(rules) - _SHOWN_MOST} more" if len(rules) > _SHOWN_MOST else ""
+        shown = "; ".join(rules[:_SHOWN_MOST]) + more
         return [*lines, f"{CONTRACT}: {contract.title}: not judged on the wire: {shown}"]
 
     def _name(self, topic: str) -> str | None:
@@ -271,18 +271,18 @@ def _compiled(contract: Contract, name: str) -> _Object:
     from penstock.policies.data_contract.schemas import schema_of_object  # noqa: PLC0415
     from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415
 
-    found = schema_of_object(name, contract.objects[name])
+    schema = schema_of_object(name, contract.objects[name])
     try:
-        check = compile_made(found.schema, formats=found.formats)
+        check = compile_made(schema.schema, formats=schema.formats)
     except ValueError as error:
         raise ContractError(f"{name}: {error}") from None
     agreed: list[Any] = [
         promise for promise in contract.agreed if _is_about(str(promise.get("element") or ""), name)
     ]
     title = f"contract {contract.title}, {name}"
-    rules = data_set_rules(title, name, contract.objects[name], agreed, found.not_judged)
-    not_judged = (*found.not_judged, *_promises(agreed, name))
-    return _Object(check, not_judged, found.words, title, rules, found.judges_nothing)
+    rules = data_set_rules(title, name, contract.objects[name], agreed, schema.not_judged)
+    not_judged = (*schema.not_judged, *_promises(agreed, name))
+    return _Object(check, not_judged, schema.words, title, rules, schema.judges_nothing)
 
 
 def _is_about(element: str, name: str) -> bool:
@@ -307,5 +307,5 @@ def _promises(agreed: Sequence[Mapping[str, Any]], name: str) -> list[NotJudged]
 
 def _in_words(reason: str, words: Mapping[str, str]) -> str:
     """Return a reason in which a pattern of Penstock is replaced by its message."""
-    before, match, pattern = reason.partition("must match ")
-    return before + words[pattern] if match and pattern in words else reason
+    prefix, match, pattern = reason.partition("must match ")
+    return prefix + words[pattern] if match and pattern in words else reason

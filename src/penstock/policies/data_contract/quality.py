@@ -102,15 +102,15 @@ def schema_of_rule(
     return schema_of_metric(metric, rule, place, name)
 
 
-def check_spelling(given: str, known: Collection[str], where: str) -> None:
+def check_spelling(name: str, valid_names: Collection[str], where: str) -> None:
     """Refuse a name that is close to a known one; others are not judged.
 
     Raises:
         ContractError: It is misspelt.
     """
-    close = difflib.get_close_matches(given[:_NAME_MAX], known, n=1, cutoff=_CLOSE)
-    if close and given not in known and given.lower() not in _PERCENT:
-        raise ContractError(f"{where}: {given} is unknown; did you mean {close[0]}?")
+    close = difflib.get_close_matches(name[:_NAME_MAX], valid_names, n=1, cutoff=_CLOSE)
+    if close and name not in valid_names and name.lower() not in _PERCENT:
+        raise ContractError(f"{where}: {name} is unknown; did you mean {close[0]}?")
 
 
 def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
@@ -120,15 +120,15 @@ def _check_thresholds(rule: Mapping[str, Any], place: str, name: str) -> None:
         ContractError: It is wrong.
     """
     for operator in OPERATORS:
-        given = rule.get(operator)
+        limit = rule.get(operator)
         is_pair = operator.endswith("Between")
-        numbers = given if is_pair and isinstance(given, list) else [given]
+        numbers = limit if is_pair and isinstance(limit, list) else [limit]
         is_wrong = any(
             isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers
         )
-        if given is not None and (is_wrong or (is_pair and len(numbers) != _PAIR)):
+        if limit is not None and (is_wrong or (is_pair and len(numbers) != _PAIR)):
             what = "two numbers" if is_pair else "a number"
-            raise ContractError(f"{place}: {operator} of rule {name} must be {what}, not {given!r}")
+            raise ContractError(f"{place}: {operator} of rule {name} must be {what}, not {limit!r}")
 
 
 def name_of_rule(rule: Mapping[str, Any]) -> str:
@@ -180,24 +180,24 @@ def schema_of_metric(
 
 
 def _values(arguments: Mapping[str, Any], key: str, place: str, name: str) -> list[Any] | None:
-    found = arguments.get(key)
-    if found is None:
+    values = arguments.get(key)
+    if values is None:
         return None
-    if not isinstance(found, list) or not all(
-        value is None or isinstance(value, (str, int, float, bool)) for value in found
+    if not isinstance(values, list) or not all(
+        value is None or isinstance(value, (str, int, float, bool)) for value in values
     ):
         raise ContractError(f"{place}: {key} of rule {name} must be a list of values")
-    return found
+    return values
 
 
 def _allows_none(rule: Mapping[str, Any], place: str, name: str) -> bool:
     """Return whether the threshold of a rule is 0."""
-    given = {key: rule[key] for key in OPERATORS if rule.get(key) is not None}
-    if not given:
+    thresholds = {key: rule[key] for key in OPERATORS if rule.get(key) is not None}
+    if not thresholds:
         raise ContractError(f"{place}: rule {name} has none of {', '.join(OPERATORS)}")
-    if len(given) > 1:
+    if len(thresholds) > 1:
         return False
-    ((operator, value),) = given.items()
+    ((operator, value),) = thresholds.items()
     if operator in {"mustBe", "mustBeLessOrEqualTo"}:
         return _is_zero(value)
     if operator == "mustBeLessThan":

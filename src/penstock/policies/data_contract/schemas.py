@@ -126,40 +126,40 @@ class ObjectSchema:
         return not has_claims and self.schema.keys() <= {"type", "properties"}
 
 
-def schema_of_object(name: str, written: Mapping[str, Any]) -> ObjectSchema:
+def schema_of_object(name: str, definition: Mapping[str, Any]) -> ObjectSchema:
     """Return the schema of an object of a contract.
 
     Args:
         name: Its name.
-        written: As it is written.
+        definition: As it is written.
 
     Raises:
         ContractError: A part of it is wrong; the text names it.
     """
-    made = _ObjectSchemaReader()
-    made.found.schema = made.of_properties(written, name, 0)
-    made.of_data_set(written, name)
-    return made.found
+    reader = _ObjectSchemaReader()
+    reader.found.schema = reader.of_properties(definition, name, 0)
+    reader.of_data_set(definition, name)
+    return reader.found
 
 
 class _ObjectSchemaReader:
     def __init__(self) -> None:
         self.found = ObjectSchema()
 
-    def of_properties(self, written: Mapping[str, Any], place: str, level: int) -> Schema:
+    def of_properties(self, definition: Mapping[str, Any], place: str, level: int) -> Schema:
         """Return the schema of an object with properties."""
         if level > _LEVELS_MOST:
             raise ContractError(f"{place}: more than {_LEVELS_MOST} levels of properties")
         if not level:
-            _check_names(written, place)
-            if written.get("logicalType", "object") != "object":
+            _check_names(definition, place)
+            if definition.get("logicalType", "object") != "object":
                 raise ContractError(
                     f"{place}: logicalType of an object of schema must be object, "
-                    f"not {written['logicalType']}"
+                    f"not {definition['logicalType']}"
                 )
         properties: Schema = {}
         required = []
-        for entry in listed(written, "properties", place):
+        for entry in listed(definition, "properties", place):
             name = entry.get("physicalName") or entry.get("name")
             if not isinstance(name, str) or not name:
                 raise ContractError(f"{place}: a property has no name")
@@ -175,11 +175,11 @@ class _ObjectSchemaReader:
             schema["required"] = required
         return schema
 
-    def of_data_set(self, written: Mapping[str, Any], place: str) -> None:
+    def of_data_set(self, definition: Mapping[str, Any], place: str) -> None:
         """Read the rules of an object for all of its records together."""
         keys = [
             str(entry.get("physicalName") or entry.get("name"))
-            for entry in listed(written, "properties", place)
+            for entry in listed(definition, "properties", place)
             if entry.get("primaryKey") is True
         ]
         if keys:
@@ -187,11 +187,11 @@ class _ObjectSchemaReader:
                 place, f"primaryKey {', '.join(keys)}", Concern.DATA_SET,
                 "that it is unique is about the data set",
             )  # fmt: skip
-        self._note_relationships(written, place)
-        for rule in listed(written, "quality", place):
-            found = schema_of_rule(rule, place, of_property=False)
-            if isinstance(found, NotJudged):
-                self.found.not_judged.append(found)
+        self._note_relationships(definition, place)
+        for rule in listed(definition, "quality", place):
+            rule_schema = schema_of_rule(rule, place, of_property=False)
+            if isinstance(rule_schema, NotJudged):
+                self.found.not_judged.append(rule_schema)
 
     def _property(self, entry: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
         """Return the schema of a property, and whether it has to be there."""
@@ -202,12 +202,12 @@ class _ObjectSchemaReader:
         self._note_relationships(entry, place)
         parts = [self._type(entry, place, level), *self._enumerations(entry, place)]
         for rule in listed(entry, "quality", place):
-            found = schema_of_rule(rule, place, of_property=True)
-            if isinstance(found, NotJudged):
-                self.found.not_judged.append(found)
+            rule_schema = schema_of_rule(rule, place, of_property=True)
+            if isinstance(rule_schema, NotJudged):
+                self.found.not_judged.append(rule_schema)
                 continue
-            required = found.pop("required", False) or required
-            parts.append(found)
+            required = rule_schema.pop("required", False) or required
+            parts.append(rule_schema)
         parts = [part for part in parts if part]
         schema = parts[0] if len(parts) == 1 else {"allOf": parts} if parts else {}
         return _with_null(schema, null=not required), required
@@ -250,11 +250,11 @@ class _ObjectSchemaReader:
         Raises:
             ContractError: One is wrong.
         """
-        known = _OPTIONS[kind]
+        valid_options = _OPTIONS[kind]
         for name in options:
-            if name in known:
+            if name in valid_options:
                 continue
-            check_spelling(str(name), known, f"{place}: logicalTypeOptions")
+            check_spelling(str(name), valid_options, f"{place}: logicalTypeOptions")
             self._note(place, str(name), Concern.UNKNOWN, f"it is no option of a {kind}")
         for least, most in _LIMITS:
             low, high = options.get(least), options.get(most)
@@ -300,12 +300,12 @@ class _ObjectSchemaReader:
         return schema
 
     def _map(self, entry: Mapping[str, Any], place: str, level: int) -> Schema:
-        written = _mapping(entry, "map", place)
+        map_definition = _mapping(entry, "map", place)
         schema: Schema = {}
-        if isinstance(written.get("value"), dict):
-            inner = self._property(written["value"], f"{place}[*]", level + 1)
+        if isinstance(map_definition.get("value"), dict):
+            inner = self._property(map_definition["value"], f"{place}[*]", level + 1)
             schema["additionalProperties"] = inner[0]
-        key = _mapping(written, "key", place)
+        key = _mapping(map_definition, "key", place)
         kind = key.get("logicalType")
         if kind == "string":
             schema["propertyNames"] = self._type(key, f"{place} (key)", level + 1)
@@ -323,45 +323,45 @@ class _ObjectSchemaReader:
         }
         if schema.get("multipleOf", 1) <= 0:
             raise ContractError(f"{place}: multipleOf must be greater than 0")
-        written = options.get("format")
-        if written in _BITS:
-            least, most = _BITS[written]
+        format_name = options.get("format")
+        if format_name in _BITS:
+            least, most = _BITS[format_name]
             schema = {"allOf": [schema, {"minimum": least, "maximum": most}]} if schema else {
                 "minimum": least, "maximum": most,
             }  # fmt: skip
-        elif written is not None and written not in _WITHOUT_MEANING:
-            self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
+        elif format_name is not None and format_name not in _WITHOUT_MEANING:
+            self._note(place, f"format {format_name}", Concern.UNKNOWN, "the format is not known")
         return schema
 
     def _string(self, options: Mapping[str, Any], place: str) -> Schema:
         schema: Schema = {}
-        pattern, written = options.get("pattern"), options.get("format")
+        pattern, format_name = options.get("pattern"), options.get("format")
         if pattern is not None:
             schema["pattern"] = str(pattern)
-        if written in _FORMATS:
-            schema["format"] = written
+        if format_name in _FORMATS:
+            schema["format"] = format_name
             self.found.formats = True
-        elif written == "uuid":
+        elif format_name == "uuid":
             schema = {"allOf": [schema, self._ours(_UUID, "must be a UUID")]}
-        elif written is not None and written not in _WITHOUT_MEANING:
-            self._note(place, f"format {written}", Concern.UNKNOWN, "the format is not known")
+        elif format_name is not None and format_name not in _WITHOUT_MEANING:
+            self._note(place, f"format {format_name}", Concern.UNKNOWN, "the format is not known")
         return schema
 
     def _instant(self, kind: str, options: Mapping[str, Any], place: str) -> Schema:
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
             if options.get(key) is not None:
                 self._note(place, key, Concern.UNKNOWN, f"limits of a {kind} are not judged")
-        written = options.get("format")
-        found = pattern_of(
+        format_value = options.get("format")
+        pattern_and_message = pattern_of(
             kind,
-            None if written is None else str(written),
+            None if format_value is None else str(format_value),
             has_zone=options.get("timezone") is not False,
         )
-        if found is None:
+        if pattern_and_message is None:
             why = "not all of its letters are known"
-            self._note(place, f"format {written}", Concern.UNKNOWN, why)
+            self._note(place, f"format {format_value}", Concern.UNKNOWN, why)
             return {}
-        return self._ours(*found)
+        return self._ours(*pattern_and_message)
 
     def _ours(self, pattern: str, words: str) -> Schema:
         self.found.words[shown(pattern)] = words
@@ -369,23 +369,23 @@ class _ObjectSchemaReader:
 
     def _enumerations(self, entry: Mapping[str, Any], place: str) -> list[Schema]:
         """Return the schema of the different lists of a property's values."""
-        found = []
-        written = entry.get("enum")
-        if written is not None:
-            if not isinstance(written, list):
+        enumerations = []
+        enum_list = entry.get("enum")
+        if enum_list is not None:
+            if not isinstance(enum_list, list):
                 raise ContractError(f"{place}: enum must be a list")
-            found.append([v.get("value") if isinstance(v, dict) else v for v in written])
+            enumerations.append([v.get("value") if isinstance(v, dict) else v for v in enum_list])
         for custom in listed(entry, "customProperties", place):
             if custom.get("property") == "enum":
                 values = _json_list(custom.get("value"))
-                found += [values] if values is not None else []
-        for values in found:
+                enumerations += [values] if values is not None else []
+        for values in enumerations:
             if not all(isinstance(v, (str, int, float, bool)) or v is None for v in values):
                 raise ContractError(f"{place}: enum must list texts, numbers, true, false or null")
-        return [{"enum": [*values, None]} for values in found]
+        return [{"enum": [*values, None]} for values in enumerations]
 
-    def _note_relationships(self, written: Mapping[str, Any], place: str) -> None:
-        if written.get("relationships"):
+    def _note_relationships(self, definition: Mapping[str, Any], place: str) -> None:
+        if definition.get("relationships"):
             why = "references to other data are not judged"
             self._note(place, "relationships", Concern.OTHER_TOOL, why)
 
@@ -395,13 +395,13 @@ class _ObjectSchemaReader:
 
 def _with_exclusive_numbers(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options with `exclusiveMinimum` of ODCS 3.1, a number; in 3.0 it is true or false."""
-    found = dict(options)
+    new_options = dict(options)
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(found.get(exclusive), bool):
-            is_exclusive = found.pop(exclusive)
-            if is_exclusive and limit in found:
-                found[exclusive] = found.pop(limit)
-    return found
+        if isinstance(new_options.get(exclusive), bool):
+            is_exclusive = new_options.pop(exclusive)
+            if is_exclusive and limit in new_options:
+                new_options[exclusive] = new_options.pop(limit)
+    return new_options
 
 
 def _counts(kind: str, options: Mapping[str, Any], place: str) -> Schema:
@@ -426,12 +426,12 @@ def _or_null(schema: Schema) -> Schema:
 
     The enumerations here have null among their values.
     """
-    found = dict(schema)
-    if "type" in found:
-        found["type"] = [found["type"], "null"]
-    if "allOf" in found:
-        found["allOf"] = [_or_null(part) for part in found["allOf"]]
-    return found
+    nullable_schema = dict(schema)
+    if "type" in nullable_schema:
+        nullable_schema["type"] = [nullable_schema["type"], "null"]
+    if "allOf" in nullable_schema:
+        nullable_schema["allOf"] = [_or_null(part) for part in nullable_schema["allOf"]]
+    return nullable_schema
 
 
 def _required_names(options: Mapping[str, Any], schema: Schema, place: str) -> Schema:
@@ -453,16 +453,16 @@ def _check_names(entry: Mapping[str, Any], place: str) -> None:
         check_spelling(str(name), _JUDGED, place)
 
 
-def _is_true(of: Mapping[str, Any], key: str, place: str) -> bool:
+def _is_true(parent: Mapping[str, Any], key: str, place: str) -> bool:
     """Return whether a key is true; a text that only looks so would demand nothing."""
-    value = of.get(key)
+    value = parent.get(key)
     if value is not None and not isinstance(value, bool):
         raise ContractError(f"{place}: {key} must be true or false, not {value!r}")
     return value is True
 
 
-def _mapping(of: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
-    value = of.get(key)
+def _mapping(parent: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
+    value = parent.get(key)
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -61,49 +61,49 @@ def check_standard(document: Mapping[str, Any], version: str) -> None:
 
 def _causes(errors: Sequence[Any]) -> list[Any]:
     """Return errors that do not follow from others: a wrong part counts as unknown, too."""
-    found: list[Any] = []
+    causes: list[Any] = []
     for error in sorted(errors, key=lambda error: _RANKS.get(error.kind.name, 0)):
         path = error.instance_path
         rank = _RANKS.get(error.kind.name, 0)
-        if not (rank and any(other.instance_path[: len(path)] == path for other in found)):
-            found.append(error)
-    return sorted(found, key=lambda error: [str(step).zfill(9) for step in error.instance_path])
+        if not (rank and any(other.instance_path[: len(path)] == path for other in causes)):
+            causes.append(error)
+    return sorted(causes, key=lambda error: [str(step).zfill(9) for step in error.instance_path])
 
 
-def _without_null(written: Any) -> Any:
+def _without_null(part: Any) -> Any:
     """Return a part of a contract without words that are null, which the standard ignores."""
-    if isinstance(written, list):
-        return [_without_null(item) for item in written]
-    if not isinstance(written, dict):
-        return written
+    if isinstance(part, list):
+        return [_without_null(item) for item in part]
+    if not isinstance(part, dict):
+        return part
     return {
         word: _without_null(value)
-        for word, value in written.items()
+        for word, value in part.items()
         if value is not None or word == "value"  # of an enumeration
     }
 
 
-def _in_later_words(written: Any) -> Any:
+def _in_later_words(part: Any) -> Any:
     """Return a part of a contract of 3.0 or 3.1 without words that 3.2 has in another form.
 
     These name a rule by `rule`, rules in SQL need no operator, and `exclusiveMaximum` is a boolean
     beside `maximum`.
     """
-    if isinstance(written, list):
-        return [_in_later_words(item) for item in written]
-    if not isinstance(written, dict):
-        return written
-    found = {word: _in_later_words(value) for word, value in written.items()}
-    rules, options = found.get("quality"), found.get("logicalTypeOptions")
+    if isinstance(part, list):
+        return [_in_later_words(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    translation = {word: _in_later_words(value) for word, value in part.items()}
+    rules, options = translation.get("quality"), translation.get("logicalTypeOptions")
     if isinstance(rules, list):
-        found["quality"] = [rule for rule in rules if not _is_of_older(rule)]
+        translation["quality"] = [rule for rule in rules if not _is_of_older(rule)]
     if isinstance(options, dict):
-        found["logicalTypeOptions"] = {
+        translation["logicalTypeOptions"] = {
             word: value
             for word, value in options.items()
             if word not in _EXCLUSIVE or not isinstance(value, bool)
         }
-    return found
+    return translation
 
 
 def _is_of_older(rule: Any) -> bool:
@@ -127,11 +127,11 @@ def _with_required(schema: Any) -> Any:
         return [_with_required(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {word: _with_required(part) for word, part in schema.items()}
-    condition, then = found.get("if"), found.get("then", {})
+    new_schema = {word: _with_required(part) for word, part in schema.items()}
+    condition, then = new_schema.get("if"), new_schema.get("then", {})
     if isinstance(condition, dict) and condition.keys() == {"properties"} and "required" in then:
-        found["if"] = {**condition, "required": list(condition["properties"])}
-    return found
+        new_schema["if"] = {**condition, "required": list(condition["properties"])}
+    return new_schema
 
 
 def _described(error: Any, document: Mapping[str, Any]) -> str:
@@ -146,11 +146,11 @@ def _described(error: Any, document: Mapping[str, Any]) -> str:
 
 def _steps(path: Sequence[str | int], document: Any) -> Iterator[str]:
     """Yield the steps to a place, with the names of what lists contain."""
-    at = document
+    node = document
     for step in path:
-        at = at[step]
+        node = node[step]
         if isinstance(step, str):
             yield f".{step}"
         else:
-            name = name_of(at)
+            name = name_of(node)
             yield f"[{step if name is None else name}]"

@@ -42,7 +42,7 @@ def resolved(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _resolved(value: Any, place: str) -> Any:
     if isinstance(value, str):
-        return _REFERENCE.sub(lambda found: _value(found, place), value)
+        return _REFERENCE.sub(lambda match: _value(match, place), value)
     if isinstance(value, list):
         return [
             _resolved(item, f"{place}[{name_of(item) or number}]")
@@ -56,11 +56,11 @@ def _resolved(value: Any, place: str) -> Any:
     return value
 
 
-def _value(found: re.Match[str], place: str) -> str:
-    value = os.environ.get(found[1]) or found[2]
+def _value(match: re.Match[str], place: str) -> str:
+    value = os.environ.get(match[1]) or match[2]
     if value is None:
         raise ContractError(
-            f"{place}: the variable {found[1]} is not set; ${{{found[1]}:-default}} has a default"
+            f"{place}: the variable {match[1]} is not set; ${{{match[1]}:-default}} has a default"
         )
     return value
 

@@ -54,7 +54,7 @@ def plain_values(source: SchemaSource) -> Callable[[Any], Any]:
             return Single
         return _logical(node)
 
-    return partial(conversion(root, logical_types=True, read=read), root)
+    return partial(conversion(root, logical_types=True, converter_of=read), root)
 
 
 def _add_unclear(root: Node) -> frozenset[Node]:
@@ -81,8 +81,8 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_unclear(branches: tuple[Node, ...], ways: frozenset[int], value: Any) -> bool:
-    found = [branch for branch in branches if branch.fits(value)]
-    return len(found) > 1 and any(id(branch) in ways for branch in found)
+    candidates = [branch for branch in branches if branch.fits(value)]
+    return len(candidates) > 1 and any(id(branch) in ways for branch in candidates)
 
 
 def _unclear(value: Any) -> Any:

@@ -27,7 +27,7 @@ class Single(float):
 
 def _rounded(number: float) -> float:
     try:
-        (found,) = _FLOAT.unpack(_FLOAT.pack(number))
+        (single,) = _FLOAT.unpack(_FLOAT.pack(number))
     except OverflowError:
         return float("nan")
-    return float(found)
+    return float(single)

@@ -32,19 +32,19 @@ _WRAPPED: Final = ("Bool", "Bytes", "Double", "Int32", "Int64", "String", "UInt3
 _NOT_UTF_8: Final = "has a string that is not UTF-8"
 
 
-def plain_message(message: Message, wanted: Wanted = ALL) -> Any:
+def plain_message(message: Message, selection: Wanted = ALL) -> Any:
     """Return the value of a message.
 
     Args:
         message: The message.
-        wanted: The fields to return.
+        selection: The fields to return.
 
     Raises:
         NotDecodedError: It has a timestamp that Python does not have, a string of proto2 that is
             not UTF-8, or too many fields in its messages.
     """
     try:
-        return _Reading().message(message, wanted)
+        return _Reading().message(message, selection)
     except UnicodeDecodeError:  # its text has the bytes
         raise NotDecodedError(_NOT_UTF_8) from None
 
@@ -56,44 +56,44 @@ class _Reading:
         self._left = _MOST
         self._fields: dict[tuple[str, Wanted], Sequence[tuple[FieldDescriptor, Wanted]]] = {}
 
-    def message(self, message: Message, wanted: Wanted) -> Any:
+    def message(self, message: Message, selection: Wanted) -> Any:
         name = message.DESCRIPTOR.full_name
-        known = _KNOWN.get(name)
-        if known is not None:
-            return known(message)
-        fields = self._fields.get((name, wanted))
+        converter = _KNOWN.get(name)
+        if converter is not None:
+            return converter(message)
+        fields = self._fields.get((name, selection))
         if fields is None:
-            fields = self._fields[name, wanted] = [
+            fields = self._fields[name, selection] = [
                 (field, inner)
                 for field in message.DESCRIPTOR.fields
-                if (inner := wanted.of(field.name)) is not None
+                if (inner := selection.of(field.name)) is not None
             ]
         self._left -= 1 + len(fields)
         if self._left < 0:
             raise NotDecodedError(_TOO_MANY)
         return {field.name: self._value(message, field, inner) for field, inner in fields}
 
-    def _value(self, message: Message, field: FieldDescriptor, wanted: Wanted) -> Any:
-        found = getattr(message, field.name)
+    def _value(self, message: Message, field: FieldDescriptor, selection: Wanted) -> Any:
+        field_value = getattr(message, field.name)
         if is_map(field):
-            of = field.message_type.fields_by_name["value"]
+            value_field = field.message_type.fields_by_name["value"]
             return {
-                name: self._plain(found[key], of, inner)
-                for name, key in ((_key(key), key) for key in found)
-                if (inner := wanted.of(name)) is not None
+                name: self._plain(field_value[key], value_field, inner)
+                for name, key in ((_key(key), key) for key in field_value)
+                if (inner := selection.of(name)) is not None
             }
         if is_repeated(field):
-            return [self._plain(item, field, wanted) for item in found]
+            return [self._plain(item, field, selection) for item in field_value]
         if field.has_presence and not message.HasField(field.name):
             return None
-        return self._plain(found, field, wanted)
+        return self._plain(field_value, field, selection)
 
-    def _plain(self, value: Any, field: FieldDescriptor, wanted: Wanted) -> Any:
+    def _plain(self, value: Any, field: FieldDescriptor, selection: Wanted) -> Any:
         if field.message_type is not None:
-            return self.message(value, wanted)
+            return self.message(value, selection)
         if field.enum_type is not None:
-            known = field.enum_type.values_by_number.get(value)
-            return value if known is None else known.name
+            enum_value = field.enum_type.values_by_number.get(value)
+            return value if enum_value is None else enum_value.name
         if field.type == field.TYPE_FLOAT:
             return Single(value)
         if field.type == field.TYPE_STRING and type(value) is not str:  # bytes, by version

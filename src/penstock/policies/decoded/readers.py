@@ -45,13 +45,13 @@ class ValueReader(Protocol):
 
     reads_headers: bool
 
-    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], selection: Wanted = ALL) -> Any:
         """Return a value as Python's objects.
 
         Args:
             value: The bytes.
             headers: The record's headers.
-            wanted: The fields that are needed; those that cost nothing may also be there.
+            selection: The fields that are needed; those that cost nothing may also be there.
 
         Raises:
             NotDecodedError: It is not of its schema, or has none.
@@ -70,9 +70,9 @@ def decoder_of(source: SchemaSource, compiled: CompiledSchema) -> Decode:
         return _read_json
     plain = _plain(source)
 
-    def decode(payload: bytes, wanted: Wanted) -> Any:
+    def decode(payload: bytes, selection: Wanted) -> Any:
         try:
-            return plain(compiled.decode(payload), wanted)
+            return plain(compiled.decode(payload), selection)
         except NotDecodedError:
             raise
         except ValueError:
@@ -82,9 +82,9 @@ def decoder_of(source: SchemaSource, compiled: CompiledSchema) -> Decode:
     return decode
 
 
-def _read_json(payload: bytes, wanted: Wanted) -> Any:
+def _read_json(payload: bytes, selection: Wanted) -> Any:
     """Return the value of a JSON text; unlike `CompiledSchema.decode`, with exact numbers."""
-    del wanted
+    del selection
     return read_json(payload)
 
 
@@ -122,10 +122,10 @@ class ByFile:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
 
-    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], selection: Wanted = ALL) -> Any:
         """Return a value; see `ValueReader.read`."""
         del headers
-        return self._decode(value, wanted)
+        return self._decode(value, selection)
 
 
 class _Decoder(NamedTuple):
@@ -157,10 +157,10 @@ class Decoders:
             NotDecodedError: The registry does not know it, or it cannot be used.
             RetriableException: It cannot be looked up now.
         """
-        found = self._kept.get(known_as)
-        if found is None:
-            found = self._kept[known_as] = self._made(known_as)
-        return found
+        decoder = self._kept.get(known_as)
+        if decoder is None:
+            decoder = self._kept[known_as] = self._made(known_as)
+        return decoder
 
     def _made(self, known_as: int | str) -> _Decoder:
         named = f"schema {'id ' if isinstance(known_as, int) else ''}{known_as}"
@@ -200,7 +200,7 @@ class ByRegistry:
         self._look_up_s = look_up_s
         self.reads_headers = location is not SchemaIdLocation.PREFIX
 
-    def read(self, value: bytes, headers: Sequence[Header], wanted: Wanted = ALL) -> Any:
+    def read(self, value: bytes, headers: Sequence[Header], selection: Wanted = ALL) -> Any:
         """Return a value; see `ValueReader.read`."""
         try:
             framed = find_id(
@@ -211,4 +211,4 @@ class ByRegistry:
             check_header(framed, decoder.schema_type)
         except FramingError as error:
             raise NotDecodedError(str(error)) from None
-        return decoder.decode(framed.payload(value), wanted)
+        return decoder.decode(framed.payload(value), selection)

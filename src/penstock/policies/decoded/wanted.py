@@ -35,7 +35,7 @@ class Wanted:
 
     @cached_property
     def _folded(self) -> Mapping[str, Wanted]:
-        return {name.lower(): wanted for name, wanted in (self._fields or {}).items()}
+        return {name.lower(): selection for name, selection in (self._fields or {}).items()}
 
 
 ALL: Final = Wanted()

@@ -78,6 +78,6 @@ def compile_check(files: SchemaDocuments, *, formats: bool) -> Check:
 
 def objection(check: Check, text: bytes, field: str) -> str | None:
     """Return why a text does not fit, and None where it does; `field` is `key` or `value`."""
-    for _, found in check.refused((text,)):
-        return f"the {field} {found}"
+    for _, reason in check.refused((text,)):
+        return f"the {field} {reason}"
     return None

@@ -110,30 +110,30 @@ def dialect_of(metaschema: Any) -> Dialect | None:
     draft = draft_of_uri(metaschema.get("$schema"))
     if draft is None:
         return None
-    given = metaschema.get("$vocabulary")
-    if not isinstance(given, dict) or draft not in _VOCABULARIES:
+    vocabularies = metaschema.get("$vocabulary")
+    if not isinstance(vocabularies, dict) or draft not in _VOCABULARIES:
         return Dialect(draft)
     base = uri_of(draft).removesuffix("schema")
-    missing = (
+    ignored_keywords = (
         keywords
         for name, keywords in _VOCABULARIES[draft].items()
-        if f"{base}vocab/{name}" not in given
+        if f"{base}vocab/{name}" not in vocabularies
     )
-    return Dialect(draft, frozenset().union(*missing))
+    return Dialect(draft, frozenset().union(*ignored_keywords))
 
 
 def without(schema: Any, ignored: Collection[str]) -> Any:
     """Return a schema without some keywords, in its subschemas neither."""
     if not ignored or not isinstance(schema, dict):
         return schema
-    kept = {keyword: value for keyword, value in schema.items() if keyword not in ignored}
-    for keyword, value in kept.items():
+    new_schema = {keyword: value for keyword, value in schema.items() if keyword not in ignored}
+    for keyword, value in new_schema.items():
         if keyword in MAPS and isinstance(value, dict):
-            kept[keyword] = {name: without(inner, ignored) for name, inner in value.items()}
+            new_schema[keyword] = {name: without(inner, ignored) for name, inner in value.items()}
         elif keyword in SCHEMAS:
-            kept[keyword] = (
+            new_schema[keyword] = (
                 [without(inner, ignored) for inner in value]
                 if isinstance(value, list)
                 else without(value, ignored)
             )
-    return kept
+    return new_schema

@@ -82,12 +82,12 @@ class SchemaDocuments(ABC):
         uri = urldefrag(uri).url
         if uri not in self._by_uri:
             try:
-                found = self._find(uri)
-                dialect = self._dialect("it", found, self._own)
+                schema = self._find(uri)
+                dialect = self._dialect("it", schema, self._own)
             except SchemaError as error:
                 raise self.refused(uri, str(error)) from None
             # Evaluators treat documents without a draft differently.
-            self._by_uri[uri] = _written(found, dialect)
+            self._by_uri[uri] = _written(schema, dialect)
         return self._by_uri[uri]
 
     def _dialect(self, name: str, schema: Any, default: Dialect) -> Dialect:
@@ -98,23 +98,23 @@ class SchemaDocuments(ABC):
         """
         if not isinstance(schema, dict) or "$schema" not in schema:
             return default
-        given = schema["$schema"]
-        draft = draft_of_uri(given)
+        metaschema_uri = schema["$schema"]
+        draft = draft_of_uri(metaschema_uri)
         if draft is not None:
             return Dialect(draft)
-        return self._custom(name, given)
+        return self._custom(name, metaschema_uri)
 
-    def _custom(self, name: str, given: object) -> Dialect:
+    def _custom(self, name: str, metaschema_uri: object) -> Dialect:
         """Return the dialect of a metaschema of the schema's own, which is read as a document."""
         try:
-            found = self._find(urldefrag(urljoin(self.uri, str(given))).url)
+            document = self._find(urldefrag(urljoin(self.uri, str(metaschema_uri))).url)
         except SchemaError:
-            found = None
-        dialect = dialect_of(found)
+            document = None
+        dialect = dialect_of(document)
         if dialect is None:
             raise SchemaError(
                 f"{name}: $schema must be one of {', '.join(DRAFTS)}, or a document among the "
-                f"schemas that has one of these, not {given}"
+                f"schemas that has one of these, not {metaschema_uri}"
             )
         return dialect
 
@@ -148,12 +148,12 @@ def parsed(name: str, data: bytes) -> Any:
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        json_object = dict(pairs)
+        if len(json_object) < len(pairs):
             counts = Counter(key for key, _ in pairs)
             twice = next(key for key, count in counts.items() if count > 1)
             raise SchemaError(f"{name} has {twice!r} twice in one object")
-        return found
+        return json_object
 
     def constant(text: str) -> None:
         raise SchemaError(f"{name} is not JSON: {text} is not a number")

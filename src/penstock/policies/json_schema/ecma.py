@@ -89,12 +89,12 @@ def translated(pattern: str, *, is_native: bool, has_flags: bool = True) -> str:
     """
     try:
         reader = _Reader(pattern, is_native=is_native, has_flags=has_flags)
-        found = reader.read()
+        translation = reader.read()
         if reader.looks_around:
             return _Reader(pattern, is_native=is_native, is_backtracking=True).read()
     except ValueError:
         return pattern
-    return found
+    return translation
 
 
 class Translation:
@@ -116,15 +116,15 @@ class Translation:
         return copy
 
     def _pattern(self, pattern: str, *, has_flags: bool) -> str:
-        found = translated(pattern, is_native=self._is_native, has_flags=has_flags)
-        if found != pattern:
-            self._written[shown(found)] = shown(pattern)
-        return found
+        translation = translated(pattern, is_native=self._is_native, has_flags=has_flags)
+        if translation != pattern:
+            self._written[shown(translation)] = shown(pattern)
+        return translation
 
     def as_written(self, text: str) -> str:
         """Return a reason or an error with the expressions as they were written."""
-        for found, written in self._written.items():
-            text = text.replace(found, written)
+        for translation, pattern in self._written.items():
+            text = text.replace(translation, pattern)
         return text
 
 
@@ -135,17 +135,17 @@ def _translate_patterns(schema: Any, translate: Callable[[str], str]) -> None:
         schema: As it was parsed.
         translate: Returns the translation of an expression.
     """
-    waiting = [(schema, False)]
-    while waiting:
-        node, has_names = waiting.pop()
+    nodes = [(schema, False)]
+    while nodes:
+        node, has_names = nodes.pop()
         if isinstance(node, list):
-            waiting += [(item, False) for item in node]
+            nodes += [(item, False) for item in node]
         if not isinstance(node, dict):
             continue
         for key, value in node.items():
             if has_names or key not in _OF_VALUES:
                 is_map = not has_names and key in MAPS_OF_ALL_DRAFTS
-                waiting.append((value, is_map))
+                nodes.append((value, is_map))
             if not has_names and key == "pattern" and isinstance(value, str):
                 node[key] = translate(value)
             elif not has_names and key == "patternProperties" and isinstance(value, dict):
@@ -175,7 +175,7 @@ class _Reader:
         self.looks_around = False
         groups = _groups(pattern)
         self._count = len(groups)
-        self._numbers = {found["name"]: number for number, found in enumerate(groups, 1)}
+        self._numbers = {group["name"]: number for number, group in enumerate(groups, 1)}
         self._written: list[str] = []
         self._open: list[bool] = []
 
@@ -215,21 +215,21 @@ class _Reader:
             raise ValueError
         return self._take(sign, repeats=sign not in "^$|")
 
-    def _take(self, text: str, written: str | None = None, *, repeats: bool = False) -> bool:
+    def _take(self, text: str, replacement: str | None = None, *, repeats: bool = False) -> bool:
         self._at += len(text)
-        self._written.append(text if written is None else written)
+        self._written.append(text if replacement is None else replacement)
         return repeats
 
     def _group(self) -> bool:
-        found = _GROUP.match(self._pattern, self._at)
-        assert found is not None
-        text = found[0]
+        match = _GROUP.match(self._pattern, self._at)
+        assert match is not None
+        text = match[0]
         if text == "(" and self._pattern.startswith("(?", self._at):
             raise ValueError
         is_around = text[2:] in {"=", "!", "<=", "<!"}
         self.looks_around |= is_around
         self._open.append(not is_around)
-        return self._take(text, "(" if found["name"] and self._is_backtracking else None)
+        return self._take(text, "(" if match["name"] and self._is_backtracking else None)
 
     def _end_of_group(self) -> bool:
         if not self._open:
@@ -246,23 +246,23 @@ class _Reader:
         if reference is not None:
             return self._reference(reference)
         if kind and kind in "dDwWsS":
-            written = f"[{_SETS[kind]}]" if self._is_backtracking else None
-            return self._take(rf"\{kind}", written, repeats=True)
+            replacement = f"[{_SETS[kind]}]" if self._is_backtracking else None
+            return self._take(rf"\{kind}", replacement, repeats=True)
         property_escape = _PROPERTY.match(rest)
         if property_escape is not None:
             return self._take(rf"\{property_escape[0]}", repeats=True)
         text, number = self._character(rest)
-        written = _NEVER if number in _SURROGATES else self._of_number(text, number)
-        return self._take(text, written, repeats=True)
+        replacement = _NEVER if number in _SURROGATES else self._of_number(text, number)
+        return self._take(text, replacement, repeats=True)
 
-    def _reference(self, found: re.Match[str]) -> bool:
+    def _reference(self, match: re.Match[str]) -> bool:
         """Read a reference back, which becomes a number: engines differ in names."""
         self.looks_around = True
-        number = int(found[0]) if found[1] is None else self._numbers.get(found[1], 0)
+        number = int(match[0]) if match[1] is None else self._numbers.get(match[1], 0)
         if not 0 < number <= self._count:
             raise ValueError
         # In a group, since a digit may follow.
-        return self._take(rf"\{found[0]}", rf"(?:\{number})", repeats=True)
+        return self._take(rf"\{match[0]}", rf"(?:\{number})", repeats=True)
 
     def _character(self, rest: str, *, in_class: bool = False) -> tuple[str, int]:
         """Return an escaped character: its text, and its number.
@@ -272,9 +272,9 @@ class _Reader:
             in_class: Whether it is in brackets.
         """
         kind = rest[:1]
-        found = _HEX.match(rest)
-        if found is not None:
-            return self._of_hex(rest, found)
+        match = _HEX.match(rest)
+        if match is not None:
+            return self._of_hex(rest, match)
         if kind in _CONTROLS:
             return rf"\{kind}", _CONTROLS[kind]
         if kind == "0" and rest[1:2] not in _DIGITS:
@@ -288,15 +288,15 @@ class _Reader:
         raise ValueError
 
     @staticmethod
-    def _of_hex(rest: str, found: re.Match[str]) -> tuple[str, int]:
-        number = int(found[1] or found[2] or found[3], 16)
+    def _of_hex(rest: str, match: re.Match[str]) -> tuple[str, int]:
+        number = int(match[1] or match[2] or match[3], 16)
         if number > _LARGEST:
             raise ValueError
-        low = _LOW_HALF.match(rest, found.end()) if found[2] and number in _HIGH else None
+        low = _LOW_HALF.match(rest, match.end()) if match[2] and number in _HIGH else None
         if low is None:
-            return rf"\{found[0]}", number
+            return rf"\{match[0]}", number
         whole = 0x10000 + ((number - _HIGH.start) << 10) + int(low[1], 16) - _LOW.start
-        return rf"\{found[0]}{low[0]}", whole
+        return rf"\{match[0]}{low[0]}", whole
 
     def _of_number(self, text: str, number: int) -> str:
         """Return an escaped character as the engines know it."""
@@ -318,10 +318,10 @@ class _Reader:
         self._at += 1
         inside = "".join(members)
         if not inside:
-            written = _ALWAYS if is_negated else _NEVER
+            replacement = _ALWAYS if is_negated else _NEVER
         else:
-            written = f"[{'^' * is_negated}{inside}]"
-        self._written.append(written)
+            replacement = f"[{'^' * is_negated}{inside}]"
+        self._written.append(replacement)
         assert self._at > start
         return True
 
@@ -367,22 +367,22 @@ class _Reader:
 
 def _groups(pattern: str) -> list[re.Match[str]]:
     """Return the groups that capture."""
-    found = []
-    at = 0
+    groups = []
+    position = 0
     in_class = False
-    while at < len(pattern):
-        sign = pattern[at]
+    while position < len(pattern):
+        sign = pattern[position]
         if sign == "\\":
-            at += 1
+            position += 1
         elif in_class:
             in_class = sign != "]"
         elif sign == "[":
             in_class = True
         elif sign == "(":
-            group = _GROUP.match(pattern, at)
+            group = _GROUP.match(pattern, position)
             if group is not None and (
-                group["name"] or (group[0] == "(" and not pattern.startswith("(?", at))
+                group["name"] or (group[0] == "(" and not pattern.startswith("(?", position))
             ):
-                found.append(group)
-        at += 1
-    return found
+                groups.append(group)
+        position += 1
+    return groups

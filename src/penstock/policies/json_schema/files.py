@@ -52,11 +52,11 @@ class SchemaFiles(SchemaDocuments):
                 break
             name = str(path.relative_to(self._folder))
             try:
-                found = self._read(name)
+                schema = self._read(name)
             except SchemaError:
                 continue
-            if identified(urljoin(ROOT, quote(name)), found) == uri:
-                return found
+            if identified(urljoin(ROOT, quote(name)), schema) == uri:
+                return schema
         raise SchemaError(
             "no file in the folder of schemas has this $id, and schemas are never fetched"
         )

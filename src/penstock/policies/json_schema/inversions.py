@@ -53,11 +53,11 @@ def inverted_pattern(documents: Iterable[Any]) -> str | None:
 
 def _keywords(document: Any) -> Iterator[tuple[str, Any, bool]]:
     """Yield each name and value of all objects, and whether an inverting keyword is above."""
-    waiting = [(document, False)]
-    while waiting:
-        schema, is_inverted = waiting.pop()
+    schemas = [(document, False)]
+    while schemas:
+        schema, is_inverted = schemas.pop()
         if isinstance(schema, list):
-            waiting += [(item, is_inverted) for item in schema]
+            schemas += [(item, is_inverted) for item in schema]
         elif isinstance(schema, dict):
             for keyword, value in schema.items():
                 yield keyword, value, is_inverted
@@ -66,7 +66,7 @@ def _keywords(document: Any) -> Iterator[tuple[str, Any, bool]]:
                 )
                 below = is_inverted or inverts
                 is_map = keyword in _MAPS and isinstance(value, dict)
-                waiting += [(each, below) for each in (value.values() if is_map else [value])]
+                schemas += [(each, below) for each in (value.values() if is_map else [value])]
 
 
 def _is_linear(pattern: str) -> bool:

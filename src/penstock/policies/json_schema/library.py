@@ -78,9 +78,9 @@ class LibraryCheck:
         explanations = Explanations()
         for position, text in enumerate(texts):
             if text is not None:
-                found = self._refusal(bytes(text[start:]), explanations)
-                if found is not None:
-                    yield position, found
+                refusal = self._refusal(bytes(text[start:]), explanations)
+                if refusal is not None:
+                    yield position, refusal
 
     def judge_natively(self, *_: object, **__: object) -> bool:
         """Return that native threads do not judge by it."""
@@ -180,7 +180,7 @@ def _work(files: SchemaDocuments) -> SchemaWork:
     def lookup(base: str, reference: str) -> tuple[Any, str]:
         if urljoin(base, reference).startswith(METASCHEMAS):
             return True, base
-        found = registry.resolver(base).lookup(reference)
-        return found.contents, found.resolver.base_uri
+        target = registry.resolver(base).lookup(reference)
+        return target.contents, target.resolver.base_uri
 
     return work_of(files, lookup)

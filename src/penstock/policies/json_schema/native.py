@@ -70,11 +70,11 @@ class NativeCheck:
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
         """Yield the results of `check.Check.refused`."""
-        for position, (keyword, written, pointer) in self._schema.refused(
+        for position, (keyword, keyword_value, pointer) in self._schema.refused(
             texts, start, SHARED_STEPS
         ):
-            found = native_reason(keyword, written, pointer)
-            yield position, self._translation.as_written(found)
+            reason = native_reason(keyword, keyword_value, pointer)
+            yield position, self._translation.as_written(reason)
 
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
         """Return the result of `check.Check.all_fit`."""
@@ -90,20 +90,20 @@ def _compiled(
     documents = [_document(files.uri, translation.document(files.schema), files.draft)]
     for _ in range(_MOST_ROUNDS):
         try:
-            made = _native.json_schema(documents, formats)
+            result = _native.json_schema(documents, formats)
         except ValueError as error:
             message = translation.as_written(str(error))
             raise SchemaError(f"{files.names} cannot be used: {message}") from None
         except SchemaError as error:  # of a format
             raise SchemaError(f"{files.names} {error}") from None
-        if not isinstance(made, list):
-            return made
-        for uri in made:
+        if not isinstance(result, list):
+            return result
+        for uri in result:
             if uri.startswith(METASCHEMAS):
                 raise MetaschemaNeeded
-            found = files.retrieve(uri)
-            check_schema(files, found, uri)
-            documents.append(_document(uri, translation.document(found), files.draft))
+            schema = files.retrieve(uri)
+            check_schema(files, schema, uri)
+            documents.append(_document(uri, translation.document(schema), files.draft))
     raise SchemaError(f"{files.name} refers to more than {_MOST_ROUNDS} documents in a row")
 
 

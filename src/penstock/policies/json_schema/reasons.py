@@ -30,17 +30,17 @@ def reason(error: ValidationError, names: Collection[str]) -> str:
     return f"at {place} {expected}" if place else expected
 
 
-def native_reason(keyword: str, written: str | None, place: str) -> str:
+def native_reason(keyword: str, keyword_value: str | None, place: str) -> str:
     """Return the text about what `native/` found, to follow the name of a value.
 
     Args:
         keyword: The keyword that the value breaks, or a key of `FLAWS`.
-        written: The schema's value of the keyword, as JSON; None for a flaw.
+        keyword_value: The schema's value of the keyword, as JSON; None for a flaw.
         place: The value's JSON pointer.
     """
-    if written is None:
+    if keyword_value is None:
         return FLAWS[keyword]
-    kind = _Written(keyword, json.loads(written))
+    kind = _Written(keyword, json.loads(keyword_value))
     expected = _EXPECTED.get(keyword, _by_keyword)(kind)
     return f"at {place} {expected}" if place else expected
 

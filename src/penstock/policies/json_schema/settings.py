@@ -110,10 +110,10 @@ def _given(configs: Mapping[str, str], key: str) -> str:
 
 
 def _either(configs: Mapping[str, str], key: str, yes: str, no: str) -> bool:
-    given = _given(configs, key).lower()
-    if given not in {yes, no}:
-        raise ValueError(f"{key} must be {yes} or {no}, not {given or 'nothing'}")
-    return given == yes
+    value = _given(configs, key).lower()
+    if value not in {yes, no}:
+        raise ValueError(f"{key} must be {yes} or {no}, not {value or 'nothing'}")
+    return value == yes
 
 
 def schema_names(text: str) -> dict[str, str]:

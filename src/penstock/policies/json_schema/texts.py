@@ -46,9 +46,9 @@ class SchemaTexts(SchemaDocuments):
         self._references = references
         super().__init__("the schema", ROOT, _parsed("the schema", text))
 
-    def _custom(self, name: str, given: object) -> Dialect:
+    def _custom(self, name: str, metaschema_uri: object) -> Dialect:
         try:
-            return super()._custom(name, given)
+            return super()._custom(name, metaschema_uri)
         except SchemaError:
             return Dialect(self._default)
 
@@ -59,12 +59,12 @@ class SchemaTexts(SchemaDocuments):
             return self._read(self._by_id[uri])
         # A relative name is relative to the document that uses it, which is known by its URI or
         # by its $id.
-        for folder in {urljoin(known, ".") for known in (ROOT, *self._by_uri)}:
+        for folder in {urljoin(base_uri, ".") for base_uri in (ROOT, *self._by_uri)}:
             if uri.startswith(folder):
                 name = uri.removeprefix(folder)
-                for written in (name, unquote(name), f"./{name}", f"/{name}"):
-                    if written in self._references:
-                        return self._read(written)
+                for spelling in (name, unquote(name), f"./{name}", f"/{name}"):
+                    if spelling in self._references:
+                        return self._read(spelling)
                 for other in self._folders:
                     if other + name in self._references:
                         return self._read(other + name)

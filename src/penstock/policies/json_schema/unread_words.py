@@ -88,13 +88,13 @@ def _of_document(document: dict[str, Any], draft: int) -> Iterator[str]:
     if len(document) > 1 and _JUDGE.isdisjoint(document):
         yield "it has no keyword that judges a value, so every JSON value is accepted"
         return
-    waiting: list[tuple[str, Any]] = [("", document)]
-    while waiting:
-        place, schema = waiting.pop()
+    subschemas: list[tuple[str, Any]] = [("", document)]
+    while subschemas:
+        place, schema = subschemas.pop()
         if isinstance(schema, dict):
             where = f"at {place}, " if place else ""
             yield from (f"{where}{text}" for text in _of_schema(schema, draft))
-            waiting += reversed([*_inside(place, schema, draft)])
+            subschemas += reversed([*_inside(place, schema, draft)])
 
 
 def _of_schema(schema: dict[str, Any], draft: int) -> Iterator[str]:
@@ -112,8 +112,8 @@ def _of_schema(schema: dict[str, Any], draft: int) -> Iterator[str]:
 def _of_word(word: str, schema: dict[str, Any], draft: int) -> str:
     """Return a sentence about a word of a schema; empty if it is what it seems to be."""
     if word not in _JUDGE:
-        meant = _OF_OTHERS.get(word) or _keyword_like(word)
-        return f"{word} is no keyword, and judges nothing: did you mean {meant}?" if meant else ""
+        hint = _OF_OTHERS.get(word) or _keyword_like(word)
+        return f"{word} is no keyword, and judges nothing: did you mean {hint}?" if hint else ""
     if not _SINCE.get(word, 0) <= draft <= _UNTIL.get(word, draft):
         return f"{word} is no keyword of {_named(draft)}, and judges nothing"
     needed = _NEEDS.get(word, word)
@@ -139,6 +139,6 @@ def _inside(place: str, schema: dict[str, Any], draft: int) -> Iterator[tuple[st
         if word in MAPS_OF_ALL_DRAFTS and isinstance(value, dict):
             yield from ((f"{place}/{word}/{name}", inner) for name, inner in value.items())
         elif word in SCHEMAS and isinstance(value, list):
-            yield from ((f"{place}/{word}/{at}", inner) for at, inner in enumerate(value))
+            yield from ((f"{place}/{word}/{index}", inner) for index, inner in enumerate(value))
         elif word in SCHEMAS:
             yield f"{place}/{word}", value

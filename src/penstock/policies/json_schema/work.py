@@ -157,14 +157,14 @@ class _SchemaWalk:
             own: What a place adds itself.
             most: A larger sum is given as one more than this.
         """
-        known: dict[str, int] = {}
+        sums: dict[str, int] = {}
 
         def total(place: _Place) -> int:
-            return min(own(place) + sum(known[name] for name in place.references), most + 1)
+            return min(own(place) + sum(sums[name] for name in place.references), most + 1)
 
         for name in _inner_first({name: place.references for name, place in self.places.items()}):
-            known[name] = total(self.places[name])
-        return max(*known.values(), *map(total, self._places_inside), 0)
+            sums[name] = total(self.places[name])
+        return max(*sums.values(), *map(total, self._places_inside), 0)
 
     def _schema(
         self,
@@ -248,17 +248,17 @@ def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
 
 def _inner_first(edges: dict[str, list[str]]) -> Iterator[str]:
     """Yield each name after those that edges lead to; none leads back to itself."""
-    done: set[str] = set()
+    visited_names: set[str] = set()
     for start in edges:
-        waiting = [start]
-        while waiting:
-            missing = [name for name in edges[waiting[-1]] if name not in done]
-            if missing:
-                waiting += missing
+        stack = [start]
+        while stack:
+            pending_names = [name for name in edges[stack[-1]] if name not in visited_names]
+            if pending_names:
+                stack += pending_names
                 continue
-            name = waiting.pop()
-            if name not in done:
-                done.add(name)
+            name = stack.pop()
+            if name not in visited_names:
+                visited_names.add(name)
                 yield name
 
 
@@ -274,18 +274,18 @@ def _ways_inside(schema: dict[str, Any]) -> int:
 
 def _cycle(edges: dict[str, set[str]]) -> str:
     """Return a name from which edges lead back to it, or nothing."""
-    before: dict[str, int] = dict.fromkeys(edges, 0)
+    in_degrees: dict[str, int] = dict.fromkeys(edges, 0)
     for names in edges.values():
         for name in names:
-            before[name] += 1
+            in_degrees[name] += 1
     # Names without references to them are removed until there are none of them.
-    free = [name for name, count in before.items() if not count]
+    free = [name for name, count in in_degrees.items() if not count]
     while free:
         for name in edges[free.pop()]:
-            before[name] -= 1
-            if not before[name]:
+            in_degrees[name] -= 1
+            if not in_degrees[name]:
                 free.append(name)
-    return next((name for name, count in before.items() if count), "")
+    return next((name for name, count in in_degrees.items() if count), "")
 
 
 def _applied(targets: dict[str, _Target], root: str, most: int) -> int:
@@ -297,12 +297,12 @@ def _applied(targets: dict[str, _Target], root: str, most: int) -> int:
         most: A larger number is given as one more than this.
     """
     edges = {name: target.everywhere for name, target in targets.items()}
-    known: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in _inner_first(edges):
-        known[name] = min(
-            targets[name].schemas + sum(map(known.__getitem__, edges[name])), most + 1
+        counts[name] = min(
+            targets[name].schemas + sum(map(counts.__getitem__, edges[name])), most + 1
         )
-    return known[root]
+    return counts[root]
 
 
 def _subschemas(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]:

@@ -145,10 +145,10 @@ class ByRegistry:
         self._registry.close()
 
     def _schema(self, known_as: int | str) -> _Schema:
-        found = self._schemas.get(known_as)
-        if found is None:
-            found = self._schemas[known_as] = self._made(known_as)
-        return found
+        schema = self._schemas.get(known_as)
+        if schema is None:
+            schema = self._schemas[known_as] = self._made(known_as)
+        return schema
 
     def _made(self, known_as: int | str) -> _Schema:
         try:

@@ -33,12 +33,12 @@ class BySchema(NamedTuple):
 
     def not_known(self, values: Sequence[bytes | None]) -> set[int]:
         """Return the positions of values for which the conditions have to be evaluated."""
-        found = {position for position, _ in self.check.refused(values)}
+        positions = {position for position, _ in self.check.refused(values)}
         if self._longest_of(values) > self.longest:
             for position, value in enumerate(values):
                 if value is not None and len(value) > self.longest:
-                    found.add(position)
-        return found
+                    positions.add(position)
+        return positions
 
     def all_fit(self, values: Sequence[bytes | None]) -> bool:
         """Return whether all conditions are known to be true for all values."""
@@ -57,9 +57,9 @@ def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
     """
     schemas = {}
     for position, condition in enumerate(conditions):
-        found = schema_of(condition.tree) if condition.reads == {"value"} else None
-        if found is not None:
-            schemas[position] = found
+        schema = schema_of(condition.tree) if condition.reads == {"value"} else None
+        if schema is not None:
+            schemas[position] = schema
     if not schemas:
         return None
     try:

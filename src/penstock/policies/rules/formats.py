@@ -75,14 +75,14 @@ class _Plain:
 
     message = None
 
-    def __init__(self, read: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
-        self._read = read
+    def __init__(self, reader: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
+        self._read = reader
         self._has_fields = has_fields
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
-        found = self._read(data)
-        return with_whole_numbers(only(found, fields)) if self._has_fields else found
+        value = self._read(data)
+        return with_whole_numbers(only(value, fields)) if self._has_fields else value
 
 
 def _json(data: bytes) -> Any:
@@ -143,8 +143,8 @@ class _BySchema:
         del headers
         for _, reason in self._compiled.objections((data,)):
             raise UnreadableError(f"does not fit schema {self._name}: {reason}")
-        found = self._compiled.decode(data)
-        return found if self._convert is None else only(self._convert(found), fields)
+        value = self._compiled.decode(data)
+        return value if self._convert is None else only(self._convert(value), fields)
 
 
 def _by_schema(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> Reader:

@@ -68,8 +68,8 @@ class OneRecord:
     def _objection(self, conditions: Sequence[Condition]) -> str | None:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
             conditions = [condition for condition in conditions if "value" not in condition.reads]
-        given, flaws = self._given(self._read_by(conditions))
-        variables = Variables(given, is_shared=len(conditions) > 1)
+        values, flaws = self._given(self._read_by(conditions))
+        variables = Variables(values, is_shared=len(conditions) > 1)
         for condition in conditions:
             for name in sorted(condition.reads & flaws.keys()):
                 flaw = flaws[name]
@@ -85,15 +85,15 @@ class OneRecord:
         self, names: set[str]
     ) -> tuple[dict[str, Any], dict[str, UnreadableError | EvaluationError]]:
         """Return the variables that are read, and why others of these have no value."""
-        given: dict[str, Any] = dict(self._shared)
+        values: dict[str, Any] = dict(self._shared)
         flaws: dict[str, UnreadableError | EvaluationError] = {}
         for name in _PARTS:
             if name in names:
                 try:
-                    given[name] = self._part(name)
+                    values[name] = self._part(name)
                 except (UnreadableError, EvaluationError) as error:
                     flaws[name] = error
-        return given, flaws
+        return values, flaws
 
     def _read_by(self, conditions: Sequence[Condition]) -> set[str]:
         return {name for condition in conditions for name in condition.reads}

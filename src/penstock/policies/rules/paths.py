@@ -42,20 +42,20 @@ def path_of(tree: Tree, variable: str) -> tuple[str, ...] | None:
 
 def fields_read(trees: Iterable[Tree], variable: str) -> Fields | None:
     """Return the fields of a variable that some expressions read; None for all of it."""
-    found: Fields = {}
+    fields: Fields = {}
     for tree in trees:
         for path in _paths(tree, variable):
             if not path:
                 return None
-            at = found
+            node = fields
             for step in path[:-1]:
-                inner = at.setdefault(step, {})
+                inner = node.setdefault(step, {})
                 if inner is None:
                     break
-                at = inner
+                node = inner
             else:
-                at[path[-1]] = None
-    return found
+                node[path[-1]] = None
+    return fields
 
 
 def divides_fields(tree: Tree) -> bool:
@@ -104,15 +104,15 @@ def _is_item(tree: Tree) -> bool:
 
 
 def _paths(tree: Tree, variable: str) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    paths: list[tuple[str, ...]] = []
+    trees = [tree]
+    while trees:
+        node = trees.pop()
         path = path_of(node, variable)
         if path is not None:
-            found.append(path)
+            paths.append(path)
             continue
         if isinstance(node, Loop) and variable in (*node.names, node.result_name):
             return [()]  # the name has another meaning there
-        waiting.extend(parts_of(node))
-    return found
+        trees.extend(parts_of(node))
+    return paths

@@ -265,8 +265,8 @@ class Rules(Policy):
         from penstock.policies.rules.variables import known_of  # noqa: PLC0415 - an extra
 
         place = topic.topic_id_partition
-        given = {"topic": place.topic, "partition": place.partition, "client": known_of(client)}
-        return {name: value for name, value in given.items() if name in self._reads}
+        variables = {"topic": place.topic, "partition": place.partition, "client": known_of(client)}
+        return {name: value for name, value in variables.items() if name in self._reads}
 
     def _objection_to_batch(self, batch: BatchProxy, shared: Mapping[str, Any]) -> str | None:
         from penstock.policies.rules.variables import of_batch  # noqa: PLC0415 - an extra
@@ -275,10 +275,10 @@ class Rules(Policy):
 
         for condition in self._of_batches:
             try:
-                given = of_batch(batch, condition.reads)
+                batch_variables = of_batch(batch, condition.reads)
             except EvaluationError as error:
                 return condition.without_result(error)
-            text = condition.objection(Variables({**shared, **given}))
+            text = condition.objection(Variables({**shared, **batch_variables}))
             if text is not None:
                 return text
         return None

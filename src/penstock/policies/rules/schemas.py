@@ -80,14 +80,14 @@ def _one_object(schemas: Sequence[Schema]) -> Schema:
 
 
 def _one_number(schemas: Sequence[Schema]) -> Schema:
-    found: Schema = {"type": "number"}
+    intersection: Schema = {"type": "number"}
     for schema in schemas:
         for key, value in schema.items():
             if key in {"minimum", "exclusiveMinimum"}:
-                found[key] = max(value, found.get(key, value))
+                intersection[key] = max(value, intersection.get(key, value))
             elif key != "type":
-                found[key] = min(value, found.get(key, value))
-    return found
+                intersection[key] = min(value, intersection.get(key, value))
+    return intersection
 
 
 def schema_of(tree: Tree) -> Schema | None:
@@ -129,10 +129,10 @@ def _has_field(tree: Part, *, holds: bool) -> Schema | None:
 
 
 def _together(kind: str, schemas: Sequence[Schema | None]) -> Schema | None:
-    known = [schema for schema in schemas if schema is not None]
-    if len(known) != len(schemas):
+    known_schemas = [schema for schema in schemas if schema is not None]
+    if len(known_schemas) != len(schemas):
         return None
-    return all_of(known) if kind == "allOf" else {kind: known}
+    return all_of(known_schemas) if kind == "allOf" else {kind: known_schemas}
 
 
 def _and(call: Call, holds: bool) -> Schema | None:
@@ -162,19 +162,19 @@ def _choice(call: Call, holds: bool) -> Schema | None:
 
 def _compared(call: Call, holds: bool) -> Schema | None:
     function = call.function if holds else _OPPOSITE[call.function]
-    left, right = call.arguments
-    if isinstance(left, Constant):
-        left, right = right, left
+    operand, comparand = call.arguments
+    if isinstance(operand, Constant):
+        operand, comparand = comparand, operand
         function = _TURNED.get(function, function)
-    found = _constant(right)
-    if found is None:
+    constant = _constant(comparand)
+    if constant is None:
         return None
-    value = found.value
-    if isinstance(left, Call) and left.function == "size" and len(left.arguments) == 1:
-        return _at(left.arguments[0], _size(function, value))
+    value = constant.value
+    if isinstance(operand, Call) and operand.function == "size" and len(operand.arguments) == 1:
+        return _at(operand.arguments[0], _size(function, value))
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _at(left, _number(function, value))
-    return _at(left, _equal(function, value))
+        return _at(operand, _number(function, value))
+    return _at(operand, _equal(function, value))
 
 
 def _constant(tree: Tree) -> Constant | None:
@@ -233,7 +233,7 @@ def _among(call: Call, holds: bool) -> Schema | None:
     if not isinstance(all_of, Collection) or not all_of.parts:
         return None
     constants = [_constant(part) for part in all_of.parts]
-    values = [None if found is None else found.value for found in constants]
+    values = [None if constant is None else constant.value for constant in constants]
     if all(isinstance(value, str) and "\0" not in value for value in values):
         kind: Schema = {"type": "string"}
     elif all(
@@ -248,7 +248,7 @@ def _among(call: Call, holds: bool) -> Schema | None:
 
 
 def _found(call: Call, holds: bool) -> Schema | None:
-    of, text = call.arguments
+    operand, text = call.arguments
     if not isinstance(text, Constant) or not isinstance(text.value, str):
         return None
     if call.function == "matches":
@@ -258,7 +258,7 @@ def _found(call: Call, holds: bool) -> Schema | None:
     if not pattern:
         return None
     same = {"pattern": pattern}
-    return _at(of, {"type": "string", **(same if holds else {"not": same})})
+    return _at(operand, {"type": "string", **(same if holds else {"not": same})})
 
 
 def _literal(function: str, text: str) -> str | None:

@@ -77,14 +77,16 @@ def last_headers(headers: Iterable[Header], names: Collection[str] | None) -> di
         headers: Of a record.
         names: The required names; None for all of them.
     """
-    found = {header.key: header.value for header in headers if names is None or header.key in names}
-    return {name: _text_or_bytes(value) for name, value in found.items()}
+    last_values = {
+        header.key: header.value for header in headers if names is None or header.key in names
+    }
+    return {name: _text_or_bytes(value) for name, value in last_values.items()}
 
 
 def known_of(client: ClientContext) -> dict[str, str]:
     """Return the variables of a client."""
-    given = {"principal": client.principal, "id": client.client_id, "address": client.address}
-    return {name: value for name, value in given.items() if value is not None}
+    attributes = {"principal": client.principal, "id": client.client_id, "address": client.address}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def of_batch(batch: BatchProxy, names: Collection[str]) -> dict[str, Any]:
@@ -93,15 +95,15 @@ def of_batch(batch: BatchProxy, names: Collection[str]) -> dict[str, Any]:
     Raises:
         EvaluationError: A variable has no value.
     """
-    given: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name in names:
         if name in _COUNTS:
-            given[name] = _count(batch, name)
+            variables[name] = _count(batch, name)
         elif name == "first_timestamp":
-            given[name] = instant(min(batch.timestamps))
+            variables[name] = instant(min(batch.timestamps))
         elif name == "last_timestamp":
-            given[name] = instant(max(batch.timestamps))
-    return given
+            variables[name] = instant(max(batch.timestamps))
+    return variables
 
 
 def _count(batch: BatchProxy, name: str) -> int:

@@ -99,19 +99,19 @@ class CompiledSchemas:
                 protoc cannot be run.
             ValueError: A package is missing; the text explains how to install it.
         """
-        found = self.kept(known_as)
-        if found is None:
-            found = self._made(schema)
-            if found.problem or found.problem_of_rules:
-                found = found._replace(until=self._clock() + PROBLEM_SECONDS)
-            self._kept[known_as] = found
-        return found
+        compiled_schema = self.kept(known_as)
+        if compiled_schema is None:
+            compiled_schema = self._made(schema)
+            if compiled_schema.problem or compiled_schema.problem_of_rules:
+                compiled_schema = compiled_schema._replace(until=self._clock() + PROBLEM_SECONDS)
+            self._kept[known_as] = compiled_schema
+        return compiled_schema
 
     def kept(self, known_as: int | str) -> Compiled | None:
         """Return a schema that was compiled before and is still kept; None for another."""
-        found = self._kept.get(known_as)
-        if found is None or found.until is inf or self._clock() < found.until:
-            return found
+        entry = self._kept.get(known_as)
+        if entry is None or entry.until is inf or self._clock() < entry.until:
+            return entry
         return None
 
     def _made(self, schema: RegisteredSchema) -> Compiled:

@@ -58,10 +58,10 @@ def encrypts(rule_set: Mapping[str, Any]) -> frozenset[str] | None:
     for rule in rules if isinstance(rules, list) else ():
         if not isinstance(rule, dict) or not _encrypts(rule):
             continue
-        given = rule.get("tags") or []
-        if not given:
+        rule_tags = rule.get("tags") or []
+        if not rule_tags:
             return frozenset()
-        tags = (tags or frozenset()) | {tag for tag in given if isinstance(tag, str)}
+        tags = (tags or frozenset()) | {tag for tag in rule_tags if isinstance(tag, str)}
     return tags
 
 
@@ -161,15 +161,15 @@ class _Encrypted:
 
     def strip(self) -> None:
         """Change the documents."""
-        waiting = [_Subschema(self._root, self._root, "$")]
-        while waiting and len(self._seen) < _MOST:
-            part = waiting.pop()
+        parts = [_Subschema(self._root, self._root, "$")]
+        while parts and len(self._seen) < _MOST:
+            part = parts.pop()
             schema, key = part.schema, part.key
             if not isinstance(schema, dict) or key in self._seen or part.depth >= _DEEPEST:
                 continue
             self._seen.add(key)
-            waiting += self._same_value(part)
-            waiting += self._fields(part)
+            parts += self._same_value(part)
+            parts += self._fields(part)
             if part.is_encrypted:
                 _strip(schema)
                 for decided, keyword in part.decided_by:
@@ -193,10 +193,10 @@ class _Encrypted:
         if not self._tags:
             return True
         inline = schema.get("confluent:tags") if isinstance(schema, dict) else None
-        given = (
+        inline_tags = (
             {tag for tag in inline if isinstance(tag, str)} if isinstance(inline, list) else set()
         )
-        return not self._tags.isdisjoint(given | self._patterns.of(path))
+        return not self._tags.isdisjoint(inline_tags | self._patterns.of(path))
 
     def _same_value(self, part: _Subschema) -> Iterator[_Subschema]:
         """Yield the schemas of the same value, or of its items, which count as the value."""
@@ -218,8 +218,8 @@ class _Encrypted:
             items = schema.get(keyword)
             for item in items if isinstance(items, list) else (items,):
                 yield part.inner(item)
-        for found, home in self._targets(schema, part.document):
-            yield part.inner(found)._replace(document=home)
+        for target, home in self._targets(schema, part.document):
+            yield part.inner(target)._replace(document=home)
 
     def _targets(self, schema: dict[str, Any], document: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the schemas that references lead to, each with its document."""

@@ -132,24 +132,24 @@ def _read(folder: Path, name: str) -> str:
 
 def _references(folder: Path, name: str, text: str, kind: str) -> dict[str, str]:
     """Read the files that a schema refers to, and those that they refer to."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     size = len(text)
     names = {"PROTOBUF": _imports, "JSON": _refs}.get(kind)
-    waiting = [] if names is None else list(names(text, name))
-    while waiting and names is not None:
-        file = waiting.pop()
-        if file in found or not _is_file(folder / file):
+    pending_files = [] if names is None else list(names(text, name))
+    while pending_files and names is not None:
+        file = pending_files.pop()
+        if file in texts or not _is_file(folder / file):
             continue  # a file that is not there is the compiler's to find: it knows the standard's
-        if len(found) == _MAX_FILES:
+        if len(texts) == _MAX_FILES:
             raise InvalidSchemaError(f"{name} refers to more than {_MAX_FILES} files")
-        found[file] = _read(folder, file)
-        size += len(found[file])
+        texts[file] = _read(folder, file)
+        size += len(texts[file])
         if size > _MAX_BYTES:
             raise InvalidSchemaError(
                 f"{name} and its references are larger than {_MAX_BYTES} bytes"
             )
-        waiting += names(found[file], file)
-    return found
+        pending_files += names(texts[file], file)
+    return texts
 
 
 def _is_file(path: Path) -> bool:
@@ -174,13 +174,13 @@ def _refs(text: str, name: str) -> Iterable[str]:
 
 def _ref_values(schema: Any) -> Iterable[str]:
     """Yield the file of each `$ref`; empty for a reference within the same file."""
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
+    nodes = [schema]
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, dict):
             ref = node.get("$ref")
             if isinstance(ref, str):
                 yield ref.partition("#")[0]
-            waiting += node.values()
+            nodes += node.values()
         elif isinstance(node, list):
-            waiting += node
+            nodes += node

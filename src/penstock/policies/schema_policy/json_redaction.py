@@ -59,28 +59,28 @@ class JsonRedaction:
             return self._ways[id(root)]
         way = self._ways[id(root)] = Way()
         ends: list[int] = []
-        after: dict[str, list[Way]] = {}
+        fields: dict[str, list[Way]] = {}
         otherwise: list[Way] = []
         items: list[Way] = []
-        waiting, passed = [root], set[int]()
-        while waiting:
-            node = waiting.pop(0)
+        queue, passed = [root], set[int]()
+        while queue:
+            node = queue.pop(0)
             if id(node) in passed or not self._redaction.leads_on(node):
                 continue
             passed.add(id(node))
-            waiting += node.alternatives
+            queue += node.alternatives
             items += map(self._way, filter(None, (node.items,)))
             otherwise += map(self._way, filter(None, (node.values,)))
             for field in node.fields:
                 is_tagged = not self._tags.isdisjoint(field.tags)
                 if not field.is_value:
                     below = self._end(field.node) if is_tagged else self._way(field.node)
-                    after.setdefault(field.name, []).append(below)
+                    fields.setdefault(field.name, []).append(below)
                 elif is_tagged:
                     ends.append(self._number(field.node))
                 else:
-                    waiting.append(field.node)
-        way.lead(ends, after, otherwise, items)
+                    queue.append(field.node)
+        way.lead(ends, fields, otherwise, items)
         return way
 
     def _end(self, node: Node) -> Way:

@@ -65,39 +65,39 @@ class Redaction(_OfTags):
             if way in passed:
                 return value, False
             passed.add(way)
-        changed = False
+        is_changed = False
         for branch in node.alternatives_of(value):
             if isinstance(value, tuple):
-                inner, inner_changed = self._redact(branch, value[1], passed)
+                inner, is_inner_changed = self._redact(branch, value[1], passed)
                 value = (value[0], inner)
             else:
-                value, inner_changed = self._redact(branch, value, passed)
-            changed |= inner_changed
+                value, is_inner_changed = self._redact(branch, value, passed)
+            is_changed |= is_inner_changed
         places: Any = ()
         if isinstance(value, list) and node.items is not None:
             places = ((index, node.items) for index in range(len(value)))
         elif isinstance(value, dict) and node.values is not None:
             places = ((key, node.values) for key in list(value))
         for place, inner_node in places:
-            value[place], inner_changed = self._redact(inner_node, value[place], passed)
-            changed |= inner_changed
+            value[place], is_inner_changed = self._redact(inner_node, value[place], passed)
+            is_changed |= is_inner_changed
         if node.fields:
-            value, inner_changed = self._fields(node, value, passed)
-            changed |= inner_changed
-        return value, changed
+            value, is_inner_changed = self._fields(node, value, passed)
+            is_changed |= is_inner_changed
+        return value, is_changed
 
     def _fields(self, node: Node, value: Any, passed: set[tuple[int, int]]) -> tuple[Any, bool]:
-        changed = False
+        is_changed = False
         for field in node.fields:
             if isinstance(value, dict) and field.name in value:
                 inner = value[field.name]
                 if not self._tags.isdisjoint(field.tags):
                     value[field.name] = self.replace(field.node, inner)
-                    changed = True
+                    is_changed = True
                 else:
-                    value[field.name], inner_changed = self._redact(field.node, inner, passed)
-                    changed |= inner_changed
-        return value, changed
+                    value[field.name], is_inner_changed = self._redact(field.node, inner, passed)
+                    is_changed |= is_inner_changed
+        return value, is_changed
 
     def replace(self, node: Node, value: Any) -> Any:
         """Return the replacement of a value of a field with the tags.
@@ -152,27 +152,27 @@ class MessageRedaction(_OfTags):
     def _redact(self, node: Node, message: Any, *, everything: bool) -> bool:
         if not everything and id(node) not in self._ways:
             return False
-        changed = False
+        is_changed = False
         present = {descriptor.name for descriptor, _value in message.ListFields()}
         for field in node.fields:
             if field.name not in present:
                 continue
             if everything or not self._tags.isdisjoint(field.tags):
                 self._replace(field.node, message, field.name, field.descriptor)
-                changed = True
+                is_changed = True
             else:
-                changed |= self._inside(field.node, getattr(message, field.name))
-        return changed
+                is_changed |= self._inside(field.node, getattr(message, field.name))
+        return is_changed
 
     def _inside(self, node: Node, value: Any) -> bool:
         if node.items is not None:
             items = node.items
-            changed = [self._inside(items, item) for item in value]
-            return any(changed)
+            changes = [self._inside(items, item) for item in value]
+            return any(changes)
         if node.values is not None:
             values = node.values
-            changed = [self._inside(values, value[key]) for key in value]
-            return any(changed)
+            changes = [self._inside(values, value[key]) for key in value]
+            return any(changes)
         return bool(node.fields) and self._redact(node, value, everything=False)
 
     def _replace(self, node: Node, message: Any, name: str, descriptor: Any) -> None:

@@ -153,8 +153,8 @@ class RegistryJudge:
         if usable is None or (self.reads_headers and batch.has_header(self._header)):
             return None
         last, compiled = usable
-        after = batch.keys_after if self._is_key else batch.values_after
-        payloads = after(last.start)
+        payload_reader = batch.keys_after if self._is_key else batch.values_after
+        payloads = payload_reader(last.start)
         if payloads is None:
             return None
         part = _RecordGroup(last.usable, range(len(payloads)), compiled, payloads)
@@ -188,28 +188,30 @@ class RegistryJudge:
             UndecidableException: The schema or its rules cannot be used, and there is no other
                 fault.
         """
-        by, positions, compiled, payloads, start, has_subject = part
-        if isinstance(by, str):
-            return [(position, by) for position in positions]
+        basis, positions, compiled, payloads, start, has_subject = part
+        if isinstance(basis, str):
+            return [(position, basis) for position in positions]
         if self._level is Level.ID and has_subject:
             return ()
         assert compiled is not None
         if compiled.schema is None:
-            self._cannot_judge(f"{by.title} cannot be judged by: {compiled.problem}", part)
+            self._cannot_judge(f"{basis.title} cannot be judged by: {compiled.problem}", part)
             return ()
         refused = list(compiled.schema.objections(payloads, start))
         if self._level is Level.RULES:
             if compiled.problem_of_rules and not refused:
-                text = f"the rules of {by.title} cannot be judged by: {compiled.problem_of_rules}"
+                text = (
+                    f"the rules of {basis.title} cannot be judged by: {compiled.problem_of_rules}"
+                )
                 self._cannot_judge(text, part)
             try:
                 refused += self._against_rules(compiled, part, set(map(itemgetter(0), refused)))
             except InvalidSchemaError as error:
-                text = f"the rules of {by.title} cannot be judged by: {error}"
+                text = f"the rules of {basis.title} cannot be judged by: {error}"
                 self._cannot_judge(text, part)
         if not refused:
             return ()
-        begins = f"the {self._side} does not fit {by.title}: "
+        begins = f"the {self._side} does not fit {basis.title}: "
         return [(positions[index], begins + message) for index, message in refused]
 
     def _cannot_judge(self, text: str, part: _RecordGroup) -> None:
@@ -290,10 +292,10 @@ class RegistryJudge:
             yield from self._by_message(framed, registered, positions, payloads)
             return
         name = record_name(registered) if self._strategy.needs_record_name else None
-        by, compiled = self._resolve(framed.schema, registered, name)
-        if isinstance(by, _Usable) and isinstance(framed.schema, int) and framed.start:
-            self._last = _Last(start_of(framed.schema), framed.schema, by)
-        yield _RecordGroup(by, positions, compiled, payloads, framed.start)
+        basis, compiled = self._resolve(framed.schema, registered, name)
+        if isinstance(basis, _Usable) and isinstance(framed.schema, int) and framed.start:
+            self._last = _Last(start_of(framed.schema), framed.schema, basis)
+        yield _RecordGroup(basis, positions, compiled, payloads, framed.start)
 
     def _by_message(
         self,
@@ -313,9 +315,9 @@ class RegistryJudge:
             name = types.message_name(payload[framed.start :])
             by_name.setdefault(name, []).append(index)
         for name, indexes in by_name.items():
-            by, compiled = self._resolve(framed.schema, registered, name)
+            basis, compiled = self._resolve(framed.schema, registered, name)
             yield _RecordGroup(
-                by,
+                basis,
                 [positions[index] for index in indexes],
                 compiled,
                 [payloads[index] for index in indexes],
@@ -339,12 +341,12 @@ class RegistryJudge:
         usable = self._usable.get((schema, name))
         if usable is not None and self._clock() < usable.until:
             return usable, self._schemas.of(registered, schema)
-        found, compiled = self._found(schema, registered, name)
-        if isinstance(found, _Usable):
-            self._usable[schema, name] = found
+        basis, compiled = self._found(schema, registered, name)
+        if isinstance(basis, _Usable):
+            self._usable[schema, name] = basis
         else:
             self._usable.pop((schema, name), None)
-        return found, compiled
+        return basis, compiled
 
     def _found(
         self, schema: int | str, registered: RegisteredSchema, name: str | None

@@ -172,9 +172,9 @@ class FileSettings:
             ValueError: A key has an invalid value, or is unknown.
         """
         # Of a policy with a name, the topic level keys are among its own.
-        known = {*FILE_KEYS, *(config.name for config in TOPIC_CONFIGS)}
+        known_keys = {*FILE_KEYS, *(config.name for config in TOPIC_CONFIGS)}
         for key in configs:
-            if key.startswith("schema.") and not key.startswith(PREFIX) and key not in known:
+            if key.startswith("schema.") and not key.startswith(PREFIX) and key not in known_keys:
                 raise ValueError(
                     f"{key} is unknown; there are {', '.join(FILE_KEYS)} and {PREFIX}*"
                 )
@@ -192,10 +192,10 @@ class FileSettings:
 
 
 def _accepts(configs: Mapping[str, str], key: str) -> bool:
-    given = configs.get(key, FILE_KEYS[key][0]).strip().lower()
-    if given not in {"accept", "refuse"}:
-        raise ValueError(f"{key} must be accept or refuse, not {given or 'nothing'}")
-    return given == "accept"
+    value = configs.get(key, FILE_KEYS[key][0]).strip().lower()
+    if value not in {"accept", "refuse"}:
+        raise ValueError(f"{key} must be accept or refuse, not {value or 'nothing'}")
+    return value == "accept"
 
 
 class SchemaFileName(NamedTuple):
@@ -239,35 +239,37 @@ class TopicSettings:
         Raises:
             ValueError: A key has a value that it cannot have; the text names it.
         """
-        given = {config.name: configs.get(config.name, config.default) for config in TOPIC_CONFIGS}
+        settings = {
+            config.name: configs.get(config.name, config.default) for config in TOPIC_CONFIGS
+        }
         for config in TOPIC_CONFIGS:
-            if config.valid_values and given[config.name] not in config.valid_values:
+            if config.valid_values and settings[config.name] not in config.valid_values:
                 raise ValueError(
                     f"{config.name} must be one of {', '.join(config.valid_values)}, "
-                    f"not {given[config.name]}"
+                    f"not {settings[config.name]}"
                 )
-        files = file_names(given[FILE])
-        keys, values = given[KEY_VALIDATION] == "true", given[VALUE_VALIDATION] == "true"
-        for is_key, key, judged in (
+        files = file_names(settings[FILE])
+        keys, values = settings[KEY_VALIDATION] == "true", settings[VALUE_VALIDATION] == "true"
+        for is_key, key, is_judged in (
             (True, KEY_VALIDATION, keys),
             (False, VALUE_VALIDATION, values),
         ):
-            if judged and files and is_key not in files:
+            if is_judged and files and is_key not in files:
                 raise ValueError(
                     f"{FILE} names no schema of {'keys' if is_key else 'values'}, and {key} is true"
                 )
         return cls(
             sides=(True,) * keys + (False,) * values,
             strategies={
-                True: strategy(given[KEY_STRATEGY] or ""),
-                False: strategy(given[VALUE_STRATEGY] or ""),
+                True: strategy(settings[KEY_STRATEGY] or ""),
+                False: strategy(settings[VALUE_STRATEGY] or ""),
             },
-            level=Level(given[LEVEL]),
-            location=SchemaIdLocation(given[LOCATION]),
-            header=SchemaIdHeader(given[HEADER]),
-            latest=given[VERSIONS] == "latest",
+            level=Level(settings[LEVEL]),
+            location=SchemaIdLocation(settings[LOCATION]),
+            header=SchemaIdHeader(settings[HEADER]),
+            latest=settings[VERSIONS] == "latest",
             files=files,
-            accepts_unusable=given[UNUSABLE] == "accept",
+            accepts_unusable=settings[UNUSABLE] == "accept",
         )
 
 

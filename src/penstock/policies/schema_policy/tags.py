@@ -32,9 +32,9 @@ class TagPatterns(NamedTuple):
     def of(self, full_name: str) -> frozenset[str]:
         """Return the tags of a field."""
         tags = self.exact.get(full_name, frozenset())
-        for pattern, given in self.wildcards:
-            if not given <= tags and matches(full_name, pattern):
-                tags |= given
+        for pattern, pattern_tags in self.wildcards:
+            if not pattern_tags <= tags and matches(full_name, pattern):
+                tags |= pattern_tags
         return tags
 
 
@@ -82,19 +82,19 @@ def matches(name: str, pattern: str) -> bool:
             else:
                 reached = _within_part(name, reached)
         elif step == "?":
-            reached = {at + 1 for at in reached if at < len(name) and name[at] != "."}
+            reached = {end + 1 for end in reached if end < len(name) and name[end] != "."}
         else:
-            reached = {at + 1 for at in reached if at < len(name) and name[at] == step}
+            reached = {end + 1 for end in reached if end < len(name) and name[end] == step}
     return len(name) in reached
 
 
 def _within_part(name: str, reached: set[int]) -> set[int]:
-    found = set()
+    ends = set()
     for start in reached:
-        at = start
-        while at not in found:
-            found.add(at)
-            if at == len(name) or name[at] == ".":
+        end = start
+        while end not in ends:
+            ends.add(end)
+            if end == len(name) or name[end] == ".":
                 break
-            at += 1
-    return found
+            end += 1
+    return ends

@@ -112,8 +112,8 @@ def find_id(
     """
     if location is not SchemaIdLocation.PREFIX:
         name = header_name(is_key=is_key)
-        found = [value for key, value in headers if key == name]
-        value = found[0 if header is SchemaIdHeader.FIRST else -1] if found else None
+        values = [value for key, value in headers if key == name]
+        value = values[0 if header is SchemaIdHeader.FIRST else -1] if values else None
         if value is not None:
             return _in_header(value, name)
         if location is SchemaIdLocation.HEADER:

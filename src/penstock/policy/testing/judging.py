@@ -196,32 +196,32 @@ def judge_configs(
     return _shown(verdict)
 
 
-def _record(given: Any) -> Record:
-    if isinstance(given, Record):
-        return given
-    if isinstance(given, Mapping):
-        unknown = set(given) - {"key", "value", "headers", "timestamp"}
+def _record(source: Any) -> Record:
+    if isinstance(source, Record):
+        return source
+    if isinstance(source, Mapping):
+        unknown = set(source) - {"key", "value", "headers", "timestamp"}
         if unknown:
             raise TypeError(f"a record has no {', '.join(sorted(map(str, unknown)))}")
-        headers = given.get("headers") or ()
+        headers = source.get("headers") or ()
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         return Record(
-            given.get("timestamp", -1),
-            _bytes(given.get("key")),
-            _bytes(given.get("value")),
+            source.get("timestamp", -1),
+            _bytes(source.get("key")),
+            _bytes(source.get("value")),
             tuple(Header(key, _bytes(value)) for key, value in pairs),
         )
-    return Record(-1, None, _bytes(given))
+    return Record(-1, None, _bytes(source))
 
 
-def _bytes(given: Any) -> bytes | None:
-    if given is None or isinstance(given, bytes):
-        return given
-    if isinstance(given, str):
-        return given.encode()
-    if isinstance(given, (bytearray, memoryview)):
-        return bytes(given)
-    raise TypeError(f"must be bytes, str or None, not {type(given).__name__}")
+def _bytes(content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, (bytearray, memoryview)):
+        return bytes(content)
+    raise TypeError(f"must be bytes, str or None, not {type(content).__name__}")
 
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
@@ -231,11 +231,11 @@ def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
     others = dict(decided.verdicts)
     result = []
     for index in range(count):
-        of = others.get(index)
-        if of is None:
+        verdict = others.get(index)
+        if verdict is None:
             result.append(Verdict(Outcome.ACCEPTED.value, key=keys[index], value=values[index]))
         else:
-            result.append(_shown(of))
+            result.append(_shown(verdict))
     return result
 
 

@@ -101,7 +101,7 @@ def judge_alteration(
         return policies.alter_config.judge_alteration(alteration, context)
 
 
-def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
+def _configs_of(policy: Any, configs: Mapping[str, str]) -> dict[str, str]:
     """Return the topic level keys that a policy declares, with their defaults where none is given.
 
     Raises:
@@ -109,7 +109,7 @@ def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
     """
     try:
         rows = rows_of(as_configs(getattr(policy, "topic_configs", ())))
-        for name, value in given.items():
+        for name, value in configs.items():
             if name not in rows:
                 raise ValueError(f"topic_configs: {name} is not declared")
             try:
@@ -118,9 +118,11 @@ def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
                 raise ValueError(f"topic_configs: {name} must be {error}") from None
     except ValueError as error:
         raise ConfigurationError(f"{_name_of(policy)}: {error}") from None
-    found = {name: given.get(name, row.default) for name, row in rows.items()}
+    config_values = {name: configs.get(name, row.default) for name, row in rows.items()}
     return {
-        name: rows[name].type.normalize(value) for name, value in found.items() if value is not None
+        name: rows[name].type.normalize(value)
+        for name, value in config_values.items()
+        if value is not None
     }
 
 

@@ -18,10 +18,10 @@ _LOCAL: Final = re.compile(r"local\[(\*|\d+)(?:,\s*\d+)?\]")
 
 def cores_of(master: str, machine_cores: int) -> int:
     """Return how many tasks a master `local...` runs at a time."""
-    found = _LOCAL.fullmatch(master)
-    if found is None:
+    match = _LOCAL.fullmatch(master)
+    if match is None:
         return 1
-    return machine_cores if found[1] == "*" else int(found[1])
+    return machine_cores if match[1] == "*" else int(match[1])
 
 
 def jvm_memory(cores: int, machine_bytes: int) -> str:
@@ -29,5 +29,5 @@ def jvm_memory(cores: int, machine_bytes: int) -> str:
 
     At most a third of the machine's memory, but at least 1 GiB: Spark needs that itself.
     """
-    wanted = min(_FIXED + cores * _FOR_A_CORE, machine_bytes // 3)
-    return f"{max(wanted, _LEAST) // _MIB}m"
+    jvm_bytes = min(_FIXED + cores * _FOR_A_CORE, machine_bytes // 3)
+    return f"{max(jvm_bytes, _LEAST) // _MIB}m"

@@ -38,5 +38,5 @@ class RecordsRead:
         return self._read
 
     def _of(self, stage: int) -> int:
-        read: int = self._store.lastStageAttempt(stage).inputRecords()
-        return read
+        record_count: int = self._store.lastStageAttempt(stage).inputRecords()
+        return record_count

@@ -62,8 +62,8 @@ class SparkRunner:
         self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
     ) -> bytes | None:
         """Run tasks; see `run_tasks`."""
-        counted = None if is_remote(self._spark) else done
-        return run_tasks(self._spark, tasks, work, merge, done=counted)
+        counter = None if is_remote(self._spark) else done
+        return run_tasks(self._spark, tasks, work, merge, done=counter)
 
 
 def run_tasks(
@@ -96,33 +96,33 @@ def run_tasks(
 
 
 def results(
-    spark: SparkSession, tasks: Sequence[Task], work: Work, done: OffsetCounter | None = None
+    spark: SparkSession, tasks: Sequence[Task], work: Work, counter: OffsetCounter | None = None
 ) -> DataFrame:
     """Return the results of tasks as a frame with one column, `result`; see `run_tasks`."""
     idle_s = float(spark.conf.get(_IDLE_TIMEOUT, "0") or 0)
     every_s = min(_SIGN_EVERY_S, idle_s / 4) if idle_s else _SIGN_EVERY_S
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    working = numbers.mapInArrow(_working(PackedTasks(tasks), work, done, every_s), _SCHEMA)
+    working = numbers.mapInArrow(_working(PackedTasks(tasks), work, counter, every_s), _SCHEMA)
     return working.where("result IS NOT NULL").select("result")
 
 
 def _working(
-    tasks: PackedTasks, work: Work, done: OffsetCounter | None, every_s: float
+    tasks: PackedTasks, work: Work, counter: OffsetCounter | None, every_s: float
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from _rows(work(tasks[number]), every_s)
                 task_ended()
-                if done is not None:
-                    done.add(sum(offset_range.offsets for offset_range in tasks[number].ranges))
+                if counter is not None:
+                    counter.add(sum(offset_range.offsets for offset_range in tasks[number].ranges))
 
     return run
 
 
-def _rows(found: Iterable[bytes | None], every_s: float) -> Iterator[pa.RecordBatch]:
+def _rows(task_results: Iterable[bytes | None], every_s: float) -> Iterator[pa.RecordBatch]:
     yielded_at = time.monotonic()
-    for result in found:
+    for result in task_results:
         now = time.monotonic()
         if result is None and now - yielded_at < every_s:
             continue
@@ -137,9 +137,9 @@ def _row(**values: bytes | None) -> pa.RecordBatch:
 
 def _merging(merge: Merge) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = (row.as_py() for batch in batches for row in batch.column(0))
-        first = next(found, None)
+        task_results = (row.as_py() for batch in batches for row in batch.column(0))
+        first = next(task_results, None)
         if first is not None:
-            yield _row(result=merge(chain((first,), found)))
+            yield _row(result=merge(chain((first,), task_results)))
 
     return run

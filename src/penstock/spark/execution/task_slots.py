@@ -27,12 +27,12 @@ def task_slots(spark: SparkSession) -> int:
         spark: A session, classic or of Spark Connect.
     """
     is_dynamic = str(spark.conf.get(_DYNAMIC, "false")).lower() == "true"
-    waiting = _WAITING if is_dynamic else 1
+    factor = _WAITING if is_dynamic else 1
     if is_remote(spark):
-        found: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
+        slots: Any = spark.range(_ROWS).mapInArrow(_one_row, "id long").count()
     else:
-        found = spark.sparkContext.defaultParallelism  # 0 is a value of spark.default.parallelism
-    return max(int(found), 1) * waiting
+        slots = spark.sparkContext.defaultParallelism  # 0 is a value of spark.default.parallelism
+    return max(int(slots), 1) * factor
 
 
 def _one_row(batches: Any) -> Any:

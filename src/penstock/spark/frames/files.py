@@ -31,21 +31,21 @@ _OF_GLOBS: Final = str.maketrans({letter: f"\\{letter}" for letter in "{}[]*?\\"
 _NANOSECONDS: Final = "ns"
 
 
-def list_files(spark: SparkSession, given: str, key: str = INPUT) -> ListedFiles:
+def list_files(spark: SparkSession, path: str, key: str = INPUT) -> ListedFiles:
     """Return the files that a path means, of any file system that Spark reads.
 
     Args:
         spark: A classic session.
-        given: A file, a folder, or a glob.
+        path: A file, a folder, or a glob.
         key: What errors name before the path.
 
     Raises:
         ConfigurationError: There are none, or they are not of one kind, or a folder cannot be read.
     """
-    here = local_path(spark, given)
+    here = local_path(spark, path)
     files: Sequence[StoredFile]
-    files = find_hadoop_files(spark, given, key) if here is None else find_files(str(here), key)
-    return ListedFiles.of(given, files, key)
+    files = find_hadoop_files(spark, path, key) if here is None else find_files(str(here), key)
+    return ListedFiles.of(path, files, key)
 
 
 def check_files(spark: SparkSession, files: ListedFiles) -> int:
@@ -125,8 +125,8 @@ def _check_units(file: StoredFile, opened: pq.ParquetFile, key: str) -> None:
         ConfigurationError: They are in nanoseconds.
     """
     kind: Any = opened.schema_arrow.field("timestamp").type
-    stored = {column.path: column.physical_type for column in _columns(opened)}
-    if kind.unit == _NANOSECONDS and stored["timestamp"] == "INT64":
+    physical_types = {column.path: column.physical_type for column in _columns(opened)}
+    if kind.unit == _NANOSECONDS and physical_types["timestamp"] == "INT64":
         raise ConfigurationError(
             f"{key}{file}: column timestamp is {kind}, which Spark does not read: use --local, or "
             "write microseconds"

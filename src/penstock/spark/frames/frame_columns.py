@@ -28,95 +28,95 @@ _HEADERS: Final = (
 )
 
 
-def check_frame(given: Any, function: str) -> DataFrame:
+def check_frame(value: Any, function: str) -> DataFrame:
     """Return the frame that a user passed.
 
     Args:
-        given: The argument.
+        value: The argument.
         function: Which was called, for the error.
 
     Raises:
         ConfigurationError: It is not a frame of Spark.
     """
-    if not callable(getattr(given, "mapInArrow", None)) or not hasattr(given, "dtypes"):
+    if not callable(getattr(value, "mapInArrow", None)) or not hasattr(value, "dtypes"):
         raise ConfigurationError(
-            f"{function}: pass a DataFrame of Spark with Kafka's columns, not {_kind(given)}"
+            f"{function}: pass a DataFrame of Spark with Kafka's columns, not {_kind(value)}"
         )
-    frame: DataFrame = given
+    frame: DataFrame = value
     return frame
 
 
 def check_columns(
-    types: Sequence[tuple[str, str]], needed: Collection[str], by: str, optional: Collection[str]
+    types: Sequence[tuple[str, str]], needed: Collection[str], usage: str, optional: Collection[str]
 ) -> None:
     """Check columns that are used.
 
     Args:
         types: The frame's columns with Spark's types.
         needed: The required columns.
-        by: What needs them, for the error.
+        usage: What needs them, for the error.
         optional: Columns that are used if they exist.
 
     Raises:
         ConfigurationError: A column is missing, exists twice, or has another type.
     """
     names = [name for name, _ in types]
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise ConfigurationError(_missing(missing, names, by))
-    for name, given in types:
+    missing_names = [name for name in needed if name not in names]
+    if missing_names:
+        raise ConfigurationError(_missing(missing_names, names, usage))
+    for name, spark_type in types:
         if name not in needed and name not in optional:
             continue
         if names.count(name) > 1:
             raise ConfigurationError(f"the frame has two columns {name}: drop or rename one")
-        if not _fits(name, given):
-            raise ConfigurationError(_wrong(name, given))
+        if not _fits(name, spark_type):
+            raise ConfigurationError(_wrong(name, spark_type))
 
 
-def _missing(missing: Sequence[str], names: Sequence[str], by: str) -> str:
+def _missing(missing_names: Sequence[str], names: Sequence[str], usage: str) -> str:
     # Spark takes names that differ in case for the same: a new column would replace the other.
     otherwise = {name.lower(): name for name in names}
     renamed = {
-        column: otherwise[column.lower()] for column in missing if column.lower() in otherwise
+        column: otherwise[column.lower()] for column in missing_names if column.lower() in otherwise
     }
     added = ", ".join(
         f'"{column}": {_UNKNOWN.get(column, _NULL.format(wanted=COLUMNS[column]))}'
-        for column in missing
+        for column in missing_names
         if column not in renamed
     )
     return (
-        f"the records have no column {', '.join(missing)}, which {by}; there are "
+        f"the records have no column {', '.join(missing_names)}, which {usage}; there are "
         f"{', '.join(names)}"
-        + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
+        + (" (read Kafka with includeHeaders=true)" if "headers" in missing_names else "")
         + "".join(
-            f'; rename it: frame.withColumnRenamed("{given}", "{wanted}")'
-            for wanted, given in renamed.items()
+            f'; rename it: frame.withColumnRenamed("{frame_name}", "{kafka_name}")'
+            for kafka_name, frame_name in renamed.items()
         )
         + (f"; where it is not known, give frame.withColumns({{{added}}})" if added else "")
     )
 
 
-def _fits(name: str, given: str) -> bool:
+def _fits(name: str, spark_type: str) -> bool:
     # A collation or a length belongs to the type of a text.
     if COLUMNS[name] == "string":
-        return given.startswith(("string", "varchar", "char"))
-    return given == COLUMNS[name] or given in _ALSO.get(name, ())
+        return spark_type.startswith(("string", "varchar", "char"))
+    return spark_type == COLUMNS[name] or spark_type in _ALSO.get(name, ())
 
 
-def _wrong(name: str, given: str) -> str:
-    wanted = COLUMNS[name]
+def _wrong(name: str, spark_type: str) -> str:
+    required_type = COLUMNS[name]
     how = ""
-    if name == "timestamp" and given in _INTEGERS:
+    if name == "timestamp" and spark_type in _INTEGERS:
         how = f": give it as {_FROM_NUMBER.format(name=name)}, if it is in ms"
-    elif given == "void":
-        how = f": give it as {_NULL.format(wanted=wanted)}"
+    elif spark_type == "void":
+        how = f": give it as {_NULL.format(wanted=required_type)}"
     elif name == "headers":
-        how = f": give it as {_HEADERS}" if given.startswith("array<struct") else ""
+        how = f": give it as {_HEADERS}" if spark_type.startswith("array<struct") else ""
     else:
-        how = f": give it as {_CAST.format(name=name, wanted=wanted)}"
-    return f"column {name} is {given}, not {wanted}{how}"
+        how = f": give it as {_CAST.format(name=name, wanted=required_type)}"
+    return f"column {name} is {spark_type}, not {required_type}{how}"
 
 
-def _kind(given: Any) -> str:
-    kind = type(given)
+def _kind(value: Any) -> str:
+    kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

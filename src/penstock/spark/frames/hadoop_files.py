@@ -38,20 +38,20 @@ def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
     return there, there.getFileSystem(java.hadoopConfiguration())
 
 
-def local_path(spark: SparkSession, given: str) -> Path | None:
+def local_path(spark: SparkSession, path: str) -> Path | None:
     """Return where a path is on this machine; None if it is in another file system.
 
     Args:
         spark: A classic session.
-        given: A path, a glob or a URL.
+        path: A path, a glob or a URL.
     """
-    scheme, separator, rest = given.partition(":")
+    scheme, separator, rest = path.partition(":")
     if separator and scheme == _LOCAL:
         return Path("/" + rest.lstrip("/"))
     if separator and scheme.isidentifier() and rest.startswith("/"):
         return None
     _, files = hadoop_path(spark, "/")
-    return Path(given) if files.getUri().getScheme() == _LOCAL else None
+    return Path(path) if files.getUri().getScheme() == _LOCAL else None
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class _Stream(io.RawIOBase):
             return 0
         with _as_os_errors():
             self._stream.seek(self._at)
-            found = self._read.toByteArray(self._stream, count)
-        buffer[:count] = found
+            chunk = self._read.toByteArray(self._stream, count)
+        buffer[:count] = chunk
         self._at += count
         return count
 
@@ -128,28 +128,28 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def find_hadoop_files(spark: SparkSession, given: str, key: str = INPUT) -> list[HadoopFile]:
+def find_hadoop_files(spark: SparkSession, location: str, key: str = INPUT) -> list[HadoopFile]:
     """Return the files that a path means in another file system; see `listing.find_files`.
 
     Args:
         spark: A classic session.
-        given: A file, a folder, or a glob as Hadoop has them. A name that exists is no glob.
+        location: A file, a folder, or a glob as Hadoop has them. A name that exists is no glob.
         key: What errors name before the path.
 
     Raises:
         ConfigurationError: A folder cannot be read.
     """
     try:
-        path, files = hadoop_path(spark, given)
-        found = [files.getFileStatus(path)] if files.exists(path) else files.globStatus(path)
+        path, files = hadoop_path(spark, location)
+        statuses = [files.getFileStatus(path)] if files.exists(path) else files.globStatus(path)
         listed: dict[str, HadoopFile] = {}
-        for status in found or ():
-            for file in _files_below(spark, files, status, is_glob=len(found) > 1):
+        for status in statuses or ():
+            for file in _files_below(spark, files, status, is_glob=len(statuses) > 1):
                 listed.setdefault(file.url, file)
         return [listed[url] for url in sorted(listed)]
     except Py4JJavaError as error:
         why = first_line(str(error.java_exception))
-        raise ConfigurationError(f"{key}{given}: cannot be read: {why}") from None
+        raise ConfigurationError(f"{key}{location}: cannot be read: {why}") from None
 
 
 def files_below(spark: SparkSession, folder: str) -> Sequence[StoredFile]:

@@ -64,8 +64,8 @@ def read_json(spark: SparkSession, paths: Sequence[str], is_base64: bool | None)
     if is_base64 is None:
         first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
         is_base64 = all(row[0] for row in first.collect())
-    found = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
-    return found.withColumn("timestamp", from_ms(F.col("timestamp")))
+    frame = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
+    return frame.withColumn("timestamp", from_ms(F.col("timestamp")))
 
 
 def count_lines(spark: SparkSession, paths: Sequence[str]) -> int:
@@ -102,14 +102,14 @@ class _Place(NamedTuple):
 
     def line(self, number: int) -> str:
         """Return where a line is, for a user."""
-        after = f" after byte {self.start}" if self.start else ""
-        return f"{unquote(self.file)}, line {number}{after}"
+        suffix = f" after byte {self.start}" if self.start else ""
+        return f"{unquote(self.file)}, line {number}{suffix}"
 
 
 def _contents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for lines in _lines(batches):
-        found = [looks_like_base64(text) for _, line in lines for text in line.contents]
-        yield pa.RecordBatch.from_arrays([pa.array(found, pa.bool_())], schema=_FOUND)
+        flags = [looks_like_base64(text) for _, line in lines for text in line.contents]
+        yield pa.RecordBatch.from_arrays([pa.array(flags, pa.bool_())], schema=_FOUND)
 
 
 def _count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,7 +157,7 @@ def _lines(
     """Read the lines of a task, which come in the order of the file, and their places."""
     numbers: Counter[_Place] = Counter()
     for batch in batches:
-        found = []
+        lines = []
         for text, file, start in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
@@ -165,5 +165,5 @@ def _lines(
             numbers[place] += 1
             if text.strip():
                 line = JsonLine(place.line(numbers[place]), text)
-                found.append(((file, start, numbers[place]), line))
-        yield found
+                lines.append(((file, start, numbers[place]), line))
+        yield lines

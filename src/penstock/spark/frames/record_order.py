@@ -42,7 +42,7 @@ def in_order(frame: DataFrame, order: RecordOrder) -> DataFrame:
         frame = frame.withColumn(PLACE, F.lit(0))
     partition, offset, place = F.col("partition"), F.col("offset"), F.col(PLACE)
     topic = F.coalesce("topic", F.lit(""))
-    by = [
+    sort_columns = [
         topic,
         F.coalesce(partition, F.lit(_UNKNOWN)),
         F.coalesce(offset, F.lit(_UNKNOWN).cast("bigint")),
@@ -54,8 +54,8 @@ def in_order(frame: DataFrame, order: RecordOrder) -> DataFrame:
         of_file = F.when(partition.isNull() & F.col("key").isNull(), place)
         frame = frame.repartition(topic, partition, of_key, of_file)
     else:
-        frame = frame.repartitionByRange(*by)
-    return without_place(frame.sortWithinPartitions(*by))
+        frame = frame.repartitionByRange(*sort_columns)
+    return without_place(frame.sortWithinPartitions(*sort_columns))
 
 
 def without_place(frame: DataFrame) -> DataFrame:

@@ -123,17 +123,17 @@ class Rows:
             return (self._no_time,) * count
         micros = pc.fill_null(array.cast(pa.int64()), self._no_time * _MICROS)
         # Arrow divides integers toward zero; as floats, those from the year 2255 on are not exact.
-        found = (micros.to_numpy() // _MICROS).tolist()
+        timestamps = (micros.to_numpy() // _MICROS).tolist()
         for position, far in self._far_times(array, self._given_headers(start, count)):
-            found[position] = far.timestamp
-        return found
+            timestamps[position] = far.timestamp
+        return timestamps
 
     def _headers(self, start: int, count: int) -> Any:
-        given = self._given_headers(start, count)
-        far_times = list(self._far_times(self._slice("timestamp", start, count), given))
+        headers = self._given_headers(start, count)
+        far_times = list(self._far_times(self._slice("timestamp", start, count), headers))
         if not far_times:
-            return given
-        own = list(given)
+            return headers
+        own = list(headers)
         for position, far in far_times:
             own[position] = far.headers
         return own

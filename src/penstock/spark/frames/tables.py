@@ -44,24 +44,24 @@ _CONVERSIONS: Final[Mapping[str, Mapping[str, Callable[[Column], Column]]]] = {
 """Types of a table's columns that are taken besides Kafka's own."""
 
 
-def parse_columns(given: Sequence[str]) -> dict[str, str]:
+def parse_columns(arguments: Sequence[str]) -> dict[str, str]:
     """Read the values of `--column`: `NAME=EXPRESSION`, with a name of Kafka's columns.
 
     Raises:
         ConfigurationError: One of them is not a pair, or a name is given twice.
     """
-    found: dict[str, str] = {}
-    for argument in given:
+    expressions: dict[str, str] = {}
+    for argument in arguments:
         name, separator, expression = (part.strip() for part in argument.partition("="))
         if not separator or not expression or name not in COLUMNS:
             raise ConfigurationError(
                 f"--column {argument}: NAME=EXPRESSION, such as value=payload or "
                 f"topic=\"'orders'\", with one of {', '.join(COLUMNS)}"
             )
-        if name in found:
+        if name in expressions:
             raise ConfigurationError(f"--column {name} is given twice")
-        found[name] = expression
-    return found
+        expressions[name] = expression
+    return expressions
 
 
 def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> DataFrame:
@@ -89,15 +89,19 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     except Py4JJavaError as error:  # of the table's format, such as its jars are for another Spark
         problem = first_line(str(error.java_exception))
         raise ConfigurationError(f"{where}: cannot be read: {problem}") from None
-    known = {column: f"`{column}`" for column in COLUMNS if column.lower() in own} | dict(columns)
-    missing = [column for column in _NEEDED if column not in known]
-    if missing:
+    expressions = {column: f"`{column}`" for column in COLUMNS if column.lower() in own} | dict(
+        columns
+    )
+    missing_names = [column for column in _NEEDED if column not in expressions]
+    if missing_names:
         raise ConfigurationError(
-            f"{where}: no column {', '.join(missing)}; name an expression for each, such as "
-            f"--column {missing[0]}=EXPRESSION (--column key=NULL for records without keys, "
+            f"{where}: no column {', '.join(missing_names)}; name an expression for each, such as "
+            f"--column {missing_names[0]}=EXPRESSION (--column key=NULL for records without keys, "
             f"--column \"topic='orders'\" for one topic); the table has {', '.join(table.columns)}"
         )
-    return table.select(*(_column(table, where, column, known.get(column)) for column in COLUMNS))
+    return table.select(
+        *(_column(table, where, column, expressions.get(column)) for column in COLUMNS)
+    )
 
 
 def has_places(spark: SparkSession, name: str, columns: Mapping[str, str]) -> bool:
@@ -113,25 +117,25 @@ def has_places(spark: SparkSession, name: str, columns: Mapping[str, str]) -> bo
 
 
 def _column(table: DataFrame, where: str, name: str, expression: str | None) -> Column:
-    wanted = COLUMNS[name]
+    required_type = COLUMNS[name]
     if expression is None:
-        return F.lit(None).cast(wanted).alias(name)
+        return F.lit(None).cast(required_type).alias(name)
     column = F.expr(expression)
     try:
-        ((_, found),) = table.select(column.alias(name)).dtypes
+        ((_, actual_type),) = table.select(column.alias(name)).dtypes
     except (AnalysisException, ParseException) as error:
         raise ConfigurationError(
             f"{where}: --column {name}={expression}: {_problem(error)}"
         ) from None
-    if found == "void":
-        return column.cast(wanted).alias(name)
-    if found != wanted:
-        convert = _CONVERSIONS[wanted].get(found)
+    if actual_type == "void":
+        return column.cast(required_type).alias(name)
+    if actual_type != required_type:
+        convert = _CONVERSIONS[required_type].get(actual_type)
         if convert is None:
             raise ConfigurationError(
-                f"{where}: column {name} is {found}; required is "
-                f"{' or '.join((wanted, *_CONVERSIONS[wanted]))}: name an expression with "
-                f"--column {name}=EXPRESSION"
+                f"{where}: column {name} is {actual_type}; required is "
+                f"{' or '.join((required_type, *_CONVERSIONS[required_type]))}: name an "
+                f"expression with --column {name}=EXPRESSION"
             )
         column = convert(column)
     return column.alias(name)

@@ -65,10 +65,10 @@ def _grouped(
     df: DataFrame, plan: RecordPlan, other: RecordPlan | None, topic: str | None
 ) -> DataFrame:
     counting = evaluator_of(plan).counts_paths
-    judged = (judge_counting if counting else judge)(df, plan, topic=topic)
+    judged_rows = (judge_counting if counting else judge)(df, plan, topic=topic)
     if other is not None:
-        judged = judge(judged.withColumnRenamed("verdict", "first"), other, topic=topic)
-        judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
+        judged_rows = judge(judged_rows.withColumnRenamed("verdict", "first"), other, topic=topic)
+        judged_rows = judged_rows.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
     short = verdict["outcome"] != Outcome.ACCEPTED.value
     times = [in_ms(F.col("timestamp"))]
@@ -88,7 +88,7 @@ def _grouped(
     sums = {"count": F.count(F.lit(1)), "first": F.min("offset"), "last": F.max("offset")}
     if counting:
         sums["paths"] = F.collect_list(verdict["paths"])
-    return judged.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
+    return judged_rows.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
         *(column.alias(name) for name, column in sums.items())
     )
 
@@ -159,19 +159,19 @@ def _records(row: Mapping[str, Any]) -> Records:
 
 def with_payloads(df: DataFrame, result: AuditCounts, max_bytes: int = 256) -> None:
     """Read the contents of the samples; at most `max_bytes` bytes of each key and value."""
-    wanted = sorted(
+    sample_places = sorted(
         {
             (reason.topic, s.partition, s.offset)
             for reason, some in result.samples.items()
             for s in some
         }
     )
-    if not wanted:
+    if not sample_places:
         return
     position = F.struct(F.coalesce("topic", F.lit("")), F.col("partition"), F.col("offset"))
     some = df.where(
         position.isin(
-            *(F.struct(F.lit(t), F.lit(p), F.lit(o).cast("bigint")) for t, p, o in wanted)
+            *(F.struct(F.lit(t), F.lit(p), F.lit(o).cast("bigint")) for t, p, o in sample_places)
         )
     )
     contents: dict[tuple[str, int, int], Any] = {
@@ -193,5 +193,5 @@ def with_payloads(df: DataFrame, result: AuditCounts, max_bytes: int = 256) -> N
                 )
 
 
-def _bytes(given: bytearray | None) -> bytes | None:
-    return None if given is None else bytes(given)
+def _bytes(content: bytearray | None) -> bytes | None:
+    return None if content is None else bytes(content)

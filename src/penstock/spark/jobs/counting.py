@@ -23,14 +23,14 @@ _REASON: Final = "topic string, outcome string, policy string, code int, message
 _NAMES: Final = ("topic", "outcome", "policy", "code", "message")
 
 
-def counted(df: DataFrame, by: Column, names: tuple[str, ...]) -> tuple[DataFrame, Observation]:
-    """Count the records for which `by` has each of the names, whenever the frame is evaluated.
+def counted(df: DataFrame, label: Column, names: tuple[str, ...]) -> tuple[DataFrame, Observation]:
+    """Count the records for which `label` has each of the names, whenever the frame is evaluated.
 
     Returns:
         The frame to evaluate, and the object that holds the counts by name afterwards.
     """
     observation = Observation()
-    counts = [F.count(F.when(by == name, True)).alias(name) for name in names]
+    counts = [F.count(F.when(label == name, True)).alias(name) for name in names]
     return df.observe(observation, *counts), observation
 
 
@@ -51,13 +51,13 @@ def check_version(version: str) -> None:
         )
 
 
-def count_verdicts(judged: DataFrame, observation: Observation) -> None:
+def count_verdicts(judged_rows: DataFrame, observation: Observation) -> None:
     """Count the records by outcome and by reason, in a separate job.
 
     The size of the counts is bounded, for any reasons.
 
     Args:
-        judged: With the columns `topic` and `verdict`.
+        judged_rows: With the columns `topic` and `verdict`.
         observation: Gets the counts.
     """
     outcome = F.col("verdict.outcome")
@@ -80,5 +80,5 @@ def count_verdicts(judged: DataFrame, observation: Observation) -> None:
         lambda entry: F.struct(*(entry["of"][name].alias(name) for name in _NAMES), entry["count"]),
     )
     counts = [F.count(F.when(outcome == name, True)).alias(name) for name in OUTCOMES]
-    frame = judged.select("topic", "verdict", text.alias("reason"))
+    frame = judged_rows.select("topic", "verdict", text.alias("reason"))
     frame.observe(observation, *counts, flat.alias("reasons")).count()

@@ -62,12 +62,12 @@ def measure_frame(df: DataFrame, plan: RecordPlan, topic: str | None) -> dict[Ru
         plan: The plan, whose policies have the rules.
         topic: The one topic of all records, where it is known.
     """
-    given = df.select(
+    input_rows = df.select(
         (F.col("topic") if topic is None else F.lit(topic)).alias("topic"),
         F.col("value").cast("binary").alias("value"),
         F.floor(F.unix_micros("timestamp") / 1000).alias("timestamp"),
     )
-    return _totals(given.mapInArrow(_measuring(plan), _RESULT))
+    return _totals(input_rows.mapInArrow(_measuring(plan), _RESULT))
 
 
 def _measuring(

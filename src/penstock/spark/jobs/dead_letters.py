@@ -98,8 +98,8 @@ def with_letters(rows: DataFrame) -> DataFrame:
         is_own = (header["key"] == OWN.topic) & value.isNull()
         return header["key"].isin([form.topic for form in FORMATS]) & (is_topic | is_own)
 
-    found = F.filter(headers, names_topic)
-    last = F.when(F.size(found) > 0, F.element_at(found, -1))
+    topic_headers = F.filter(headers, names_topic)
+    last = F.when(F.size(topic_headers) > 0, F.element_at(topic_headers, -1))
     rows = rows.withColumn(LETTER, last)
     form, topic = F.col(LETTER)["key"], F.col(LETTER)["value"].cast("string")
     first = number(TIMESTAMP, "bigint")
@@ -188,8 +188,8 @@ def still_dead_letter(verdict: Column) -> Column:
 
 def partition_or_null() -> Column:
     """Return the partition in a dead letter's headers; null if they do not say it."""
-    found = number(PARTITION, "int")
-    return F.when(found >= 0, found)
+    partition = number(PARTITION, "int")
+    return F.when(partition >= 0, partition)
 
 
 def replays() -> Column:
@@ -237,15 +237,15 @@ def header(name: str) -> Column:
 
 def _last_value(name: str) -> Column:
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
-    found = F.filter(headers, lambda header: header["key"] == F.lit(name))
-    return F.when(F.size(found) > 0, F.element_at(found, -1)["value"])
+    matches = F.filter(headers, lambda header: header["key"] == F.lit(name))
+    return F.when(F.size(matches) > 0, F.element_at(matches, -1)["value"])
 
 
 def far_time() -> Column:
     """Return a row's timestamp, in ms, if it is far and so in the last header; null otherwise."""
     last = F.when(F.size("headers") > 0, F.element_at("headers", -1))
-    found = _number(F.when(last["key"] == TIMESTAMP, last["value"].cast("string")), "bigint")
-    return F.when(F.col("timestamp").isNull() & is_far(found), found)
+    timestamp = _number(F.when(last["key"] == TIMESTAMP, last["value"].cast("string")), "bigint")
+    return F.when(F.col("timestamp").isNull() & is_far(timestamp), timestamp)
 
 
 def with_times(rows: DataFrame) -> DataFrame:

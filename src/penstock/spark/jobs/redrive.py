@@ -103,7 +103,7 @@ def redrive(
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),
     )  # fmt: skip
-    judged = apply(df, plan, topic=target)
+    judged_rows = apply(df, plan, topic=target)
     outcome = F.col("verdict.outcome")
     # A target that is dead-lettered again and again carries its count along.
     tried = F.col("replays") + 1
@@ -114,11 +114,11 @@ def redrive(
         .when(tried >= attempts.maximum, PARKED)
         .otherwise(AGAIN)
     )
-    judged, counts = counted(
-        judged.withColumn(SINK, sink), F.col(SINK), (RETURNED, AGAIN, PARKED, DROPPED)
+    judged_rows, counts = counted(
+        judged_rows.withColumn(SINK, sink), F.col(SINK), (RETURNED, AGAIN, PARKED, DROPPED)
     )
     if write is None:
-        judged.write.format("noop").mode("overwrite").save()
+        judged_rows.write.format("noop").mode("overwrite").save()
         return counts.get
     returned = F.col(SINK) == RETURNED
     letter = dead_letter(
@@ -134,7 +134,7 @@ def redrive(
         dead_letters.TIMESTAMP,
         F.col("from_timestamp"),
     )
-    outgoing = judged.where(F.col(SINK) != DROPPED).withColumns(
+    outgoing = judged_rows.where(F.col(SINK) != DROPPED).withColumns(
         {
             "headers": with_far_time(
                 F.when(returned, back).otherwise(letter), F.col("from_timestamp")
@@ -146,8 +146,8 @@ def redrive(
         }
     )
     if others_to is not None:
-        left = all_rows.where(stays).withColumn(SINK, F.lit(others_to))
-        outgoing = outgoing.unionByName(left, allowMissingColumns=True)
+        other_rows = all_rows.where(stays).withColumn(SINK, F.lit(others_to))
+        outgoing = outgoing.unionByName(other_rows, allowMissingColumns=True)
     write(outgoing, lambda: int(counts.get[DROPPED]))
     return counts.get
 
@@ -168,23 +168,23 @@ def find_letters(df: DataFrame, topics: LetterTopics) -> FoundLetters:
     groups = rows.groupBy(
         F.when(is_other, letter["topic"]).alias("topic"), returns.alias("returns")
     )
-    counted = groups.agg(
+    group_counts = groups.agg(
         F.count(F.lit(1)).alias("records"),
         F.count(F.when(is_without_record(), True)).alias("empty"),
         F.min(place).alias("place"),
     )
-    found, others, most = FoundLetters(), Counter[str](), TOPICS_MAX + _NOT_OTHERS
-    ordered = counted.orderBy(F.col("topic").isNotNull(), F.desc("records"))
+    letters, others, most = FoundLetters(), Counter[str](), TOPICS_MAX + _NOT_OTHERS
+    ordered = group_counts.orderBy(F.col("topic").isNotNull(), F.desc("records"))
     for row in (largest := ordered.limit(most).collect()):
         if row["topic"] is not None:
             others[row["topic"]] = row["records"]
         elif row["returns"]:
-            found = found._replace(returning=row["records"], without_record=row["empty"])
+            letters = letters._replace(returning=row["records"], without_record=row["empty"])
         else:
-            found = found._replace(strangers=row["records"], stranger=row["place"])
+            letters = letters._replace(strangers=row["records"], stranger=row["place"])
     if len(largest) == most:
         others[MORE] = rows.where(is_other).count() - others.total()
-    return found._replace(others=+others)
+    return letters._replace(others=+others)
 
 
 def _returns(topics: LetterTopics) -> Column:
@@ -192,7 +192,7 @@ def _returns(topics: LetterTopics) -> Column:
     is_letter, topic = F.col(LETTER)["form"].isNotNull(), F.col(LETTER)["topic"]
     if topics.parts is None:
         return is_letter
-    meant = topic.isNull() | topic.isin([part for part in topics.parts if not is_glob(part)])
+    topic_filter = topic.isNull() | topic.isin([part for part in topics.parts if not is_glob(part)])
     for glob in filter(is_glob, topics.parts):
-        meant = meant | topic.rlike(expression_of(glob))
-    return is_letter & meant
+        topic_filter = topic_filter | topic.rlike(expression_of(glob))
+    return is_letter & topic_filter

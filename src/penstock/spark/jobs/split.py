@@ -94,7 +94,7 @@ def split(
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
     try:
-        judged = _judged(df, plan, topic).localCheckpoint()
+        judged_rows = _judged(df, plan, topic).localCheckpoint()
     except PySparkNotImplementedError:
         raise ConfigurationError(
             "split of a frame with Spark Connect needs PySpark 4.0 or newer, because older clients "
@@ -102,8 +102,8 @@ def split(
             "verdict.outcome"
         ) from None
     if observation is not None:
-        count_verdicts(judged, observation)
-    with_sink = _with_sink(judged)
+        count_verdicts(judged_rows, observation)
+    with_sink = _with_sink(judged_rows)
 
     def written_to(sink: str) -> DataFrame:
         return with_sink.where(F.col(SINK) == sink).drop(SINK)
@@ -134,13 +134,13 @@ def split_into(
     Returns:
         How many records had each outcome.
     """
-    judged = _judged(df, plan, topic, sinks.value_column)
+    judged_rows = _judged(df, plan, topic, sinks.value_column)
     if sinks.has_tables:
-        judged = judged.localCheckpoint()
+        judged_rows = judged_rows.localCheckpoint()
         if proof is not None:
-            proof.check(judged.count())
-        return _write(judged, sinks, None)
-    frame, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
+            proof.check(judged_rows.count())
+        return _write(judged_rows, sinks, None)
+    frame, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         proof = proof._replace(left_out=lambda: int(counts.get[Outcome.DROPPED.value]))
     sinks.write(_with_sink(frame), proof=proof)
@@ -177,7 +177,7 @@ def split_stream(
         on_batch: Called with the number, counts and seconds of each finished micro-batch.
         is_ending: Returns whether the query is being stopped, which fails its jobs.
     """
-    kept = JudgedBatches(checkpoint)
+    judged_batches = JudgedBatches(checkpoint)
 
     def write(frame: DataFrame, number: int) -> None:
         try:
@@ -189,17 +189,17 @@ def split_stream(
 
     def write_batch(frame: DataFrame, number: int) -> None:
         began, column = time.monotonic(), sinks.read_value_column()
-        judged = _judged(frame, plan, topic, column)
-        query = query_id(judged.sparkSession)
+        judged_rows = _judged(frame, plan, topic, column)
+        query = query_id(judged_rows.sparkSession)
         if sinks.has_tables:
-            batch = kept.kept(judged, query, number)
+            batch = judged_batches.kept(judged_rows, query, number)
             batch = batch._replace(frame=parsed_again(batch.frame, column, plan, topic))
-            found = _write(batch.frame, sinks, batch)
+            outcome_counts = _write(batch.frame, sinks, batch)
         else:
-            judged, counts = counted(judged, F.col("verdict.outcome"), OUTCOMES)
-            sinks.write(_with_sink(judged), MicroBatch(query, number))
-            found = counts.get
-        on_batch(number, found, time.monotonic() - began)
+            judged_rows, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
+            sinks.write(_with_sink(judged_rows), MicroBatch(query, number))
+            outcome_counts = counts.get
+        on_batch(number, outcome_counts, time.monotonic() - began)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     if available_now:
@@ -207,14 +207,14 @@ def split_stream(
     return writer.start()
 
 
-def _write(judged: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> Mapping[str, int]:
+def _write(judged_rows: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> Mapping[str, int]:
     """Write what was judged, which several jobs read, to its sinks; return the counts.
 
     A job counts by itself, because none of the others runs if tables have the micro-batch.
     """
-    sinks.write(_with_sink(judged), batch)
-    found = {row[0]: row[1] for row in judged.groupBy("verdict.outcome").count().collect()}
-    return {outcome: found.get(outcome, 0) for outcome in OUTCOMES}
+    sinks.write(_with_sink(judged_rows), batch)
+    counts = {row[0]: row[1] for row in judged_rows.groupBy("verdict.outcome").count().collect()}
+    return {outcome: counts.get(outcome, 0) for outcome in OUTCOMES}
 
 
 def _judged(
@@ -223,15 +223,15 @@ def _judged(
     df = with_all_columns(df)
     if plan.has_interceptors:
         originals = zip(_ORIGINALS, ("key", "value"), strict=True)
-        df = df.withColumns({kept: F.col(name) for kept, name in originals})
+        df = df.withColumns({original: F.col(name) for original, name in originals})
     if column is not None:
         return by_rows(df, plan, topic, replacing=plan.has_interceptors, column=column)
     return apply(df, plan, topic=topic)
 
 
-def _with_sink(judged: DataFrame) -> DataFrame:
+def _with_sink(judged_rows: DataFrame) -> DataFrame:
     """Add the sink of each record, and the columns that are written to it."""
-    judged = with_times(judged)
+    judged_rows = with_times(judged_rows)
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     headers = F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict))
@@ -240,10 +240,10 @@ def _with_sink(judged: DataFrame) -> DataFrame:
         "headers": with_far_time(headers, F.col(TIME)),
     }
     for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
-        if original in judged.columns:
+        if original in judged_rows.columns:
             columns[name] = F.when(accepted, F.col(name)).otherwise(F.col(original))
     return (
-        judged.where(verdict["outcome"] != Outcome.DROPPED.value)
+        judged_rows.where(verdict["outcome"] != Outcome.DROPPED.value)
         .withColumns(columns)
         .drop("verdict", TIME, *_ORIGINALS)
     )

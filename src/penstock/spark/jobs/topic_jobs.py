@@ -96,7 +96,7 @@ def audit_frame(
 
 def audit_topics(
     spark: SparkSession,
-    given: str,
+    source: str,
     plan: RecordPlan,
     *,
     start: str,
@@ -106,12 +106,14 @@ def audit_topics(
     """Judge the records of topics; see `penstock.spark.functions.audit`."""
     began = time.monotonic()
     there = _topics_of(plan)
-    topics = there.sources(given, warn=_warn)
+    topics = there.sources(source, warn=_warn)
     plan = _plan_of(there, plan, topics)
     other = None if other is None else _plan_of(there, other, topics)
     ranges = there.cluster.ranges(topics, start, end)
     runner, names = SparkRunner(spark), [topic.name for topic in topics]
-    found = audit_raw(runner, there.access, ranges, plan, other=other, sizes=there.sizes(topics))
+    raw_audit = audit_raw(
+        runner, there.access, ranges, plan, other=other, sizes=there.sizes(topics)
+    )
 
     def measure(some: Collection[str]) -> Mapping[RuleKey, Totals]:
         tasks = plan_tasks(
@@ -122,20 +124,20 @@ def audit_topics(
 
     contracts = measured_contracts(plan, names, measure)
     about = subject_of(
-        given,
+        source,
         names,
         plan,
         other,
         ranges=ranges,
-        coverage=found.coverage,
+        coverage=raw_audit.coverage,
         seconds=time.monotonic() - began,
     )
-    return summarize(found.counts, about).model_copy(update={"contracts": contracts})
+    return summarize(raw_audit.counts, about).model_copy(update={"contracts": contracts})
 
 
 def split_topics(
     spark: SparkSession,
-    given: str,
+    source: str,
     plan: RecordPlan,
     *,
     accepted: str,
@@ -147,22 +149,24 @@ def split_topics(
 ) -> JobResult:
     """Write records to one of two topics; see `penstock.spark.functions.split`."""
     targets = {ACCEPTED: accepted, REJECTED: rejected}
-    return _written(spark, plan, WritingJob("split", given, targets, start, end, job, again))
+    return _written(spark, plan, WritingJob("split", source, targets, start, end, job, again))
 
 
 def redact_topics(
     spark: SparkSession,
-    given: str,
+    source: str,
     plan: RecordPlan,
     *,
-    to: str,
+    target_name: str,
     start: str,
     job: str | None,
     again: bool,
 ) -> JobResult:
     """Rewrite records into a topic; see `penstock.spark.functions.redact`."""
     plan.interceptors_only()  # before the cluster is contacted
-    writing_job = WritingJob("redact", given, {ACCEPTED: to}, start, name=job, again=again)
+    writing_job = WritingJob(
+        "redact", source, {ACCEPTED: target_name}, start, name=job, again=again
+    )
     return _written(spark, plan, writing_job)
 
 
@@ -171,28 +175,39 @@ def redrive_topic(
     source: str,
     plan: RecordPlan,
     *,
-    to: str,
+    target_name: str,
     topic: str | None,
     repair: str | None,
     max_replays: int,
 ) -> JobResult:
     """Judge dead letters again; see `penstock.spark.functions.redrive`."""
-    if to == source + PARKED_SUFFIX:
-        raise ConfigurationError(f"redrive: records that fail too often are written to {to}")
+    if target_name == source + PARKED_SUFFIX:
+        raise ConfigurationError(
+            f"redrive: records that fail too often are written to {target_name}"
+        )
     if repair is not None:
         plan = plan.with_interceptor(repair)  # before the cluster is contacted
     there = _topics_of(plan)
-    letters, target = there.cluster.topic(source), there.cluster.topic(to)
+    letters, target = there.cluster.topic(source), there.cluster.topic(target_name)
     plan = _plan_of(there, plan, (target,))
-    if not plan.has_policy(to):
-        _warn(f"redrive: no policy of {plan.path} judges topic {to}: its letters all return")
-    topics = LetterTopics((to,) if topic is None else parse(topic))
-    found = prepare_redrive(there, letters, target, plan, topics=topics, max_replays=max_replays)
+    if not plan.has_policy(target_name):
+        _warn(
+            f"redrive: no policy of {plan.path} judges topic {target_name}: its letters all return"
+        )
+    topics = LetterTopics((target_name,) if topic is None else parse(topic))
+    redrive_job = prepare_redrive(
+        there, letters, target, plan, topics=topics, max_replays=max_replays
+    )
     runner = SparkRunner(spark)
-    scanned = found.scan(runner, runner.counter())
+    scanned = redrive_job.scan(runner, runner.counter())
     scanned.check(f"redrive: source: {source}")
-    done = found.write(there, runner)
-    result = _result(done.counts, outcomes_of(done.counts), done.before, found.work.job)
+    writing_result = redrive_job.write(there, runner)
+    result = _result(
+        writing_result.counts,
+        outcomes_of(writing_result.counts),
+        writing_result.before,
+        redrive_job.work.job,
+    )
     return dataclasses.replace(result, others=scanned.others)
 
 
@@ -206,11 +221,11 @@ def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResul
         plan = plan.interceptors_only()
     ranges = there.cluster.ranges(topics, job.start, job.end)
     what = f"{job.command} {job.source}"
-    done = write_topics(
+    writing_run = write_topics(
         there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what, warn=_warn
     )
-    outcomes = {outcome.value: done.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
-    return _result(done.counts, outcomes, done.done_before, done.job)
+    outcomes = {outcome.value: writing_run.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
+    return _result(writing_run.counts, outcomes, writing_run.done_before, writing_run.job)
 
 
 def _warn(text: str) -> None:

@@ -57,14 +57,14 @@ class JudgedBatches:
         self._checkpoint = checkpoint
         self._folder = f"{checkpoint.rstrip('/')}/judged"
 
-    def kept(self, judged: DataFrame, query: str, number: int) -> JudgedBatch:
+    def kept(self, judged_rows: DataFrame, query: str, number: int) -> JudgedBatch:
         """Return the judged rows of a micro-batch: the first complete result.
 
         Each attempt has a separate folder: if a stream is started while an earlier process
         still runs, neither adds to the other's files. Both use the first complete result.
 
         Args:
-            judged: A frame that judges; it is evaluated only the first time.
+            judged_rows: A frame that judges; it is evaluated only the first time.
             query: The id of the streaming query.
             number: Of the micro-batch. Results of earlier micro-batches, and of other queries, are
                 removed.
@@ -72,13 +72,13 @@ class JudgedBatches:
         Returns:
             The frame as it was then, with its columns of then: other policies may need others.
         """
-        spark = judged.sparkSession
+        spark = judged_rows.sparkSession
         batch = f"{self._folder}/{query}-{number}"
         first = _first_complete(spark, batch)
         if first is None:
             self._remove_others(spark, query, number)
             attempt = uuid.uuid4().hex
-            judged.write.parquet(f"{batch}/{attempt}")
+            judged_rows.write.parquet(f"{batch}/{attempt}")
             complete, files = hadoop_path(spark, f"{batch}/{attempt}/{_COMPLETE}")
             files.create(complete).close()
             first = _first_complete(spark, batch) or attempt
@@ -91,8 +91,12 @@ class JudgedBatches:
             return
         for status in files.listStatus(folder):
             path = status.getPath()
-            of, _, kept = path.getName().rpartition("-")
-            if of != query or not kept.isdecimal() or int(kept) < number:
+            folder_query, _, folder_number = path.getName().rpartition("-")
+            if (
+                folder_query != query
+                or not folder_number.isdecimal()
+                or int(folder_number) < number
+            ):
                 files.delete(path, True)
 
 
@@ -101,10 +105,10 @@ def _first_complete(spark: SparkSession, batch: str) -> str | None:
     folder, files = hadoop_path(spark, batch)
     if not files.exists(folder):
         return None
-    found = []
+    attempts = []
     for status in files.listStatus(folder):
         name = status.getPath().getName()
         complete, _ = hadoop_path(spark, f"{batch}/{name}/{_COMPLETE}")
         if files.exists(complete):
-            found.append((files.getFileStatus(complete).getModificationTime(), name))
-    return min(found)[1] if found else None
+            attempts.append((files.getFileStatus(complete).getModificationTime(), name))
+    return min(attempts)[1] if attempts else None

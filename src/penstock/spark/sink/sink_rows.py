@@ -63,16 +63,16 @@ def check_columns(columns: Iterable[tuple[str, str]]) -> None:
         types[name] = kind
     if "value" not in types:
         raise ConfigurationError('format("penstock"): the frame has no column value')
-    for name, given in types.items():
-        wanted = TYPES.get(name)
-        if wanted is None:
+    for name, spark_type in types.items():
+        required_type = TYPES.get(name)
+        if required_type is None:
             raise ConfigurationError(
                 f'format("penstock") writes no column {name}; there are {", ".join(TYPES)}: '
                 "select those, or drop it"
             )
-        is_text = name in _TEXTS and given == "string"
-        if not is_text and given.replace(" ", "") != wanted.replace(" ", ""):
-            raise ConfigurationError(f"column {name} is {given}; it has to be {wanted}")
+        is_text = name in _TEXTS and spark_type == "string"
+        if not is_text and spark_type.replace(" ", "") != required_type.replace(" ", ""):
+            raise ConfigurationError(f"column {name} is {spark_type}; it has to be {required_type}")
 
 
 class OutgoingRows:
@@ -149,11 +149,11 @@ class OutgoingRows:
 
     def _partitions(self, columns: Mapping[str, pa.Array], keys: pa.Array) -> list[int]:
         count = self._accepted.partitions
-        given = columns["partition"].to_pylist() if "partition" in columns else [None] * len(keys)
+        numbers = columns["partition"].to_pylist() if "partition" in columns else [None] * len(keys)
         self._spread += 1
         return [
             partition_for(number, key, spread=self._spread, partitions=count)
-            for number, key in zip(given, keys.to_pylist(), strict=True)
+            for number, key in zip(numbers, keys.to_pylist(), strict=True)
         ]
 
     def _judged(self, arrays: dict[str, pa.Array]) -> Iterator[None]:
@@ -163,36 +163,36 @@ class OutgoingRows:
         for start, end, _, partition in runs(self._accepted.topic, arrays["partition"]):
             columns = rows.columns(start, end)
             sources = self._sources(arrays, start, end)
-            found = None if self._judge is None else self._judge(partition, columns)
-            turned_away = dict(found.verdicts) if found else {}
+            record_verdicts = None if self._judge is None else self._judge(partition, columns)
+            turned_away = dict(record_verdicts.verdicts) if record_verdicts else {}
             keys, values = list(columns.keys), list(columns.values)
             new_keys, new_values = keys, values
-            if found is not None and found.replaced is not None:
-                new_keys, new_values = map(list, found.replaced)
-            kept = []
+            if record_verdicts is not None and record_verdicts.replaced is not None:
+                new_keys, new_values = map(list, record_verdicts.replaced)
+            accepted_records = []
             times = [now] * (end - start) if self._retimed else columns.timestamps
             rest = zip(columns.headers, times, sources, strict=True)
             for index, (headers, timestamp, source) in enumerate(rest):
                 verdict = turned_away.get(index)
                 if verdict is None:
                     key, value = new_keys[index], new_values[index]
-                    kept.append(GatheredRecord(key, value, headers, timestamp, source))
+                    accepted_records.append(GatheredRecord(key, value, headers, timestamp, source))
                 else:
                     key, value = keys[index], values[index]
                     record = GatheredRecord(key, value, headers, timestamp, source)
                     self._turn_away(verdict, record, partition)
-            self.counts[Outcome.ACCEPTED.value] += len(kept)
-            self._waiting.add(self._accepted, partition, kept)
+            self.counts[Outcome.ACCEPTED.value] += len(accepted_records)
+            self._waiting.add(self._accepted, partition, accepted_records)
             yield
 
     def _sources(self, arrays: Mapping[str, pa.Array], start: int, end: int) -> list[BatchSource]:
         count = end - start
 
-        def column(name: str, missing: Any) -> list[Any]:
+        def column(name: str, default: Any) -> list[Any]:
             array = arrays.get(f"from_{name}")
             if array is None:
-                return [missing] * count
-            return [missing if entry is None else entry for entry in array[start:end].to_pylist()]
+                return [default] * count
+            return [default if entry is None else entry for entry in array[start:end].to_pylist()]
 
         return [
             BatchSource(*place)

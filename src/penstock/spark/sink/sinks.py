@@ -162,8 +162,11 @@ class Sinks:
             self.check_new(ranges)
             return
         self._check_batches(checkpoint, planned.number)
-        after = [found._replace(start=planned.ends.get(found.of, found.start)) for found in ranges]
-        if rest := [found for found in after if found.offsets > 0]:
+        later_ranges = [
+            offset_range._replace(start=planned.ends.get(offset_range.of, offset_range.start))
+            for offset_range in ranges
+        ]
+        if rest := [offset_range for offset_range in later_ranges if offset_range.offsets > 0]:
             self._tables.check_new(rest)
 
     def _check_no_table(self, folder: str) -> None:
@@ -182,8 +185,8 @@ class Sinks:
     def _check_batches(self, checkpoint: str, last: int) -> None:
         for folder in self._folders.values():
             path, files = self._hadoop(folder)
-            found = files.listStatus(path) if files.exists(path) else ()
-            ends = [status.getPath().getName().partition(_BATCH)[2] for status in found]
+            statuses = files.listStatus(path) if files.exists(path) else ()
+            ends = [status.getPath().getName().partition(_BATCH)[2] for status in statuses]
             numbers = [int(end) for end in ends if end.isdecimal()]
             if max(numbers, default=last) > last:
                 raise ConfigurationError(
@@ -215,13 +218,13 @@ class Sinks:
             UnavailableError: Records are missing.
         """
         below = ""
-        judged = batch if isinstance(batch, JudgedBatch) else None
+        judged_batch = batch if isinstance(batch, JudgedBatch) else None
         if batch is not None:
             below = f"/{_BATCH}{batch.number}"
             for folder in self._folders.values():
                 claim_folder(self._spark, folder, batch.query)
-        if judged is not None:
-            self._tables.write(frame, judged)
+        if judged_batch is not None:
+            self._tables.write(frame, judged_batch)
         if self._folders and self._topics:
             frame = frame.persist()
         try:
@@ -230,7 +233,7 @@ class Sinks:
                 self._write_folders(frame, below, elsewhere, proof)
             elif proof is not None:
                 proof.check(elsewhere)
-            if judged is None:
+            if judged_batch is None:
                 self._tables.write(frame, None)
         finally:
             frame.unpersist()
@@ -258,9 +261,9 @@ class Sinks:
             frame.unpersist()
         files = []
         for sink, folder in folders.by_sink.items():
-            written = sorted((staging / f"{SINK}={sink}").glob("[!._]*"))
-            files += [folder.take(file) for file in written]
-            if not written:
+            sink_files = sorted((staging / f"{SINK}={sink}").glob("[!._]*"))
+            files += [folder.take(file) for file in sink_files]
+            if not sink_files:
                 files.append(folder.take_empty())
         folders.appear(files, elsewhere, proof)
 
@@ -279,16 +282,16 @@ class Sinks:
         """
         some = self._of(self._folders, frame).select(*COLUMNS, SINK)
         settings = some.sparkSession.conf  # in a stream, not those of the command's session
-        before = settings.get(_OPEN_FILES, None)
+        previous_value = settings.get(_OPEN_FILES, None)
         settings.set(_OPEN_FILES, str(_SINKS_MAX))
         try:
             writer = some.write.partitionBy(SINK).option("parquet.block.size", _ROW_GROUP_BYTES)
             writer.mode("overwrite").parquet(staging)
         finally:
-            if before is None:
+            if previous_value is None:
                 settings.unset(_OPEN_FILES)
             else:
-                settings.set(_OPEN_FILES, before)
+                settings.set(_OPEN_FILES, previous_value)
 
     def _write_folders(
         self, frame: DataFrame, below: str, elsewhere: int, proof: CountProof | None
@@ -304,13 +307,13 @@ class Sinks:
             for sink, folder in sorted(
                 self._folders.items(), key=lambda item: item[0] not in self._appended
             ):
-                written = self._complete(files, f"{staging}/{SINK}={sink}")
+                staged_folder = self._complete(files, f"{staging}/{SINK}={sink}")
                 if sink in self._appended:
-                    self._append(files, written, folder)
+                    self._append(files, staged_folder, folder)
                 elif below:
-                    self._replace(files, written, folder + below)
+                    self._replace(files, staged_folder, folder + below)
                 else:
-                    self._appear(files, written, folder)
+                    self._appear(files, staged_folder, folder)
         finally:
             files.delete(staged, True)
 
@@ -319,16 +322,16 @@ class Sinks:
         everything = len(sinks) == len(self._topics) + len(self._folders) + len(self._tables)
         return frame if everything else frame.where(F.col(SINK).isin(*sinks))
 
-    def _complete(self, files: Any, written: str) -> Any:
+    def _complete(self, files: Any, staged_folder: str) -> Any:
         """Return the folder written for a sink; an empty folder if it got no records."""
-        path, _ = self._hadoop(written)
+        path, _ = self._hadoop(staged_folder)
         if not files.exists(path):
             empty = self._spark.createDataFrame([], SCHEMA)
-            empty.coalesce(1).write.parquet(written)
-        files.create(self._hadoop(f"{written}/_SUCCESS")[0]).close()
+            empty.coalesce(1).write.parquet(staged_folder)
+        files.create(self._hadoop(f"{staged_folder}/_SUCCESS")[0]).close()
         return path
 
-    def _appear(self, files: Any, written: Any, folder: str) -> None:
+    def _appear(self, files: Any, staged_folder: Any, folder: str) -> None:
         """Let a folder appear, which was empty or missing; files that arrived in it stay."""
         target, _ = self._hadoop(folder)
         files.mkdirs(target.getParent())
@@ -338,24 +341,24 @@ class Sinks:
                 "name a new folder, and run the command again"
             )
         files.delete(target, False)
-        self._rename(files, written, target)
+        self._rename(files, staged_folder, target)
 
-    def _replace(self, files: Any, written: Any, folder: str) -> None:
+    def _replace(self, files: Any, staged_folder: Any, folder: str) -> None:
         """Replace the folder of an interrupted attempt; there is always one of them, or none."""
         target, _ = self._hadoop(folder)
-        before, _ = self._hadoop(_hidden_beside(folder, _BEFORE))
+        previous_folder, _ = self._hadoop(_hidden_beside(folder, _BEFORE))
         files.mkdirs(target.getParent())
-        files.delete(before, True)
+        files.delete(previous_folder, True)
         if files.exists(target):
-            self._rename(files, target, before)
-        self._rename(files, written, target)
-        files.delete(before, True)
+            self._rename(files, target, previous_folder)
+        self._rename(files, staged_folder, target)
+        files.delete(previous_folder, True)
 
-    def _append(self, files: Any, written: Any, folder: str) -> None:
+    def _append(self, files: Any, staged_folder: Any, folder: str) -> None:
         """Move files into a folder; their names are unique."""
         target, _ = self._hadoop(folder)
         files.mkdirs(target)
-        for status in files.listStatus(written):
+        for status in files.listStatus(staged_folder):
             path = status.getPath()
             moved, _ = self._hadoop(f"{folder.rstrip('/')}/{path.getName()}")
             if not (path.getName().startswith("_") and files.exists(moved)):

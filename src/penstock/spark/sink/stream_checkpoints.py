@@ -69,8 +69,8 @@ def is_interrupted(spark: SparkSession, checkpoint: str) -> bool:
     last = _last_planned(spark, checkpoint)
     if last is None:
         return False
-    done, files = hadoop_path(spark, f"{checkpoint.rstrip('/')}/commits/{last}")
-    return not files.exists(done)
+    commit_path, files = hadoop_path(spark, f"{checkpoint.rstrip('/')}/commits/{last}")
+    return not files.exists(commit_path)
 
 
 def _last_planned(spark: SparkSession, checkpoint: str) -> int | None:

@@ -22,7 +22,7 @@ def query_id(spark: SparkSession) -> str:
         SparkError: Spark does not say. Under one name, two streams would leave out micro-batches of
             each other.
     """
-    found = spark.sparkContext.getLocalProperty(_QUERY)
-    if not found:
+    query = spark.sparkContext.getLocalProperty(_QUERY)
+    if not query:
         raise SparkError("Spark does not say which stream writes: tables cannot be written")
-    return found
+    return query

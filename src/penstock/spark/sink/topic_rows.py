@@ -53,9 +53,9 @@ class TopicRows:
             sink: OutgoingRows(target, None, None, codec=0, retimed=sink in self.letters)
             for sink, target in self.targets.items()
         }
-        written = 0
+        row_count = 0
         for batch in batches:
-            written += len(batch)
+            row_count += len(batch)
             for sink, rows in self._by_sink(batch):
                 for arguments in outgoing[sink].add(rows):
                     pipeline.put(*arguments)
@@ -63,7 +63,7 @@ class TopicRows:
             for arguments in some.rest():
                 pipeline.put(*arguments)
         pipeline.flush()
-        yield pa.RecordBatch.from_pydict({"written": pa.array([written], pa.int64())})
+        yield pa.RecordBatch.from_pydict({"written": pa.array([row_count], pa.int64())})
 
     def _by_sink(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         sinks = batch.column(batch.schema.get_field_index(SINK))

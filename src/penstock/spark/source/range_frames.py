@@ -123,14 +123,14 @@ def _rows(
     tasks: PackedTasks,
     topic_ids: Mapping[str, UUID],
     reading: SourceReading,
-    done: OffsetCounter | None,
+    counter: OffsetCounter | None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 task = tasks[number]
                 yield from reading.read(task.wanted(topic_ids))
-                if done is not None:
-                    done.add(sum(offset_range.offsets for offset_range in task.ranges))
+                if counter is not None:
+                    counter.add(sum(offset_range.offsets for offset_range in task.ranges))
 
     return run

@@ -164,10 +164,10 @@ class ClusterSource:
             return
         listed = {topic.name for topic in topics}
         names = set(filter(self.subscribes, logged_topics(self.access.connect())))
-        if found := sorted(self.cluster.hidden(names - listed)):
+        if hidden_topics := sorted(self.cluster.hidden(names - listed)):
             sys.stderr.write(
                 f"warning: subscribePattern {self.options.pattern.pattern} matches "
-                f"{names_of(found)}, which the principal of upstream.* or kafka.* may not "
+                f"{names_of(hidden_topics)}, which the principal of upstream.* or kafka.* may not "
                 "describe: the records there are left out\n"
             )
 

@@ -77,8 +77,8 @@ def parse_offsets(text: str, *, key: str) -> OffsetBound:
     return OffsetBound(key, offsets=offsets)
 
 
-def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
-    for topic, partitions in given.items():
+def _pairs(offsets_by_topic: Any) -> Iterator[tuple[Partition, int]]:
+    for topic, partitions in offsets_by_topic.items():
         for number, offset in partitions.items():
             if not isinstance(offset, int) or isinstance(offset, bool):
                 raise TypeError
@@ -132,13 +132,13 @@ def find_offsets(
         return of_all(topics)
     ends = cluster.end_offsets(topics)
     if place.timestamp_ms is not None:
-        found = cluster.offsets_since(topics, place.timestamp_ms)
+        time_offsets = cluster.offsets_since(topics, place.timestamp_ms)
         if place.needs_record:
-            _check_records(place, found)
+            _check_records(place, time_offsets)
         return {
             partition: ends[partition]
-            if found[partition] < 0
-            else min(found[partition], ends[partition])
+            if time_offsets[partition] < 0
+            else min(time_offsets[partition], ends[partition])
             for partition in ends
         }
     _check_partitions(place, ends)
@@ -151,8 +151,8 @@ def find_offsets(
     }
 
 
-def _check_records(place: OffsetBound, found: Mapping[Partition, int]) -> None:
-    for partition, offset in found.items():
+def _check_records(place: OffsetBound, time_offsets: Mapping[Partition, int]) -> None:
+    for partition, offset in time_offsets.items():
         if offset < 0:
             raise ConfigurationError(
                 f"{place.option} {place.timestamp_ms}: {partition} has no record since then; with "

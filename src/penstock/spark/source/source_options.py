@@ -97,21 +97,21 @@ class SourceOptions:
     records_policy_batch: int
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self:
+    def read(cls, spark_options: Mapping[str, str]) -> Self:
         """Read the options that Spark was given; their case does not matter.
 
         Raises:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
-        options, client = found = GivenOptions.read(
-            given,
+        options, client = given_options = GivenOptions.read(
+            spark_options,
             _OPTIONS,
             does="has",
             instead=_INSTEAD | {f"kafka.{key}": why for key, why in _CLIENT_INSTEAD.items()},
         )
-        plan = found.plan()
+        plan = given_options.plan()
         topics, pattern = _topics(options)
-        fails_on_loss = found.boolean("failOnDataLoss")
+        fails_on_loss = given_options.boolean("failOnDataLoss")
         return cls(
             plan,
             client,
@@ -120,8 +120,8 @@ class SourceOptions:
             _place(options, "starting"),
             _place(options, "ending"),
             fails_on_loss,
-            found.boolean("failOnDeletedTopic") and fails_on_loss,
-            found.boolean("includeHeaders"),
+            given_options.boolean("failOnDeletedTopic") and fails_on_loss,
+            given_options.boolean("includeHeaders"),
             _number(options, "minPartitions"),
             _number(options, "maxOffsetsPerTrigger"),
             _number(options, "recordsPolicyBatch") or 1,
@@ -137,13 +137,13 @@ def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], re.Pattern[str
             return (), re.compile(pattern)
         except re.error as error:
             raise ConfigurationError(f"{_PATTERN} {pattern}: {error}") from None
-    found = tuple(dict.fromkeys(part.strip() for part in (names or "").split(",")))
-    if not all(found) or any(map(is_glob, found)):
+    topics = tuple(dict.fromkeys(part.strip() for part in (names or "").split(",")))
+    if not all(topics) or any(map(is_glob, topics)):
         raise ConfigurationError(
             f"{_SUBSCRIBE} {names}: names of topics, separated by commas; {_PATTERN} takes a "
             "regular expression"
         )
-    return found, None
+    return topics, None
 
 
 def _place(options: Mapping[str, str], side: str) -> OffsetBound | None:
@@ -160,16 +160,16 @@ def _place(options: Mapping[str, str], side: str) -> OffsetBound | None:
 
 def _is_strict(options: Mapping[str, str]) -> bool:
     """Return whether a start where a partition has no more records is an error, as for Spark."""
-    given = options.get(STRATEGY.lower(), "error").strip().lower()
-    if given not in {"error", "latest"}:
-        raise ConfigurationError(f"{STRATEGY} {given}: error or latest")
-    return given == "error"
+    strategy = options.get(STRATEGY.lower(), "error").strip().lower()
+    if strategy not in {"error", "latest"}:
+        raise ConfigurationError(f"{STRATEGY} {strategy}: error or latest")
+    return strategy == "error"
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:
-    given = options.get(name.lower())
-    if given is None:
+    text = options.get(name.lower())
+    if text is None:
         return None
-    if not _COUNT.fullmatch(given.strip()) or int(given) < 1:
-        raise ConfigurationError(f"{name} {given}: a number of at least 1, with at most 18 digits")
-    return int(given)
+    if not _COUNT.fullmatch(text.strip()) or int(text) < 1:
+        raise ConfigurationError(f"{name} {text}: a number of at least 1, with at most 18 digits")
+    return int(text)

@@ -61,34 +61,38 @@ class SourceReading:
         connection = self.access.connect()
         evaluator = None if self.plan is None else evaluator_of(self.plan)
         rows = RowBatches(self.columns)
-        for wanted in ranges:
-            for fetched in RangeReader(connection, wanted, on_lost=self._on_lost):
-                batch = _stored(wanted, fetched, self.max_decompressed_bytes)
+        for wanted_range in ranges:
+            for fetched in RangeReader(connection, wanted_range, on_lost=self._on_lost):
+                batch = _stored(wanted_range, fetched, self.max_decompressed_bytes)
                 if not len(batch.records):
                     continue
                 verdicts: Sequence[tuple[int, PolicyVerdict]] = ()
                 if evaluator is not None:
                     columns = StoredColumns(batch.records)
-                    found = evaluator.judge_records(wanted.topic, wanted.partition, columns)
-                    verdicts = found.verdicts
-                yield from rows.add(wanted.topic, wanted.partition, batch, verdicts)
+                    record_verdicts = evaluator.judge_records(
+                        wanted_range.topic, wanted_range.partition, columns
+                    )
+                    verdicts = record_verdicts.verdicts
+                yield from rows.add(wanted_range.topic, wanted_range.partition, batch, verdicts)
         yield from rows.rest()
         task_ended()
 
-    def _on_lost(self, lost: LostOffsets) -> None:
+    def _on_lost(self, gap: LostOffsets) -> None:
         if self.fails_on_loss:
             raise SourceError(
-                f"{lost.topic}-{lost.partition}: the offsets from {lost.first} up to {lost.end} "
+                f"{gap.topic}-{gap.partition}: the offsets from {gap.first} up to {gap.end} "
                 "were removed before they were read (retention); with failOnDataLoss=false they "
                 "are left out"
             )
 
 
-def _stored(wanted: WantedRange, fetched: FetchedBatch, max_decompressed_bytes: int) -> StoredBatch:
+def _stored(
+    wanted_range: WantedRange, fetched: FetchedBatch, max_decompressed_bytes: int
+) -> StoredBatch:
     try:
         return read_fetched_batch(fetched, max_decompressed_bytes=max_decompressed_bytes)
     except UnreadableRecords as wrong:
         raise SourceError(
-            f"{wanted.topic}-{wanted.partition}: the batch at offset {fetched.first} cannot be "
-            f"read: {wrong.message}"
+            f"{wanted_range.topic}-{wanted_range.partition}: the batch at offset {fetched.first} "
+            f"cannot be read: {wrong.message}"
         ) from None

@@ -42,14 +42,14 @@ def check_types(types: Mapping[str, str]) -> None:
     Raises:
         ConfigurationError: There is no such column, or its type is another.
     """
-    for name, given in types.items():
-        wanted = TYPES.get(name)
-        if wanted is None:
+    for name, spark_type in types.items():
+        required_type = TYPES.get(name)
+        if required_type is None:
             raise ConfigurationError(
                 f'format("penstock") has no column {name}; there are {", ".join(TYPES)}'
             )
-        if given.replace(" ", "") != wanted.replace(" ", ""):
-            raise ConfigurationError(f"column {name} is {wanted}, not {given}")
+        if spark_type.replace(" ", "") != required_type.replace(" ", ""):
+            raise ConfigurationError(f"column {name} is {required_type}, not {spark_type}")
 
 
 class RowBatches:
@@ -86,19 +86,22 @@ class RowBatches:
             batch: Its records.
             verdicts: Those that are not `accepted`, by position.
         """
-        made = _record_batch(self._columns, topic, partition, batch, verdicts)
-        if self._bytes + made.nbytes > self._bytes_max or self._rows + len(made) > self._rows_max:
+        record_batch = _record_batch(self._columns, topic, partition, batch, verdicts)
+        if (
+            self._bytes + record_batch.nbytes > self._bytes_max
+            or self._rows + len(record_batch) > self._rows_max
+        ):
             yield from self.rest()
-        self._waiting.append(made)
-        self._rows += len(made)
-        self._bytes += made.nbytes
+        self._waiting.append(record_batch)
+        self._rows += len(record_batch)
+        self._bytes += record_batch.nbytes
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Return the waiting rows."""
-        waiting, self._waiting = self._waiting, []
+        batches, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
-        if waiting:
-            whole = pa.Table.from_batches(waiting).combine_chunks()
+        if batches:
+            whole = pa.Table.from_batches(batches).combine_chunks()
             for piece in whole.to_batches(max_chunksize=self._rows_max):
                 yield from self._divided(piece)
 
@@ -147,9 +150,9 @@ def _binary(column: Any) -> pa.Array:
 
 def _timestamps(in_ms: Sequence[int]) -> pa.Array:
     """Return timestamps; null where they are far."""
-    given = pa.array(in_ms, pa.int64())
+    milliseconds = pa.array(in_ms, pa.int64())
     try:
-        micros = pc.multiply_checked(given, _MICROS)
+        micros = pc.multiply_checked(milliseconds, _MICROS)
     except pa.ArrowInvalid:
         fit = [None if is_far(timestamp) else timestamp for timestamp in in_ms]
         micros = pc.multiply_checked(pa.array(fit, pa.int64()), _MICROS)

@@ -111,19 +111,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = self._driver.topics_left()
         if start is None:
             return self._plan(self._remembered(to_json(self._ends(topics), topics)))
-        begun = from_json(start)
+        start_offsets = from_json(start)
         self._check_topics(start, topics)
         there = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
-        new = [partition for partition in there if partition not in begun]
-        starts = begun | self._first(topics, new)
+        new = [partition for partition in there if partition not in start_offsets]
+        starts = start_offsets | self._first(topics, new)
         ranges = self._ranges(topics, starts)
         if isinstance(limit, ReadMaxRows):
             ranges = list(next_batch(ranges, Limit(limit.max_rows))[0])
         reached = starts | {offset_range.of: offset_range.end for offset_range in ranges}
         ids = {**_ids(start), **{topic.name: topic.topic_id for topic in topics}}
-        if reached == begun and ids == _ids(start):
+        if reached == start_offsets and ids == _ids(start):
             return start
-        return _json(reached, ids, starts if _first_offsets(start) == begun else {})
+        return _json(reached, ids, starts if _first_offsets(start) == start_offsets else {})
 
     @in_one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -140,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 before PySpark 4.2.
             ClusterError: The cluster does not answer.
         """
-        begun, ends = _first_offsets(end) or from_json(start), from_json(end)
+        start_offsets, ends = _first_offsets(end) or from_json(start), from_json(end)
         if not BOUNDS_BATCHES:
             if start == self._initial and end not in self._planned:
                 raise SourceError(
@@ -148,22 +148,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "4.2 does not have the offsets at which it began; start with a new checkpoint"
                 )
             self._check_topics(start, self._driver.topics_left())
-            self._check_positions(begun, ends)
+            self._check_positions(start_offsets, ends)
             self._remembered(end)
             self._planned = [end]
-        read = {of.topic for of, offset in ends.items() if offset > begun.get(of, -1)}
+        read_topics = {
+            partition.topic
+            for partition, offset in ends.items()
+            if offset > start_offsets.get(partition, -1)
+        }
         if not self._driver.options.fails_on_deletion:
-            deleted = self._deleted(read)
-            ends = {of: offset for of, offset in ends.items() if of.topic not in deleted}
-            read -= deleted
-        for name in sorted(read):
+            deleted = self._deleted(read_topics)
+            ends = {
+                partition: offset
+                for partition, offset in ends.items()
+                if partition.topic not in deleted
+            }
+            read_topics -= deleted
+        for name in sorted(read_topics):
             if not self._driver.subscribes(name):  # its policies are not loaded
                 self._check_missing(name)
-        new = [partition for partition in ends if partition not in begun]
+        new = [partition for partition in ends if partition not in start_offsets]
         if new:
-            begun |= self._first(self._driver.topics_left(), new)
+            start_offsets |= self._first(self._driver.topics_left(), new)
         ranges = [
-            OffsetRange(*partition, begun[partition], offset) for partition, offset in ends.items()
+            OffsetRange(*partition, start_offsets[partition], offset)
+            for partition, offset in ends.items()
         ]
         return source_tasks(ranges, _ids(end), self._sizes, self._driver.options.tasks)
 
@@ -197,13 +206,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planned.append(end)
         return end
 
-    def _check_positions(self, begun: Offsets, ends: Offsets) -> None:
+    def _check_positions(self, start_offsets: Offsets, ends: Offsets) -> None:
         """Check that a micro-batch keeps the positions of the stream, except in deleted topics."""
-        without = {of.topic for of in begun.keys() - ends.keys()}
-        if left := sorted(without - self._deleted(without)):
+        absent_topics = {partition.topic for partition in start_offsets.keys() - ends.keys()}
+        if lost_topics := sorted(absent_topics - self._deleted(absent_topics)):
             raise SourceError(
-                f"topic {left[0]} was not described when a micro-batch was planned: the stream has "
-                "lost its position; start with a new checkpoint"
+                f"topic {lost_topics[0]} was not described when a micro-batch was planned: the "
+                "stream has lost its position; start with a new checkpoint"
             )
 
     def _first(self, topics: Sequence[Topic], new: Sequence[Partition]) -> Offsets:
@@ -243,9 +252,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "position of the stream"
         )
 
-    def _deleted(self, read: Collection[str]) -> set[str]:
+    def _deleted(self, topics: Collection[str]) -> set[str]:
         """Return the topics that were deleted; a broker may not know a topic for a moment."""
-        deleted = set(read)
+        deleted = set(topics)
         for attempt in range(_ATTEMPTS if deleted else 0):
             if attempt:
                 time.sleep(_PAUSE_S)
@@ -259,14 +268,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             ends = self._driver.cluster.end_offsets(topics)
             places = {offset_range.of for offset_range in shorter}
-            self._target |= {of: end for of, end in ends.items() if of in places}
+            self._target |= {
+                partition: end for partition, end in ends.items() if partition in places
+            }
 
     def _check_topics(self, start: Mapping[str, Any], topics: Sequence[Topic]) -> None:
-        known = {topic.name: topic.topic_id for topic in topics}
+        topic_ids = {topic.name: topic.topic_id for topic in topics}
         for name, topic_id in _ids(start).items():
-            if name not in known:
+            if name not in topic_ids:
                 self._check_missing(name)
-            elif NO_ID not in {topic_id, known[name]} and topic_id != known[name]:
+            elif NO_ID not in {topic_id, topic_ids[name]} and topic_id != topic_ids[name]:
                 raise SourceError(
                     f"topic {name} was deleted and created again: its offsets mean other records "
                     "now; start with a new checkpoint"
@@ -337,23 +348,23 @@ def to_json(offsets: Offsets, topics: Sequence[Topic]) -> dict[str, Any]:
     return _json(offsets, {topic.name: topic.topic_id for topic in topics}, {})
 
 
-def from_json(kept: Mapping[str, Any]) -> Offsets:
+def from_json(document: Mapping[str, Any]) -> Offsets:
     """Return the offsets that `to_json` was given, or those of Spark's Kafka source.
 
     A checkpoint of that source continues: it has no ids.
     """
     return {
         Partition(topic, int(number)): int(offset)
-        for topic, entry in kept.items()
+        for topic, entry in document.items()
         for number, offset in entry.get(_OFFSETS, entry).items()
     }
 
 
-def _first_offsets(kept: Mapping[str, Any]) -> Offsets:
+def _first_offsets(document: Mapping[str, Any]) -> Offsets:
     """Return where the first micro-batch begins; empty in offsets after its end."""
     return {
         Partition(topic, int(number)): int(offset)
-        for topic, entry in kept.items()
+        for topic, entry in document.items()
         for number, offset in entry.get(_FIRST, {}).items()
     }
 
@@ -361,14 +372,14 @@ def _first_offsets(kept: Mapping[str, Any]) -> Offsets:
 def _json(
     offsets: Offsets, topic_ids: Mapping[str, UUID], first: Mapping[Partition, int]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for (topic, number), offset in sorted(offsets.items()):
-        entry = found.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
+        entry = document.setdefault(topic, {_ID: str(topic_ids.get(topic, NO_ID)), _OFFSETS: {}})
         entry[_OFFSETS][str(number)] = offset
     for (topic, number), offset in sorted(first.items()):
-        found[topic].setdefault(_FIRST, {})[str(number)] = offset
-    return found
+        document[topic].setdefault(_FIRST, {})[str(number)] = offset
+    return document
 
 
-def _ids(kept: Mapping[str, Any]) -> dict[str, UUID]:
-    return {topic: UUID(entry[_ID]) if _ID in entry else NO_ID for topic, entry in kept.items()}
+def _ids(document: Mapping[str, Any]) -> dict[str, UUID]:
+    return {topic: UUID(entry[_ID]) if _ID in entry else NO_ID for topic, entry in document.items()}

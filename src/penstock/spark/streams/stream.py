@@ -61,7 +61,11 @@ class MicroBatchWork(Protocol):
     """Has Spark do a micro-batch."""
 
     def __call__(
-        self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
+        self,
+        batch: MicroBatch,
+        counted_as: str,
+        topics: Mapping[str, Topic],
+        earlier_runs: frozenset[str],
     ) -> WritingResult:
         """Do a micro-batch.
 
@@ -69,7 +73,7 @@ class MicroBatchWork(Protocol):
             batch: The micro-batch.
             counted_as: The owner of its counts.
             topics: All topics, by name.
-            seen: The runs that had tasks of the job when this run began.
+            earlier_runs: The runs that had tasks of the job when this run began.
 
         Raises:
             UnavailableError: The cluster fails.
@@ -218,14 +222,16 @@ class Stream:
         """Wait until all partitions are added: a leader may be elected in a moment."""
         deadline = self._clock() + _LEADERS_WITHIN_S
         while not self._is_ended():
-            missing = sorted(set(partitions) - set(self._offsets.partitions))
-            if not missing:
+            missing_partitions = sorted(set(partitions) - set(self._offsets.partitions))
+            if not missing_partitions:
                 return
             if self._clock() >= deadline:
-                raise ClusterError(f"{_named(missing)} cannot be read: no leader answers")
-            self._observer.warn(f"{_named(missing)}: no leader answers; waiting")
+                raise ClusterError(
+                    f"{_named(missing_partitions)} cannot be read: no leader answers"
+                )
+            self._observer.warn(f"{_named(missing_partitions)}: no leader answers; waiting")
             self._wait(1.0)
-            self._add(missing, {})
+            self._add(missing_partitions, {})
 
     def _commit_first(self) -> None:
         """Commit where the job begins: another run could not find out any more."""
@@ -234,10 +240,12 @@ class Stream:
             result = self._do(batch)
             self._offsets.done(batch, result, self._clock())
             failed = {(entry.topic, entry.partition) for entry in result.unfinished}
-            kept = tuple(offset_range for offset_range in batch.kept if offset_range.of in failed)
-            batch = self._offsets.first()._replace(kept=kept)
+            kept_ranges = tuple(
+                offset_range for offset_range in batch.kept if offset_range.of in failed
+            )
+            batch = self._offsets.first()._replace(kept=kept_ranges)
             self._report_failures(result)
-            if kept:
+            if kept_ranges:
                 self._wait(1.0)
 
     def run(self) -> None:
@@ -252,19 +260,19 @@ class Stream:
         while not self._is_ended():
             began = self._clock()
             try:
-                found = self._round()
+                outcome = self._round()
             except UnavailableError as error:
                 if not _may_pass(error):
                     raise
                 self._observer.warn(f"{error}; waiting")
                 self._topics_at = began
-                found = _Round.TROUBLE
-            failures = failures + 1 if found is _Round.TROUBLE else 0
-            if found is _Round.END:
+                outcome = _Round.TROUBLE
+            failures = failures + 1 if outcome is _Round.TROUBLE else 0
+            if outcome is _Round.END:
                 return
-            if found is _Round.IDLE:
+            if outcome is _Round.IDLE:
                 self._wait(max(began + every_s - self._clock(), 0))
-            elif found is _Round.TROUBLE:
+            elif outcome is _Round.TROUBLE:
                 self._wait(min(2.0 ** (failures - 1), _PAUSE_MAX_S))
 
     def _round(self) -> _Round:
@@ -276,16 +284,16 @@ class Stream:
         self._offsets.learn(ends, now)
         pending = self._offsets.pending(ends)
         starts = self._source.starts(pending) if pending else {}
-        missing = {
+        missing_partitions = {
             *(partition for partition in partitions if partition not in ends),
             *pending,
         } - starts.keys()
-        self._unavailable = len(missing)
+        self._unavailable = len(missing_partitions)
         self._observer.looked(self._offsets.behind, self._unavailable)
-        if missing:
-            self._observer.warn(f"{_named(missing)} cannot be read now; waiting")
+        if missing_partitions:
+            self._observer.warn(f"{_named(missing_partitions)} cannot be read now; waiting")
             self._topics_at = now
-        available = [partition for partition in ends if partition not in missing]
+        available = [partition for partition in ends if partition not in missing_partitions]
         batch = self._offsets.next(available, starts, self._settings.limit, now)
         if batch is not None:
             return self._done(batch)
@@ -334,17 +342,17 @@ class Stream:
 
     def _look_for_topics(self) -> None:
         """Drop topics that are gone, and add new topics and new partitions."""
-        found = {topic.name: topic for topic in self._source.topics()}
-        deleted = self._source.deleted(self._topics.keys() - found.keys())
+        current_topics = {topic.name: topic for topic in self._source.topics()}
+        deleted = self._source.deleted(self._topics.keys() - current_topics.keys())
         self._topics_at = self._clock() + TOPICS_EVERY_S
         for name, topic in list(self._topics.items()):
-            if name not in found:
+            if name not in current_topics:
                 if name not in deleted:
                     continue  # a broker did not list it for a moment
                 self._observer.note(
                     f"topic {name} does not exist any more; the stream continues without it"
                 )
-            elif _is_another(topic.topic_id, found[name].topic_id):
+            elif _is_another(topic.topic_id, current_topics[name].topic_id):
                 self._observer.note(f"topic {name} was deleted and created again")
             else:
                 continue
@@ -353,15 +361,17 @@ class Stream:
         if self._settings.available_now:
             return
         new = [
-            partition for partition in _partitions(found.values()) if partition not in self._offsets
+            partition
+            for partition in _partitions(current_topics.values())
+            if partition not in self._offsets
         ]
         if new:
-            self._add_new(found, new)
+            self._add_new(current_topics, new)
 
-    def _add_new(self, found: Mapping[str, Topic], new: Sequence[Partition]) -> None:
+    def _add_new(self, current_topics: Mapping[str, Topic], new: Sequence[Partition]) -> None:
         again = {
             name
-            for name, topic in found.items()
+            for name, topic in current_topics.items()
             if _is_another(self._ids.get(name, NO_ID), topic.topic_id)
         }
         if again:
@@ -371,7 +381,7 @@ class Stream:
             )
             run = self._settings.run
             self._source.commit(
-                {partition: Position(at, run=run) for partition, at in starts.items()}
+                {partition: Position(offset, run=run) for partition, offset in starts.items()}
             )
             new = [
                 partition
@@ -382,8 +392,8 @@ class Stream:
         for name in {partition.topic for partition in new}:
             if name not in self._topics:
                 self._observer.note(f"topic {name} is new; the stream reads it, too")
-            self._topics[name] = found[name]
-            self._ids[name] = found[name].topic_id
+            self._topics[name] = current_topics[name]
+            self._ids[name] = current_topics[name].topic_id
 
     def _add(
         self, partitions: Sequence[Partition], positions: Mapping[Partition, Position]
@@ -404,8 +414,8 @@ def _partitions(topics: Iterable[Topic]) -> list[Partition]:
     return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
 
 
-def _is_another(before: UUID, now: UUID) -> bool:
-    return NO_ID not in {before, now} and before != now
+def _is_another(previous_id: UUID, current_id: UUID) -> bool:
+    return NO_ID not in {previous_id, current_id} and previous_id != current_id
 
 
 def _named(partitions: Iterable[Partition]) -> str:

@@ -87,15 +87,15 @@ class StreamFigures:
 
 
 def _by_policy(result: WritingResult) -> Iterator[tuple[StreamOutcome, int]]:
-    left = {
+    remaining_counts = {
         (topic, outcome): count
         for topic, outcomes in result.outcomes.items()
         for outcome, count in outcomes.items()
     }
     for reason, count in result.counts.reasons.items():
         if reason.outcome != Outcome.ACCEPTED.value:
-            left[reason.topic, reason.outcome] -= count
+            remaining_counts[reason.topic, reason.outcome] -= count
             yield StreamOutcome(reason.topic, reason.policy or "", reason.outcome), count
-    for (topic, outcome), count in left.items():
+    for (topic, outcome), count in remaining_counts.items():
         if count:
             yield StreamOutcome(topic, "", outcome), count

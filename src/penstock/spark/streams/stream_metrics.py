@@ -63,34 +63,34 @@ class StreamCollector(Collector):
         yield build
 
     def _records(self) -> Metric:
-        found = CounterMetricFamily(
+        family = CounterMetricFamily(
             "penstock_records",
             "Records that were judged, by what became of them.",
             labels=["topic", "policy", "outcome"],
         )
         for labels, count in sorted(self._figures.records.items()):
-            found.add_metric(labels, count)
-        return found
+            family.add_metric(labels, count)
+        return family
 
     def _removed(self) -> Metric:
-        found = CounterMetricFamily(
+        family = CounterMetricFamily(
             "penstock_stream_removed_offsets",
             "Offsets that retention removed before they were read.",
             labels=["topic"],
         )
         for topic, count in sorted(self._figures.removed.items()):
-            found.add_metric([topic], count)
-        return found
+            family.add_metric([topic], count)
+        return family
 
     def _behind(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "penstock_stream_lag_records",
             "How many offsets the stream is behind the end of a partition.",
             labels=["topic", "partition"],
         )
         for (topic, number), count in sorted(self._figures.behind.items()):
-            found.add_metric([topic, str(number)], count)
-        return found
+            family.add_metric([topic, str(number)], count)
+        return family
 
 
 def registry_of(figures: StreamFigures) -> CollectorRegistry:

@@ -184,38 +184,46 @@ class StreamOffsets:
                 there.append(whole)
             else:
                 gone.append(whole._replace(start=state.position))
-        taken, _ = next_batch(there, limit)
-        ranges = [piece._replace(start=self._partitions[piece.of].position) for piece in taken]
-        begun = [found for partition in available if (found := self._partitions[partition].begun)]
-        kept = self._kept(available, {offset_range.of for offset_range in (*ranges, *gone)}, now)
-        ranges = [*(offset_range for offset_range, _ in begun), *ranges, *gone]
-        if not ranges and not kept:
+        next_ranges, _ = next_batch(there, limit)
+        ranges = [
+            piece._replace(start=self._partitions[piece.of].position) for piece in next_ranges
+        ]
+        begun_ranges = [
+            begun_range
+            for partition in available
+            if (begun_range := self._partitions[partition].begun)
+        ]
+        kept_ranges = self._kept(
+            available, {offset_range.of for offset_range in (*ranges, *gone)}, now
+        )
+        ranges = [*(offset_range for offset_range, _ in begun_ranges), *ranges, *gone]
+        if not ranges and not kept_ranges:
             return None
-        counted_as = {offset_range.of: name for offset_range, name in begun}
-        return MicroBatch(self._number, tuple(ranges), kept, counted_as)
+        counted_as = {offset_range.of: name for offset_range, name in begun_ranges}
+        return MicroBatch(self._number, tuple(ranges), kept_ranges, counted_as)
 
     def _kept(
-        self, available: Iterable[Partition], written: Collection[Partition], now: float
+        self, available: Iterable[Partition], written_partitions: Collection[Partition], now: float
     ) -> tuple[OffsetRange, ...]:
-        found = []
+        due_ranges = []
         for partition in available:
             state = self._partitions[partition]
             is_due = now - state.kept_at >= KEPT_FOR_S
-            if is_due and partition not in written and state.begun is None:
-                found.append(
+            if is_due and partition not in written_partitions and state.begun is None:
+                due_ranges.append(
                     OffsetRange(partition.topic, partition.number, state.position, state.position)
                 )
-                if len(found) == KEPT_AT_ONCE:
+                if len(due_ranges) == KEPT_AT_ONCE:
                     break
-        return tuple(found)
+        return tuple(due_ranges)
 
     def first(self) -> MicroBatch:
         """Return a micro-batch that reads nothing, and commits all positions."""
-        kept = (
+        kept_ranges = (
             OffsetRange(*partition, state.position, state.position)
             for partition, state in self._partitions.items()
         )
-        return MicroBatch(self._number, (), tuple(kept), {})
+        return MicroBatch(self._number, (), tuple(kept_ranges), {})
 
     def counted_as(self, batch: MicroBatch) -> str:
         """Return the owner of the counts of a micro-batch."""
@@ -233,12 +241,17 @@ class StreamOffsets:
         unfinished = {Partition(entry.topic, entry.partition): entry for entry in result.unfinished}
         is_any = False
         for offset_range in (*batch.ranges, *batch.kept):
-            state, found = self._partitions[offset_range.of], unfinished.get(offset_range.of)
-            if found is None or found.offset is not None:
-                state.position = offset_range.end if found is None else found.offset or 0
+            state, unfinished_range = (
+                self._partitions[offset_range.of],
+                unfinished.get(offset_range.of),
+            )
+            if unfinished_range is None or unfinished_range.offset is not None:
+                state.position = (
+                    offset_range.end if unfinished_range is None else unfinished_range.offset or 0
+                )
                 state.begun, state.kept_at = None, now
                 is_any = True
-            elif found.reason and offset_range.offsets:
+            elif unfinished_range.reason and offset_range.offsets:
                 name = batch.counted_as.get(offset_range.of, self.counted_as(batch))
                 state.begun = (offset_range, name)
         return is_any

@@ -30,10 +30,10 @@ class StreamSource:
         self,
         cluster: Cluster,
         connection: Connection,
-        given: str,
+        topic_option: str,
         job: str,
         run: str,
-        written: Collection[str],
+        target_topics: Collection[str],
         *,
         topic_ids: Mapping[str, UUID],
         places: Places,
@@ -43,10 +43,10 @@ class StreamSource:
         Args:
             cluster: The cluster.
             connection: To the same cluster.
-            given: The value of `--topic`.
+            topic_option: The value of `--topic`.
             job: The id of the job.
             run: The id of this run.
-            written: Topics that are written to, which no glob means.
+            target_topics: Topics that are written to, which no glob means.
             topic_ids: The ids of the existing topics, by name.
             places: The places of the job when it began.
         """
@@ -54,11 +54,11 @@ class StreamSource:
         self._places = places
         self._cluster = cluster
         self._connection = connection
-        self._given = given
+        self._given = topic_option
         self._group = group_of(job)
         self._job = job
         self._run = run
-        self._written = frozenset(written)
+        self._written = frozenset(target_topics)
 
     def topics(self) -> tuple[Topic, ...]:
         """Return the topics that there are now.
@@ -66,14 +66,14 @@ class StreamSource:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        found = self._cluster.existing_topics(self._given, without=self._written)
-        self._ids |= {topic.name: topic.topic_id for topic in found}
-        return found
+        topics = self._cluster.existing_topics(self._given, without=self._written)
+        self._ids |= {topic.name: topic.topic_id for topic in topics}
+        return topics
 
     def read_earlier(self) -> AbstractSet[str]:
         """Return the topics that runs of the job have read, as far as they are still meant."""
-        read = self._places.topics_of(self._job)
-        return set(existing(self._given, read, without=self._written))
+        earlier_topics = self._places.topics_of(self._job)
+        return set(existing(self._given, earlier_topics, without=self._written))
 
     def deleted(self, names: AbstractSet[str]) -> AbstractSet[str]:
         """Return those of some topics that do not exist.
@@ -94,11 +94,11 @@ class StreamSource:
             ClientError: They cannot be read.
         """
         partitions = tuple(partitions)
-        wanted = numbers_by_topic(partitions)
-        if not wanted:
+        partition_numbers = numbers_by_topic(partitions)
+        if not partition_numbers:
             return {}
-        found = read_positions(self._connection, self._group, wanted)
-        committed = {Partition(*partition): position for partition, position in found.items()}
+        positions = read_positions(self._connection, self._group, partition_numbers)
+        committed = {Partition(*partition): position for partition, position in positions.items()}
         rest = set(partitions) - committed.keys()
         return placed(self._job, self._ids, rest, self._places) | committed
 
@@ -137,12 +137,12 @@ class StreamSource:
 def _known(
     partitions: Sequence[Partition], request: Callable[[Sequence[Partition]], Answers]
 ) -> dict[Partition, int]:
-    found = {}
+    offsets = {}
     for start in range(0, len(partitions), CHUNK):
         for partition, answer in request(partitions[start : start + CHUNK]).items():
             if isinstance(answer, int):
-                found[partition] = answer
+                offsets[partition] = answer
             elif answer.code >= 0 and answer.code not in RETRIABLE:
                 raise response_error(answer.code, str(partition))
             # Codes below 0 are librdkafka's own: there is no connection, or no answer in time.
-    return found
+    return offsets

@@ -57,7 +57,11 @@ class StreamWork:
         self._sizes: Sizes | None = None
 
     def __call__(
-        self, batch: MicroBatch, counted_as: str, topics: Mapping[str, Topic], seen: frozenset[str]
+        self,
+        batch: MicroBatch,
+        counted_as: str,
+        topics: Mapping[str, Topic],
+        earlier_runs: frozenset[str],
     ) -> WritingResult:
         """Do a micro-batch; see `penstock.spark.streams.stream.MicroBatchWork`."""
         ids = {name: topic.topic_id for name, topic in topics.items()}
@@ -75,7 +79,7 @@ class StreamWork:
             run=counted_as,
             turn=batch.number,
             claims={
-                offset_range.of: Claim(run, seen, offset_range.start, self._again)
+                offset_range.of: Claim(run, earlier_runs, offset_range.start, self._again)
                 for offset_range in (*batch.ranges, *batch.kept)
             },
             counted_as={

@@ -104,10 +104,10 @@ def _conversion_of(kind: T.DataType, place: str, table: _Table) -> Conversion:
             pa.decimal128(kind.precision, kind.scale),
             numbers.decimal(kind.precision, kind.scale),
         )
-    found = _PLAIN.get(type(kind))
-    if found is None:
+    conversion = _PLAIN.get(type(kind))
+    if conversion is None:
         raise ValueError(f"{place} is {kind.simpleString().upper()}")
-    return found
+    return conversion
 
 
 def has_required(kind: T.DataType) -> bool:
@@ -137,7 +137,7 @@ def _struct(kind: T.StructType, place: str, table: _Table) -> Conversion:
         for field in kind
         if not field.nullable or (table.checks_nulls and has_required(field.dataType))
     }
-    fields = [(name, found.convert, flaws.get(name)) for name, found in inner.items()]
+    fields = [(name, conversion.convert, flaws.get(name)) for name, conversion in inner.items()]
     names = frozenset(inner)
     size = 1 + len(fields)
 
@@ -147,32 +147,34 @@ def _struct(kind: T.StructType, place: str, table: _Table) -> Conversion:
         table.fill(size)
         if not value.keys() >= names:
             _check_case(value, names)
-        made = {}
+        struct_value = {}
         for name, convert_field, flaw in fields:
-            found = value.get(name)
-            if found is not None:
+            field_value = value.get(name)
+            if field_value is not None:
                 try:
-                    found = convert_field(found)
+                    field_value = convert_field(field_value)
                 except MisfitError as error:
                     raise error.within(name) from None
             elif flaw is not None:
                 raise MisfitError(flaw).within(name)
-            made[name] = found
-        return made
+            struct_value[name] = field_value
+        return struct_value
 
-    spark = T.StructType([T.StructField(name, found.spark) for name, found in inner.items()])
+    spark = T.StructType(
+        [T.StructField(name, conversion.spark) for name, conversion in inner.items()]
+    )
     return Conversion(
-        spark, pa.struct([(name, found.arrow) for name, found in inner.items()]), convert
+        spark, pa.struct([(name, conversion.arrow) for name, conversion in inner.items()]), convert
     )
 
 
 def _check_case(value: Mapping[str, Any], names: frozenset[str]) -> None:
     """Check that no field would be left out whose name differs from a missing one in case only."""
-    missing = names - value.keys()
+    missing_names = names - value.keys()
     others = value.keys() - names
     if others:
         folded = {name.lower() for name in others}
-        for name in sorted(missing):
+        for name in sorted(missing_names):
             if name.lower() in folded:
                 raise MisfitError(_OTHER_CASE).within(name)
 
@@ -185,13 +187,13 @@ def _array(kind: T.ArrayType, place: str, table: _Table) -> Conversion:
         if type(value) is not list:
             raise MisfitError(f"is {kind_of(value)}, not ARRAY")
         table.fill(1 + len(value))
-        made = []
+        elements = []
         for position, item in enumerate(value):
             try:
-                made.append(_converted(item, inner, may_be_null))
+                elements.append(_converted(item, inner, may_be_null))
             except MisfitError as error:
                 raise error.within(position) from None
-        return made
+        return elements
 
     return Conversion(T.ArrayType(inner.spark), pa.list_(inner.arrow), convert)
 
@@ -208,13 +210,13 @@ def _map(kind: T.MapType, place: str, table: _Table) -> Conversion:
         if type(value) is not dict:
             raise MisfitError(f"is {kind_of(value)}, not MAP")
         table.fill(1 + len(value))
-        made = []
+        entries = []
         for key, item in value.items():
             try:
-                made.append((_text(key), _converted(item, inner, may_be_null)))
+                entries.append((_text(key), _converted(item, inner, may_be_null)))
             except MisfitError as error:
                 raise error.within("*") from None  # a key is content
-        return made
+        return entries
 
     return Conversion(
         T.MapType(T.StringType(), inner.spark), pa.map_(pa.string(), inner.arrow), convert

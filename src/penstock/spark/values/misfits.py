@@ -43,10 +43,10 @@ class MisfitError(MalformedError):
 
 def kind_of(value: object) -> str:
     """Return the kind of a value, in JSON's words."""
-    known = _KINDS.get(type(value))
-    if known is None:
-        known = "a time" if hasattr(value, "isoformat") else "a number"
-    return known
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        kind = "a time" if hasattr(value, "isoformat") else "a number"
+    return kind
 
 
 def _pointed(step: str | int) -> str:

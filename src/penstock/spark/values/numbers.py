@@ -73,10 +73,10 @@ def single(value: Any) -> float:
     Raises:
         MisfitError: It is of another kind, or out of range.
     """
-    found = _double(value, "FLOAT")
-    if isfinite(found) and abs(found) > _LARGEST_FLOAT:
+    number = _double(value, "FLOAT")
+    if isfinite(number) and abs(number) > _LARGEST_FLOAT:
         raise MisfitError("is out of the range of FLOAT")
-    return found
+    return number
 
 
 def _double(value: Any, name: str) -> float:
@@ -86,12 +86,12 @@ def _double(value: Any, name: str) -> float:
     if kind is not int and kind is not Decimal:
         raise MisfitError(f"is {kind_of(value)}, not {name}")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
-        found = float("inf")
-    if isinf(found):
+        number = float("inf")
+    if isinf(number):
         raise MisfitError(f"is out of the range of {name}")
-    return found
+    return number
 
 
 def decimal(precision: int, scale: int) -> Callable[[Any], Decimal]:

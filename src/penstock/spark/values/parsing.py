@@ -53,14 +53,14 @@ def with_parsed_values(
 
 
 def parsed_again(
-    kept: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
+    judged_rows: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
 ) -> DataFrame:
     """Return kept records with values for the type that the column has now.
 
     The table can have been altered since they were judged, and takes no values of its former type.
 
     Args:
-        kept: Judged records. Those of the column's type are returned as they are.
+        judged_rows: Judged records. Those of the column's type are returned as they are.
         column: The column; None if the table has the bytes.
         plan: The policies: some read values by schemas.
         topic: The one topic of all records, or None.
@@ -68,9 +68,9 @@ def parsed_again(
     Returns:
         The same records. An accepted record whose value does not fit the new type is refused.
     """
-    if column is None or column.parsed in kept.schema.fields:
-        return kept
-    bare = kept.drop(PARSED)
+    if column is None or column.parsed in judged_rows.schema.fields:
+        return judged_rows
+    bare = judged_rows.drop(PARSED)
     parse = with_parsed_values(_as_they_are, column, plan, topic)
     # Several jobs read it, and a registry is not always there.
     return bare.mapInArrow(

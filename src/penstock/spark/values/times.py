@@ -67,13 +67,13 @@ def _time(value: Any, name: str, example: str) -> dt.datetime:
 
 
 def _read(
-    value: Any, pattern: re.Pattern[str], read: Callable[[str], Read], name: str, example: str
+    value: Any, pattern: re.Pattern[str], parser: Callable[[str], Read], name: str, example: str
 ) -> Read:
     if type(value) is not str:
         raise MisfitError(f"is {kind_of(value)}, not {name}")
     try:
         if pattern.fullmatch(value):
-            return read(value)
+            return parser(value)
     except ValueError:
         pass
     raise MisfitError(f"is a string, not a {name} such as {example}")

@@ -118,9 +118,9 @@ class ValueColumn:
         parsed: list[Any] = []
         misfits: dict[int, str] = {}
         rows = Rows(columns)
-        for start, end, of, _ in runs(topic or columns["topic"], columns["partition"]):
+        for start, end, record_topic, _ in runs(topic or columns["topic"], columns["partition"]):
             some = rows.columns(start, end)
-            reader = reader_of(of)
+            reader = reader_of(record_topic)
             has_headers = reader is not None and reader.reads_headers
             headers = some.headers if has_headers else repeat(())
             for row, value, own in zip(range(start, end), some.values, headers, strict=False):
@@ -143,10 +143,12 @@ class ValueColumn:
         self, value: bytes | None, reader: ValueReader | None, headers: Sequence[Header]
     ) -> Any:
         if value is not None:
-            found = _json(value) if reader is None else reader.read(value, headers, self.wanted)
-            if found is None:
-                raise MisfitError(f"is {kind_of(found)}, not {self._name}")
-            return self._conversion.convert(found)
+            parsed_value = (
+                _json(value) if reader is None else reader.read(value, headers, self.wanted)
+            )
+            if parsed_value is None:
+                raise MisfitError(f"is {kind_of(parsed_value)}, not {self._name}")
+            return self._conversion.convert(parsed_value)
         if self.required:
             raise MisfitError(REQUIRED)
         if self.checks_nulls and has_required(self.kind):
@@ -155,15 +157,15 @@ class ValueColumn:
 
     def _refused(self, verdicts: pa.Array, misfits: dict[int, str]) -> pa.Array:
         """Return verdicts, in which those of values that do not fit are replaced."""
-        made = verdicts.to_pylist()
+        verdict_rows = verdicts.to_pylist()
         for row, text in misfits.items():
-            made[row] = {
+            verdict_rows[row] = {
                 "outcome": Outcome.REFUSED.value,
                 "policy": POLICY,
                 "code": INVALID_RECORD,
                 "message": f"the value does not fit table {self.table}: {text}",
             }
-        return pa.array(made, verdicts.type)
+        return pa.array(verdict_rows, verdicts.type)
 
     @cached_property
     def wanted(self) -> Wanted:

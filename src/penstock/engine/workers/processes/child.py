@@ -96,7 +96,7 @@ class Events(Protocol):
     def on_records_class(self, name: str, *, takes_client: bool) -> None:
         """It has loaded a class of KIP-686 that the file does not name."""
 
-    def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
+    def on_policy_events(self, counts: Sequence[tuple[str, str, int]]) -> None:
         """Its policies have counted something: event, result, how often."""
 
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
@@ -147,29 +147,29 @@ class Child(asyncio.Protocol):
         Raises:
             OSError: There are no more descriptors or processes.
         """
-        ours, theirs = socket.socketpair()
+        parent_socket, child_socket = socket.socketpair()
         output: OutputPipe | None = None
         self._mark = descendants.new_marker()
         try:
             output = OutputPipe()
-            with theirs, shared_file() as shared:
+            with child_socket, shared_file() as shared:
                 self.progress = SharedProgress(shared.fileno())
-                for end in (ours, theirs):
+                for end in (parent_socket, child_socket):
                     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                         end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
-                self._process = self._start_process(theirs.fileno(), shared.fileno(), output)
+                self._process = self._start_process(child_socket.fileno(), shared.fileno(), output)
             descendants.started(self._mark, self._process.pid)
             output.started()
             if self._nice:
                 with contextlib.suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, self._process.pid, self._nice)
-            ours.setblocking(False)
+            parent_socket.setblocking(False)
             loop = asyncio.get_running_loop()
-            self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
+            self._transport, _ = await loop.create_unix_connection(lambda: self, sock=parent_socket)
         except BaseException:
             self.abandon()
             descendants.ended(self._mark)
-            ours.close()
+            parent_socket.close()
             if output is not None:
                 output.close()
             raise
@@ -246,9 +246,9 @@ class Child(asyncio.Protocol):
         await _reaped(process)
         # Only now: a killed process may have been about to start another process.
         descendants.ended(self._mark)
-        left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
-        if left:
-            log.warning("a policy left processes running", worker=self.pid, processes=left)
+        killed_count = await asyncio.to_thread(descendants.kill_descendants, self._mark)
+        if killed_count:
+            log.warning("a policy left processes running", worker=self.pid, processes=killed_count)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
         self._transport.close()
@@ -329,7 +329,7 @@ class Child(asyncio.Protocol):
 
     def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield the kind and body of each message; keep the bytes after the last full message."""
-        missing = 1
+        missing_bytes = 1
         start, size = 0, len(data)
         while size - start >= _PREFIX.size:
             length, kind = _PREFIX.unpack_from(data, start)
@@ -338,12 +338,12 @@ class Child(asyncio.Protocol):
                 return
             end = start + _PREFIX.size - 1 + length
             if size < end:
-                missing = end - size
+                missing_bytes = end - size
                 break
             yield kind, data[start + _PREFIX.size : end]
             start = end
         if start < size:
-            self._pieces, self._missing = [data[start:]], missing
+            self._pieces, self._missing = [data[start:]], missing_bytes
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""

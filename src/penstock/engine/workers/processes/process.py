@@ -187,8 +187,8 @@ class WorkerJudge:
 
     def counted(self) -> bytes:
         """Frame policies' counts and shared values since the last call; empty if there are none."""
-        counted = [*take_events(), *events_of(self._policies.take_path_counts()), *_lost_lines()]
-        return (messages.events(counted) if counted else b"") + _shared()
+        counts = [*take_events(), *events_of(self._policies.take_path_counts()), *_lost_lines()]
+        return (messages.events(counts) if counts else b"") + _shared()
 
     def retire(self, name: str, topic: str) -> None:
         """Close a topic's instance of a class of KIP-686, which no later batch needs."""
@@ -214,8 +214,8 @@ def _topic_id(data: bytes) -> UUID:
 def _lost_lines() -> list[tuple[str, str, int]]:
     """Return how many lines of output were lost since the last call, as an event."""
     global _reported
-    before, _reported = _reported, log_lines_lost()
-    return [("output", "lost", _reported - before)] if _reported > before else []
+    previous_count, _reported = _reported, log_lines_lost()
+    return [("output", "lost", _reported - previous_count)] if _reported > previous_count else []
 
 
 def _shared() -> bytes:
@@ -226,9 +226,9 @@ def _shared() -> bytes:
 class _Verdicts:
     """Verdicts about batches, and counts of policies, gathered for one system call."""
 
-    def __init__(self, parent: socket.socket, counted: Callable[[], bytes]) -> None:
+    def __init__(self, parent: socket.socket, count_source: Callable[[], bytes]) -> None:
         self._parent = parent
-        self._counted = counted
+        self._counted = count_source
         self._gathered: list[bytes] = []
         self._since = 0.0
         self._at_once = 0
@@ -246,9 +246,9 @@ class _Verdicts:
 
     def send(self) -> None:
         """Send the collected verdicts."""
-        counted = self._counted()
-        if self._gathered or counted:
-            self._parent.sendall(counted + b"".join(self._gathered))
+        count_frames = self._counted()
+        if self._gathered or count_frames:
+            self._parent.sendall(count_frames + b"".join(self._gathered))
             self._gathered.clear()
 
 
@@ -429,11 +429,11 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
                 yield kind, body, more
             needed = prefix.size
         if start or needed > len(buffer):
-            begun = buffer[start:end]
+            partial_message = buffer[start:end]
             if needed > len(buffer) or len(buffer) > _BUFFER_KEPT_BYTES:
                 buffer = bytearray(max(needed, _BUFFER_BYTES))
-            start, end = 0, len(begun)
-            buffer[:end] = begun
+            start, end = 0, len(partial_message)
+            buffer[:end] = partial_message
         with memoryview(buffer)[end:] as room:
             count = parent.recv_into(room)
         if not count:

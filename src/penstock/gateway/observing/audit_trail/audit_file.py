@@ -125,9 +125,9 @@ class AuditFile:
     def _follow(self) -> None:
         """Open the file again if another file, or none, has its name now."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
             # After a failed open there is no file, even if another file has its number now.
-            is_same = self._file >= 0 and (found.st_dev, found.st_ino) == self._identity
+            is_same = self._file >= 0 and (status.st_dev, status.st_ino) == self._identity
         except FileNotFoundError:
             is_same = False
         if not is_same:
@@ -137,14 +137,14 @@ class AuditFile:
     def _open(self) -> None:
         opened = os.open(self._path, _FLAGS, _PERMISSIONS)
         try:
-            found = _regular(opened, self._path)
-            if found.st_size and os.pread(opened, 1, found.st_size - 1) != b"\n":
+            status = _regular(opened, self._path)
+            if status.st_size and os.pread(opened, 1, status.st_size - 1) != b"\n":
                 os.write(opened, b"\n")  # the previous line was not completed
         except BaseException:
             os.close(opened)
             raise
         self._file = opened
-        self._identity = (found.st_dev, found.st_ino)
+        self._identity = (status.st_dev, status.st_ino)
         self._begun = 0
 
     def _write_some(self) -> None:
@@ -154,20 +154,20 @@ class AuditFile:
             if len(data) >= _WRITE_BYTES:
                 break
         self._begun += os.write(self._file, memoryview(data)[self._begun :])
-        done = []
+        records = []
         while self._waiting and self._begun >= len(self._waiting[0]):
             line = self._waiting.popleft()
             self._begun -= len(line)
-            done.append(line[:-1])
-        self._settle(done, written=True)
+            records.append(line[:-1])
+        self._settle(records, written=True)
 
 
 def _regular(opened: int, path: Path) -> os.stat_result:
     """Return the status of an open file; raise OSError if it is a pipe, for example."""
-    found = os.fstat(opened)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{path} is not a file")
-    return found
+    return status
 
 
 def _check_folder(folder: Path) -> None:

@@ -81,9 +81,9 @@ class AuditTopic:
         """
         admin = admin_client(self._settings)
         try:
-            found = describe(admin, self.name, timeout_s, operations=True)
-            if found is not None:
-                self._check(admin, found, timeout_s)
+            description = describe(admin, self.name, timeout_s, operations=True)
+            if description is not None:
+                self._check(admin, description, timeout_s)
             elif not create(admin, NewTopic(self.name, -1, -1), timeout_s):
                 raise AuditTopicError(
                     f"{self._where}: was created, but does not appear in the metadata"
@@ -92,8 +92,8 @@ class AuditTopic:
             raise self._error(error.args[0]) from None
         self._producer = self._new_producer()
 
-    def _check(self, admin: AdminClient, found: Any, timeout_s: float) -> None:
-        allowed = found.authorized_operations  # None where brokers do not report them
+    def _check(self, admin: AdminClient, description: Any, timeout_s: float) -> None:
+        allowed = description.authorized_operations  # None where brokers do not report them
         if allowed is not None and AclOperation.WRITE not in allowed:
             raise self._denied("Write is not allowed")
         configs = configs_of(admin, self.name, timeout_s)

@@ -74,34 +74,34 @@ class RepeatedRefusals:
         """
         refused = _bounded(refused)
         key = _key_of(refused)
-        counted = self._counted.get(key)
-        if counted is None:
+        counter = self._counted.get(key)
+        if counter is None:
             if len(self._counted) < KEPT_MAX:
                 self._counted[key] = _Counted(now_s + EVERY_S)
             return False
-        count = 1 if counted.found is None else counted.found.count + 1
-        counted.found = RepeatedRefusal(refused, count, at_s)
+        count = 1 if counter.found is None else counter.found.count + 1
+        counter.found = RepeatedRefusal(refused, count, at_s)
         return True
 
     @property
     def due_s(self) -> float | None:
         """The monotonic time from which `take_due` has something to do; None for never."""
-        return next((counted.due_s for counted in self._counted.values()), None)
+        return next((counter.due_s for counter in self._counted.values()), None)
 
     def take_due(self, now_s: float) -> Iterator[RepeatedRefusal]:
         """Return the counts of a minute that is over, and begin the next; forget who stopped."""
         while (due_s := self.due_s) is not None and due_s <= now_s:
-            key, counted = next(iter(self._counted.items()))
+            key, counter = next(iter(self._counted.items()))
             del self._counted[key]
-            if counted.found is not None:
+            if counter.found is not None:
                 self._counted[key] = _Counted(now_s + EVERY_S)
-                yield counted.found
+                yield counter.found
 
     def take_all(self) -> Iterator[RepeatedRefusal]:
         """Return all counts, at the end."""
-        for counted in self._counted.values():
-            if counted.found is not None:
-                yield counted.found
+        for counter in self._counted.values():
+            if counter.found is not None:
+                yield counter.found
         self._counted.clear()
 
 

@@ -238,8 +238,8 @@ class AuditTrail:
                 due = list(self._repeated.take_all())
             else:
                 due = list(self._repeated.take_due(self._monotonic()))
-        for found in due:
-            self._add(found.last, found.count, found.at_s, by_thread=True)
+        for refusal in due:
+            self._add(refusal.last, refusal.count, refusal.at_s, by_thread=True)
 
     def _work_on(self, records: Sequence[bytes], *, reopens: bool) -> float | None:
         """Return after how many seconds to call again; None if all is written."""

@@ -57,11 +57,15 @@ def asset(name: str, status: int = 200) -> HttpResponse:
 
 def page(*, can_log_out: bool) -> HttpResponse:
     """Return the console's page."""
-    found = asset(PAGE)
-    return found._replace(body=found.body.replace(*_LOG_OUT)) if can_log_out else found
+    response = asset(PAGE)
+    return response._replace(body=response.body.replace(*_LOG_OUT)) if can_log_out else response
 
 
 def login(*, was_wrong: bool = False) -> HttpResponse:
     """Return the page to log in."""
-    found = asset(LOGIN, 401)
-    return found._replace(body=found.body.replace(_WRONG, _WRONG_TOKEN)) if was_wrong else found
+    response = asset(LOGIN, 401)
+    return (
+        response._replace(body=response.body.replace(_WRONG, _WRONG_TOKEN))
+        if was_wrong
+        else response
+    )

@@ -125,9 +125,9 @@ class Console:
             self._subscribers.publish("figures", await self._figures())
 
     def _publish_refusals(self) -> None:
-        changed = self._refusals.look()
-        if changed and self._subscribers:
-            rows = [row.as_json() for row in changed[-CHANGED_MAX:]]
+        changed_rows = self._refusals.look()
+        if changed_rows and self._subscribers:
+            rows = [row.as_json() for row in changed_rows[-CHANGED_MAX:]]
             self._subscribers.publish("refusals", {"rows": rows, "others": self._refusals.others})
 
     def _sample(self) -> None:

@@ -68,13 +68,13 @@ class ConsoleFigures(NamedTuple):
 
 
 def figures_between(
-    before: CountedTotals, after: CountedTotals, *, seconds: float, at: float
+    previous_totals: CountedTotals, current_totals: CountedTotals, *, seconds: float, at: float
 ) -> ConsoleFigures:
     """Return what happened between two moments.
 
     Args:
-        before: What had been counted at the first.
-        after: What had been counted at the second.
+        previous_totals: What had been counted at the first.
+        current_totals: What had been counted at the second.
         seconds: The time between them.
         at: The second, in seconds since the epoch.
     """
@@ -85,17 +85,17 @@ def figures_between(
     return ConsoleFigures(
         at,
         seconds,
-        rate(before.requests, after.requests),
+        rate(previous_totals.requests, current_totals.requests),
         {
-            outcome: rate(before.records.get(outcome, 0), count)
-            for outcome, count in after.records.items()
+            outcome: rate(previous_totals.records.get(outcome, 0), count)
+            for outcome, count in current_totals.records.items()
         },
-        rate(before.client_bytes, after.client_bytes),
-        rate(before.broker_bytes, after.broker_bytes),
-        _latency(before.produce, after.produce),
-        _latency(before.waiting, after.waiting),
-        _latency(before.judging, after.judging),
-        _latency(before.broker, after.broker),
+        rate(previous_totals.client_bytes, current_totals.client_bytes),
+        rate(previous_totals.broker_bytes, current_totals.broker_bytes),
+        _latency(previous_totals.produce, current_totals.produce),
+        _latency(previous_totals.waiting, current_totals.waiting),
+        _latency(previous_totals.judging, current_totals.judging),
+        _latency(previous_totals.broker, current_totals.broker),
     )
 
 
@@ -120,8 +120,8 @@ def quantile(counts: Sequence[float], share: float) -> float | None:
     return BOUNDS[-1]
 
 
-def _latency(before: Sequence[int], after: Sequence[int]) -> Latency:
-    counts = [now - then for then, now in zip(before, after, strict=True)]
+def _latency(previous_counts: Sequence[int], current_counts: Sequence[int]) -> Latency:
+    counts = [now - then for then, now in zip(previous_counts, current_counts, strict=True)]
     return Latency(quantile(counts, 0.5), quantile(counts, 0.99))
 
 

@@ -32,22 +32,24 @@ class _Sample(NamedTuple):
 class FigureHistory:
     """The `totals` of the last hour, and the figures made of them."""
 
-    def __init__(self, totals: CountedTotals, clock: float, at: float) -> None:
+    def __init__(self, totals: CountedTotals, clock: float, timestamp: float) -> None:
         """Begin.
 
         Args:
             totals: The counts.
             clock: The monotonic time in seconds.
-            at: The time in seconds since the epoch.
+            timestamp: The time in seconds since the epoch.
         """
         self._points: deque[str] = deque(maxlen=POINTS_MAX)
-        self._samples = deque([_Sample(totals, clock, at)], maxlen=POINT_S + 1)
+        self._samples = deque([_Sample(totals, clock, timestamp)], maxlen=POINT_S + 1)
         self._of_point = self._samples[0]
         self._since_point = 0
 
-    def sample(self, totals: CountedTotals, clock: float, at: float) -> ConsoleFigures | None:
+    def sample(
+        self, totals: CountedTotals, clock: float, timestamp: float
+    ) -> ConsoleFigures | None:
         """Take the current counts; return a new point, if it is complete."""
-        last = _Sample(totals, clock, at)
+        last = _Sample(totals, clock, timestamp)
         self._samples.append(last)
         self._since_point += 1
         if self._since_point < POINT_S:
@@ -69,7 +71,10 @@ class FigureHistory:
         return f'{{"seconds":{POINT_S * SAMPLE_S},"points_max":{POINTS_MAX},"points":[{points}]}}'
 
 
-def _between(before: _Sample, after: _Sample) -> ConsoleFigures:
+def _between(previous_sample: _Sample, last_sample: _Sample) -> ConsoleFigures:
     return figures_between(
-        before.totals, after.totals, seconds=after.clock - before.clock, at=after.at
+        previous_sample.totals,
+        last_sample.totals,
+        seconds=last_sample.clock - previous_sample.clock,
+        at=last_sample.at,
     )

@@ -179,15 +179,15 @@ class RecentRefusals:
         """Return the rows that were seen since the last look; others may be new from now on."""
         now = self._now()
         self._new = 0
-        changed = []
+        changed_rows = []
         for reason, row in self._changed:
             row.is_changed = False
             row.last_at = now
             del self._rows[reason]
             self._rows[reason] = row
-            changed.append(row)
+            changed_rows.append(row)
         self._changed.clear()
-        return changed
+        return changed_rows
 
     def rows(self) -> list[RefusalRow]:
         """Return all rows, those that were seen last first."""

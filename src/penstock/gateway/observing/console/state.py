@@ -41,16 +41,16 @@ class ShownGateway(gauges.Measured, Inspected, Protocol):
 
 def about(gateway: ShownGateway) -> dict[str, Any]:
     """Return the part that does not change while a gateway runs."""
-    of = gateway.configuration
+    configuration = gateway.configuration
     return {
         "host": _host(),
-        "listener": str(of.listener),
-        "upstream": shown(",".join(map(str, of.upstream_servers))),
-        "file": shown(str(of.path)),
+        "listener": str(configuration.listener),
+        "upstream": shown(",".join(map(str, configuration.upstream_servers))),
+        "file": shown(str(configuration.path)),
         "version": __version__,
         "python": platform.python_version(),
         "started": round(_STARTED, 3),
-        "mode_of_file": value_of(MODE, of.properties),
+        "mode_of_file": value_of(MODE, configuration.properties),
     }
 
 
@@ -64,12 +64,12 @@ async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], n
         now: The time of the event loop.
     """
     states = await gauges.connections(gateway)
-    found = inspect(gateway, brokers)
+    readiness = inspect(gateway, brokers)
     return {
         "ready": {
-            "is_ready": not found.missing,
-            "missing": [shown(text) for text in found.missing],
-            "troubles": [shown(text) for text in found.troubles],
+            "is_ready": not readiness.missing,
+            "missing": [shown(text) for text in readiness.missing],
+            "troubles": [shown(text) for text in readiness.troubles],
         },
         "connections": {
             "limit": gateway.connections_max,
@@ -93,28 +93,32 @@ async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], n
     }
 
 
-def topics(counted: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+def topics(counts_by_topic: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     """Return the counts of topics, those first with the most records that are not stored."""
 
     def lost(topic: str) -> int:
         return sum(
-            count for outcome, count in counted[topic].items() if outcome not in _OTHER_OUTCOMES
+            count
+            for outcome, count in counts_by_topic[topic].items()
+            if outcome not in _OTHER_OUTCOMES
         )
 
-    ordered = sorted(counted, key=lambda topic: (-lost(topic), topic))
-    return [{"topic": shown(topic), "records": counted[topic]} for topic in ordered[:TOPICS_MAX]]
+    ordered = sorted(counts_by_topic, key=lambda topic: (-lost(topic), topic))
+    return [
+        {"topic": shown(topic), "records": counts_by_topic[topic]} for topic in ordered[:TOPICS_MAX]
+    ]
 
 
 def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
     states = Counter(
         worker.state.name.lower() for schedule in schedules for worker in schedule.pool.alive
     )
-    waiting = sum(schedule.waiting for schedule in schedules)
+    waiting_count = sum(schedule.waiting for schedule in schedules)
     return {
         "states": states,
         "limit": sum(schedule.pool.limit for schedule in schedules),
-        "waiting": waiting,
-        "sent": sum(schedule.outstanding for schedule in schedules) - waiting,
+        "waiting": waiting_count,
+        "sent": sum(schedule.outstanding for schedule in schedules) - waiting_count,
     }
 
 

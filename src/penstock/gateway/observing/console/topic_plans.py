@@ -94,13 +94,13 @@ class TopicPlans:
         policies = gateway.policies
         plan, topics = policies.plan, policies.topics
         try:
-            existing: Mapping[str, tuple[int, int]] = await gateway.cluster.topics()
+            all_topics: Mapping[str, tuple[int, int]] = await gateway.cluster.topics()
             why_not = ""
         except MetadataUnavailableError as error:
-            existing, why_not = {}, shown(str(error))
-        configured = [name for name in existing if gateway.topic_configs.names(name)][:TOPICS_MAX]
+            all_topics, why_not = {}, shown(str(error))
+        configured = [name for name in all_topics if gateway.topic_configs.names(name)][:TOPICS_MAX]
         ids = await asyncio.to_thread(gateway.cluster.ids, configured)
-        found, without = await self._of_topics(plan, existing, configured, ids)
+        rows, without = await self._of_topics(plan, all_topics, configured, ids)
         others = {
             "topic_policies": [
                 {"key": key, "class": name, "observed": plan.observes_topic("*")}
@@ -118,31 +118,31 @@ class TopicPlans:
             "topics_without_policy": without,
             "topics_not_known": why_not,
         }
-        return f'{as_text(others)[:-1]},"topics":[{",".join(found)}]}}'
+        return f'{as_text(others)[:-1]},"topics":[{",".join(rows)}]}}'
 
     async def _of_topics(
         self,
         plan: Plan,
-        existing: Mapping[str, tuple[int, int]],
+        all_topics: Mapping[str, tuple[int, int]],
         configured: Collection[str],
         ids: Mapping[str, UUID | None],
     ) -> tuple[list[str], int]:
         """Return the topics that have policies, as JSON, and how many others there are."""
-        found: dict[str, str] = {}
+        rows: dict[str, str] = {}
         without = 0
-        names = dict.fromkeys([*configured, *sorted(existing)])
+        names = dict.fromkeys([*configured, *sorted(all_topics)])
         for count, name in enumerate(names):
             if count % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             own, unreadable = self._own(name, ids.get(name))
-            judged = plan.for_topic(name, own)
-            if judged is None and not own and not unreadable:
+            topic_plan = plan.for_topic(name, own)
+            if topic_plan is None and not own and not unreadable:
                 without += 1
-            elif len(found) < TOPICS_MAX:
-                shape = {"topic": shown(name), "partitions": existing[name][0]}
+            elif len(rows) < TOPICS_MAX:
+                shape = {"topic": shown(name), "partitions": all_topics[name][0]}
                 # As text at once: all of them together would keep the event loop for long.
-                found[name] = as_text({**shape, **_as_json(plan, name, judged, own, unreadable)})
-        return [found[name] for name in sorted(found)], without
+                rows[name] = as_text({**shape, **_as_json(plan, name, topic_plan, own, unreadable)})
+        return [rows[name] for name in sorted(rows)], without
 
     def _own(self, name: str, topic_id: UUID | None) -> tuple[Mapping[str, str], str]:
         """Return the settings of a topic's own, and why they are not known."""
@@ -157,29 +157,29 @@ class TopicPlans:
 def _as_json(
     plan: Plan,
     name: str,
-    judged: TopicPlan | None,
+    topic_plan: TopicPlan | None,
     own: Mapping[str, str],
     unreadable: str = "",
 ) -> dict[str, Any]:
     return {
-        "observed": judged is not None and judged.waited_for is None,
-        "mode": judged.mode if judged is not None else "",
-        "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
-        "policies": _policies(plan, judged) if judged is not None else [],
+        "observed": topic_plan is not None and topic_plan.waited_for is None,
+        "mode": topic_plan.mode if topic_plan is not None else "",
+        "unusable": shown(unreadable or (topic_plan.unusable if topic_plan is not None else "")),
+        "policies": _policies(plan, topic_plan) if topic_plan is not None else [],
         "settings": [_setting(setting) for setting in plan.settings_and_origins(name, own)],
     }
 
 
-def _policies(plan: Plan, judged: TopicPlan) -> list[dict[str, str]]:
+def _policies(plan: Plan, topic_plan: TopicPlan) -> list[dict[str, str]]:
     """Return the policies in the order in which they judge, and the keys that name them."""
-    batch = [judged.records_policy] if judged.records_policy else []
-    last = [judged.validation_policy] if judged.validation_policy else []
+    batch = [topic_plan.records_policy] if topic_plan.records_policy else []
+    last = [topic_plan.validation_policy] if topic_plan.validation_policy else []
     rows = [
-        *(("interceptor", name, INTERCEPTORS) for name in judged.interceptors),
+        *(("interceptor", name, INTERCEPTORS) for name in topic_plan.interceptors),
         *(("batch", name, RECORDS_POLICY) for name in batch),
-        *(("record", name, VALIDATORS) for name in judged.validators),
+        *(("record", name, VALIDATORS) for name in topic_plan.validators),
         *(("record", name, VALIDATION) for name in last),
-        *((plan.judges(name), name, POLICIES) for name in judged.named),
+        *((plan.judges(name), name, POLICIES) for name in topic_plan.named),
     ]
     return [
         {

@@ -88,10 +88,10 @@ class Access:
         """Return whether a request carries the token, or is of an open session."""
         if self._token is None:
             return True
-        given = request.header(b"authorization")
-        if given is None:
+        authorization = request.header(b"authorization")
+        if authorization is None:
             return self._is_open(request)
-        scheme, _, token = given.partition(b" ")
+        scheme, _, token = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and compare_digest(token.strip(), self._token)
 
     def open_session(self, request: Request) -> str | None:
@@ -104,11 +104,11 @@ class Access:
             fields = parse_qs(request.body.decode("ascii"), max_num_fields=2)
         except ValueError:
             return None
-        given = fields.get("token", [""])[0].strip().encode("utf-8", "replace")
-        if self._token is None or not compare_digest(given, self._token):
+        token = fields.get("token", [""])[0].strip().encode("utf-8", "replace")
+        if self._token is None or not compare_digest(token, self._token):
             return None
         now = self._clock()
-        for ended in [session for session, until in self._sessions.items() if until <= now]:
+        for ended in [session for session, expiry in self._sessions.items() if expiry <= now]:
             del self._sessions[ended]
         if len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]

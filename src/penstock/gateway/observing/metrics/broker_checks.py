@@ -53,19 +53,19 @@ class BrokerChecks:
 
     def __init__(
         self,
-        known: Callable[[], Mapping[int, Address]],
+        addresses: Callable[[], Mapping[int, Address]],
         named: Callable[[], Awaitable[Collection[int]]],
         tls: ssl.SSLContext | None,
     ) -> None:
         """Prepare; nothing is connected to.
 
         Args:
-            known: Returns the addresses of all brokers that were ever known, by node id.
+            addresses: Returns the addresses of all brokers that were ever known, by node id.
             named: Returns the node ids that the cluster names now; none if it does not answer.
             tls: The TLS context of connections to the cluster; None without TLS.
         """
         self._reached: dict[int, Reached] = {}
-        self._known = known
+        self._known = addresses
         self._named = named
         self._unnamed: frozenset[int] = frozenset()
         self._requested_at = -NAMED_EVERY_S
@@ -75,9 +75,9 @@ class BrokerChecks:
     def brokers(self) -> dict[int, Reached]:
         """By node id; without those that cannot be reached and that the cluster does not name."""
         return {
-            node: found
-            for node, found in self._reached.items()
-            if not (found.why_not and node in self._unnamed)
+            node: broker
+            for node, broker in self._reached.items()
+            if not (broker.why_not and node in self._unnamed)
         }
 
     def connected(self, address: Address, why_not: str = "") -> None:
@@ -88,32 +88,32 @@ class BrokerChecks:
             why_not: The error; empty if it worked.
         """
         now = asyncio.get_running_loop().time()
-        for node, known in self._known().items():
-            if known == address:
+        for node, known_address in self._known().items():
+            if known_address == address:
                 self._reached[node] = Reached(address, why_not, now)
 
     async def run(self) -> None:
         """Try the brokers without a recent connection, repeatedly."""
         while True:
-            known = self._known()
-            for node in self._reached.keys() - known.keys():
+            known_addresses = self._known()
+            for node in self._reached.keys() - known_addresses.keys():
                 del self._reached[node]
             fresh_from = asyncio.get_running_loop().time() - EVERY_S
             due = [
                 address
-                for node, address in known.items()
+                for node, address in known_addresses.items()
                 if node not in self._reached
                 or self._reached[node].address != address
                 or self._reached[node].at <= fresh_from
             ]
             await asyncio.gather(*map(self._try, due))
             await self._request_names()
-            await asyncio.sleep(EVERY_S if known else _NONE_KNOWN_S)
+            await asyncio.sleep(EVERY_S if known_addresses else _NONE_KNOWN_S)
 
     async def _request_names(self) -> None:
         """Find out which of the brokers that cannot be reached the cluster still names."""
         now = asyncio.get_running_loop().time()
-        unreachable = {node for node, found in self._reached.items() if found.why_not}
+        unreachable = {node for node, broker in self._reached.items() if broker.why_not}
         if not unreachable or now - self._requested_at < NAMED_EVERY_S:
             return
         self._requested_at = now

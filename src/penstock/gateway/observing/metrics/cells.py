@@ -173,8 +173,8 @@ class Histogram:
 
     def cell(self, value: str) -> Cell:
         """Return the series of a value of the label."""
-        known = self.cells.get(value)
-        return known if known is not None else self._add_first(value)
+        cell = self.cells.get(value)
+        return cell if cell is not None else self._add_first(value)
 
     def observe(self, value: str, seconds: float) -> None:
         """Count a time."""
@@ -207,8 +207,8 @@ class Histogram:
         for value, (*buckets, total, count) in list(self._samples.items()):
             cell, below = self.cells[value], 0
             lines = []
-            for sample, counted in zip(buckets, cell.counts, strict=True):
-                below += counted
+            for sample, bucket_count in zip(buckets, cell.counts, strict=True):
+                below += bucket_count
                 lines.append(f"{sample} {below}\n")
             yield f"{''.join(lines)}{total} {number(cell.total_s)}\n{count} {below}\n"
 

@@ -180,8 +180,8 @@ class GatewayCounts:
         yield self._requests()
         times = self._whole, self._broker, self._waiting, self._judging
         verdicts = self._records, self._topic_verdicts, self._policy_events
-        counted = (*times, *verdicts, self._restarts, self._reloads)
-        yield from counted
+        counters = (*times, *verdicts, self._restarts, self._reloads)
+        yield from counters
         yield Gauge(
             "penstock_received_bytes_total",
             "Bytes of requests from clients and of responses from brokers, without TLS.",
@@ -207,7 +207,7 @@ class GatewayCounts:
             "penstock_series_over_bound_total",
             "Events that were counted as (other), because the metric has its maximum of series.",
             ("metric",),
-            {(counter.name,): counter.over_bound for counter in counted},
+            {(counter.name,): counter.over_bound for counter in counters},
             "counter",
         )
 
@@ -289,17 +289,19 @@ class GatewayCounts:
         """
         count = min(record_count(data), self.records_max)
         for part in verdict.diverted:
-            of = part.verdict
-            self._records.add((plan.topic, of.policy, of.outcome.value), part.count)
-            if of.outcome is Outcome.MARKED:
+            part_verdict = part.verdict
+            self._records.add(
+                (plan.topic, part_verdict.policy, part_verdict.outcome.value), part.count
+            )
+            if part_verdict.outcome is Outcome.MARKED:
                 count = max(0, count - part.count)
-        made = verdict.replacement
-        if made is not None and made.dropped:
-            dropped = len(made.dropped) - len(made.quarantined)
+        replacement = verdict.replacement
+        if replacement is not None and replacement.dropped:
+            dropped = len(replacement.dropped) - len(replacement.quarantined)
             if dropped:
                 labels = plan.topic, plan.interceptor_names, Outcome.DROPPED.value
                 self._records.add(labels, dropped)
-            count = max(0, count - len(made.dropped))
+            count = max(0, count - len(replacement.dropped))
         self._records.add((plan.topic, plan.policy_names, "accepted"), count)
 
     def refused(self, topic: str, data: bytes | memoryview, verdict: PolicyVerdict) -> None:
@@ -326,11 +328,11 @@ class GatewayCounts:
             self._records.add((plan.topic, plan.policy_names, "accepted"), count)
             return
         dropped = min(len(replacement.dropped), count)
-        by = plan.interceptor_names
+        interceptor_names = plan.interceptor_names
         if dropped:
-            self._records.add((plan.topic, by, would(Outcome.DROPPED)), dropped)
+            self._records.add((plan.topic, interceptor_names, would(Outcome.DROPPED)), dropped)
         if count > dropped:
-            self._records.add((plan.topic, by, WOULD_CHANGE), count - dropped)
+            self._records.add((plan.topic, interceptor_names, WOULD_CHANGE), count - dropped)
 
     def not_observed(self, plan: TopicPlan, data: bytes | memoryview) -> None:
         """Count the records of a batch that was forwarded, and not judged for lack of room."""
@@ -403,11 +405,11 @@ class GatewayCounts:
     def records_by_topic(self) -> dict[str, dict[str, int]]:
         """Return how many records were judged since the start, by topic and outcome."""
         self.collect_more()
-        found: dict[str, dict[str, int]] = {}
+        counts_by_topic: dict[str, dict[str, int]] = {}
         for (topic, _, outcome), count in self._records.items():
-            of_topic = found.setdefault(topic, {})
+            of_topic = counts_by_topic.setdefault(topic, {})
             of_topic[outcome] = of_topic.get(outcome, 0) + count
-        return found
+        return counts_by_topic
 
     def restarts(self) -> dict[str, int]:
         """Return how many workers ended unexpectedly, by cause."""

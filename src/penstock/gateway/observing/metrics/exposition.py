@@ -93,15 +93,15 @@ async def render(families: Iterable[Family], *, is_openmetrics: bool = False) ->
             `_total` in its metadata, and the text has an end.
     """
     parts: list[str] = []
-    until = time.perf_counter() + SLICE_S
+    slice_end = time.perf_counter() + SLICE_S
     for family in families:
         name = family.name.removesuffix(_OF_COUNTERS) if is_openmetrics else family.name
         parts.append(f"# HELP {name} {family.meaning}\n# TYPE {name} {family.kind}\n")
         for block in family.blocks():
             parts.append(block)
-            if time.perf_counter() > until:
+            if time.perf_counter() > slice_end:
                 await asyncio.sleep(0)
-                until = time.perf_counter() + SLICE_S
+                slice_end = time.perf_counter() + SLICE_S
     if is_openmetrics:
         parts.append("# EOF\n")
     return "".join(parts).encode("utf-8", "replace")

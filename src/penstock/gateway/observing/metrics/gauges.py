@@ -80,14 +80,16 @@ class Measured(Protocol):
 
 async def connections(gateway: Measured) -> Gauge:
     """Count the connections by state, some at a time."""
-    found: Counter[tuple[str, ...]] = Counter({(state.value,): 0 for state in ConnectionState})
+    state_counts: Counter[tuple[str, ...]] = Counter(
+        {(state.value,): 0 for state in ConnectionState}
+    )
     async for part in _parts(gateway.connections):
-        found.update((connection.state.value,) for connection in part)
+        state_counts.update((connection.state.value,) for connection in part)
     return Gauge(
         "penstock_connections",
         "Connections of clients, by state.",
         ("state",),
-        found,
+        state_counts,
     )
 
 
@@ -115,8 +117,8 @@ async def tls_connections(gateway: Measured) -> list[Gauge]:
 
 
 async def _parts(clients: Collection[ClientConnection]) -> AsyncIterator[list[ClientConnection]]:
-    left = iter(list(clients))
-    while part := list(islice(left, _CONNECTIONS_AT_A_TIME)):
+    iterator = iter(list(clients))
+    while part := list(islice(iterator, _CONNECTIONS_AT_A_TIME)):
         yield part
         await asyncio.sleep(0)
 
@@ -157,7 +159,7 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "penstock_broker_reachable",
         "1 if the last attempt to connect to the broker succeeded, otherwise 0.",
         ("node",),
-        {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
+        {(str(node),): int(not broker.why_not) for node, broker in sorted(brokers.items())},
     )
     expires_at = gateway.certificate_expires_at
     yield Gauge(
@@ -215,7 +217,7 @@ def _state_writes(writes: Mapping[str, StateWrites]) -> Iterator[Gauge]:
         "penstock_state_writable",
         "0 if the last two writes of state failed, otherwise 1.",
         ("state",),
-        {(state,): int(not kept.trouble) for state, kept in writes.items()},
+        {(state,): int(not results.trouble) for state, results in writes.items()},
     )
     yield Gauge(
         "penstock_state_writes_total",
@@ -265,15 +267,15 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
         (),
         {(): sum(schedule.pool.limit for schedule in schedules)},
     )
-    waiting = sum(schedule.waiting for schedule in schedules)
+    waiting_count = sum(schedule.waiting for schedule in schedules)
     yield Gauge(
         "penstock_batches",
         "Batches, and requests about topics, without a verdict: waiting for a worker, or sent to "
         "a worker.",
         ("state",),
         {
-            ("waiting",): waiting,
-            ("sent",): sum(schedule.outstanding for schedule in schedules) - waiting,
+            ("waiting",): waiting_count,
+            ("sent",): sum(schedule.outstanding for schedule in schedules) - waiting_count,
         },
     )
 
@@ -306,14 +308,14 @@ def _process() -> Iterator[Gauge]:
 
 
 def _descriptors() -> Iterator[Gauge]:
-    found = open_descriptors()
-    if found is not None:
+    descriptor_count = open_descriptors()
+    if descriptor_count is not None:
         yield Gauge(
             "process_open_fds",
             "Open file descriptors of the gateway's process. A client takes two, in native threads "
             "four.",
             (),
-            {(): found},
+            {(): descriptor_count},
         )
     yield Gauge(
         "process_max_fds",

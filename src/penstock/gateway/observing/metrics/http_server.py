@@ -48,8 +48,8 @@ class Request(NamedTuple):
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of a header that occurs once; None otherwise."""
-        found = [value for header, value in self.headers if header == name]
-        return found[0] if len(found) == 1 else None
+        values = [value for header, value in self.headers if header == name]
+        return values[0] if len(values) == 1 else None
 
 
 class HttpResponse(NamedTuple):
@@ -255,11 +255,11 @@ class HttpServer:
         return HttpResponse(405, b"", headers=(("Allow", ", ".join(allowed)),))
 
 
-def _request(read: h11.Request) -> Request:
+def _request(h11_request: h11.Request) -> Request:
     return Request(
-        read.method.decode("ascii"),
-        read.target.partition(b"?")[0].decode("ascii", "replace"),
-        tuple((bytes(name), bytes(value)) for name, value in read.headers),
+        h11_request.method.decode("ascii"),
+        h11_request.target.partition(b"?")[0].decode("ascii", "replace"),
+        tuple((bytes(name), bytes(value)) for name, value in h11_request.headers),
     )
 
 

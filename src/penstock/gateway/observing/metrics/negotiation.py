@@ -15,16 +15,16 @@ _LEVEL: Final = 1
 _VARY: Final = ("Vary", "Accept, Accept-Encoding")
 
 
-def accepts(header: bytes | None, wanted: str) -> bool:
+def accepts(header: bytes | None, value: str) -> bool:
     """Return whether a header names a value, with a quality other than 0.
 
     Args:
         header: The value of `Accept` or `Accept-Encoding`; None where it is not there.
-        wanted: A media type or an encoding. Wildcards do not count as naming it.
+        value: A media type or an encoding. Wildcards do not count as naming it.
     """
     for part in (header or b"").decode("latin-1").lower().split(","):
         name, *parameters = (item.strip() for item in part.split(";"))
-        if name == wanted:
+        if name == value:
             return not any(_is_zero(parameter) for parameter in parameters)
     return False
 

@@ -74,13 +74,13 @@ class WorkerUsage:
         Args:
             pids: The workers that are alive.
         """
-        found = {pid: usage for pid in pids if (usage := usage_of(pid)) is not None}
-        for pid in self._cpu_s.keys() - found.keys():
+        usages = {pid: usage for pid in pids if (usage := usage_of(pid)) is not None}
+        for pid in self._cpu_s.keys() - usages.keys():
             self._ended_s += self._cpu_s.pop(pid)
-        for pid, usage in found.items():
-            before = self._cpu_s.get(pid, 0.0)
-            if usage.cpu_s < before:  # another process has the id now
-                self._ended_s += before
+        for pid, usage in usages.items():
+            previous_cpu_s = self._cpu_s.get(pid, 0.0)
+            if usage.cpu_s < previous_cpu_s:  # another process has the id now
+                self._ended_s += previous_cpu_s
             self._cpu_s[pid] = usage.cpu_s
         total = self._ended_s + sum(self._cpu_s.values())
-        return Usage(total, sum(usage.resident_bytes for usage in found.values()))
+        return Usage(total, sum(usage.resident_bytes for usage in usages.values()))

@@ -69,9 +69,9 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     """Return the reasons why a gateway is not ready."""
     if gateway.is_ending:
         return Readiness(["the gateway is ending"], [])
-    missing = list(_about_policies(gateway))
+    reasons = list(_about_policies(gateway))
     if gateway.settings_are_missing:
-        missing.append("settings: those of topics have not been read yet")
+        reasons.append("settings: those of topics have not been read yet")
     # No other gateway can write the state either, and topics that need none are served.
     troubles = [writes.trouble for writes in gateway.state_writes.values() if writes.trouble]
     out_of_reach = gateway.brokers_out_of_reach
@@ -81,13 +81,13 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
         if (why_not := broker.why_not or (_NO_PORT if node in out_of_reach else ""))
     ]
     if not brokers:
-        missing.append("brokers: none has been reached yet")
+        reasons.append("brokers: none has been reached yet")
     elif len(unreachable) == len(brokers):
-        missing += unreachable
+        reasons += unreachable
         unreachable = []
-    if not missing and not gateway.is_listening:
-        missing.append("listeners: no client is accepted yet")
-    return Readiness(missing, troubles + unreachable)
+    if not reasons and not gateway.is_listening:
+        reasons.append("listeners: no client is accepted yet")
+    return Readiness(reasons, troubles + unreachable)
 
 
 def _about_policies(gateway: Inspected) -> Iterator[str]:

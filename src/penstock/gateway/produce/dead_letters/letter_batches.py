@@ -28,14 +28,14 @@ def join_letters(batches: Sequence[Buffer]) -> Buffer:
     """
     if len(batches) == 1:
         return batches[0]
-    read = [read_stored_batch(batch, max_decompressed_bytes=_NO_LIMIT) for batch in batches]
-    base, count, sections, latest = read[0].base_timestamp, 0, [], read[0].max_timestamp
-    for batch in read:
+    sources = [read_stored_batch(batch, max_decompressed_bytes=_NO_LIMIT) for batch in batches]
+    base, count, sections, latest = sources[0].base_timestamp, 0, [], sources[0].max_timestamp
+    for batch in sources:
         section, timestamp = batch.section(range(len(batch.records)), base, first=count)
         sections.append(section)
         count += len(batch.records)
         latest = max(latest, timestamp)
-    header = NewHeader(read[0].attributes & CODEC, base, latest)
+    header = NewHeader(sources[0].attributes & CODEC, base, latest)
     return encode(header, b"".join(sections), count, fast=True)
 
 
@@ -45,6 +45,6 @@ def halve_letters(batch: Buffer) -> tuple[bytes, bytes]:
     Args:
         batch: A batch with at least two letters.
     """
-    read = read_stored_batch(batch, max_decompressed_bytes=_NO_LIMIT)
-    count = len(read.records)
-    return read.cut(range(count // 2)), read.cut(range(count // 2, count))
+    stored_batch = read_stored_batch(batch, max_decompressed_bytes=_NO_LIMIT)
+    count = len(stored_batch.records)
+    return stored_batch.cut(range(count // 2)), stored_batch.cut(range(count // 2, count))

@@ -92,38 +92,38 @@ class LetterNames:
             _TOPICS_MAX, _NOT_CREATED_S, timer=clock
         )
 
-    def refusal(self, to: DeadLetterTopic) -> str:
+    def refusal(self, target: DeadLetterTopic) -> str:
         """Return why dead letters are refused, as far as it is known; empty if they are not."""
         try:
-            self.check(to)
+            self.check(target)
         except LetterRefusedError as error:
             return str(error)
         except ClientError:
             return ""
         return ""
 
-    def check(self, to: DeadLetterTopic) -> None:
+    def check(self, target: DeadLetterTopic) -> None:
         """Check a name, for a topic that exists as it is known.
 
         Raises:
             LetterRefusedError: The topic may not have these dead letters.
             ClientError: It is not known whether it may.
         """
-        plan, own = self._gateway.policies.plan, self._own_keys(to.name)
-        why_not = name_obstacle(plan, self._own_topics, to.source, to.name, own)
+        plan, own = self._gateway.policies.plan, self._own_keys(target.name)
+        why_not = name_obstacle(plan, self._own_topics, target.source, target.name, own)
         if why_not:
             raise LetterRefusedError(why_not)
-        policies, why_not, is_final = self._not_created.get(_named(to), (None, "", False))
+        policies, why_not, is_final = self._not_created.get(_named(target), (None, "", False))
         if policies is self._gateway.policies:
             raise (LetterRefusedError if is_final else ClientError)(why_not)
 
     def _own_keys(self, topic: str) -> Mapping[str, str]:
         """Return the topic level keys that were set on a topic."""
-        known = self._ids.get(topic)
-        if known is None:
+        entry = self._ids.get(topic)
+        if entry is None:
             return NO_SETTINGS
         try:
-            return self._gateway.topic_configs.of(topic, known[0])
+            return self._gateway.topic_configs.of(topic, entry[0])
         except UnreadableTopicConfigsError as error:
             raise ClientError(f"the dead letter topic {topic}: {error}") from None
 
@@ -132,8 +132,8 @@ class LetterNames:
         configs = self._gateway.topic_configs
         if not configs.names(topic):
             return False
-        known = self._ids.get(topic)
-        return known is None or known[1] < configs.changed_at(topic)
+        entry = self._ids.get(topic)
+        return entry is None or entry[1] < configs.changed_at(topic)
 
     async def learn(self, topic: TopicLeaders, requested_at: float) -> None:
         """Learn the id of a topic, and read the keys that have been set on it before.
@@ -145,8 +145,8 @@ class LetterNames:
         Raises:
             ClientError: The keys cannot be read now.
         """
-        for to in [each for each in self._not_created if each.name == topic.name]:
-            self._not_created.pop(to, None)  # it was created elsewhere
+        for target in [each for each in self._not_created if each.name == topic.name]:
+            self._not_created.pop(target, None)  # it was created elsewhere
         configs = self._gateway.topic_configs
         if not configs.are_stored:
             return
@@ -159,12 +159,12 @@ class LetterNames:
             configs.see(unknown)
         self._ids[topic.name] = topic.topic_id, requested_at
 
-    def must_not_exist(self, to: DeadLetterTopic) -> list[str]:
+    def must_not_exist(self, target: DeadLetterTopic) -> list[str]:
         """Return the topics of which none may exist if a dead letter topic is created."""
-        return self._gateway.policies.plan.must_not_exist(to.source, to.name)
+        return self._gateway.policies.plan.must_not_exist(target.source, target.name)
 
     async def judge_creation(
-        self, to: DeadLetterTopic, partitions: int, configs: Mapping[str, str]
+        self, target: DeadLetterTopic, partitions: int, configs: Mapping[str, str]
     ) -> None:
         """Let the `CreateTopicPolicy` judge a topic that is to be created.
 
@@ -172,17 +172,17 @@ class LetterNames:
             ClientError: It does not accept the topic, or cannot judge it.
         """
         policies = self._gateway.policies
-        creation = TopicCreation(to.name, partitions, to.replicas, None, configs)
+        creation = TopicCreation(target.name, partitions, target.replicas, None, configs)
         refusal = await self._judge(creation)
         if refusal is not None:
             code, message = refusal
             why = message or "its policy gave no reason"
             is_final = code == POLICY_VIOLATION
-            raise self.not_created(to, why, is_final=is_final, policies=policies)
+            raise self.not_created(target, why, is_final=is_final, policies=policies)
 
     def not_created(
         self,
-        to: DeadLetterTopic,
+        target: DeadLetterTopic,
         why: str,
         *,
         is_final: bool,
@@ -191,7 +191,7 @@ class LetterNames:
         """Record that a topic is not created, so that this is not tried for each batch.
 
         Args:
-            to: The topic.
+            target: The topic.
             why: The reason.
             is_final: Whether its dead letters are refused; if not, clients may try again.
             policies: Those whose verdict it is; those of now by default.
@@ -199,9 +199,9 @@ class LetterNames:
         Returns:
             The error.
         """
-        self._gateway.cluster.disallow(to.name)
-        text = f"the dead letter topic {to.name} cannot be created: {why}"
-        self._not_created[_named(to)] = policies or self._gateway.policies, text, is_final
+        self._gateway.cluster.disallow(target.name)
+        text = f"the dead letter topic {target.name} cannot be created: {why}"
+        self._not_created[_named(target)] = policies or self._gateway.policies, text, is_final
         return LetterRefusedError(text) if is_final else ClientError(text)
 
     def now(self) -> float:
@@ -209,6 +209,6 @@ class LetterNames:
         return self._clock()
 
 
-def _named(to: DeadLetterTopic) -> DeadLetterTopic:
+def _named(target: DeadLetterTopic) -> DeadLetterTopic:
     """Return the same topic for all partitions of its source."""
-    return to._replace(partition=0)
+    return target._replace(partition=0)

@@ -123,10 +123,10 @@ class LetterProducers:
                 raise
             self._on_refused(str(error))
 
-    def _end_request(self, done: asyncio.Future[None]) -> None:
+    def _end_request(self, request: asyncio.Future[None]) -> None:
         self._requesting = None
-        if not done.cancelled():
-            done.exception()  # it may be that nothing waits for it any more
+        if not request.cancelled():
+            request.exception()  # it may be that nothing waits for it any more
 
     def _on_refused(self, reason: str) -> None:
         self._refused_until = self._clock() + _AGAIN_AFTER_S

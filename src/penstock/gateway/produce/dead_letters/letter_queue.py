@@ -52,16 +52,16 @@ class LetterQueue:
         A partition whose batch is on its way, perhaps to its former leader, is left out. It must be
         added again afterwards.
         """
-        taken: dict[Place, LetterBatch] = {}
+        batches: dict[Place, LetterBatch] = {}
         room = REQUEST_BYTES
         for place, partition in list(self._waiting.items()):
             if partition.is_ready():
-                if taken and (partition.next_size > room or partition.goes_alone):
+                if batches and (partition.next_size > room or partition.goes_alone):
                     break
-                taken[place] = batch = partition.take(min(room, JOINED_BYTES))
+                batches[place] = batch = partition.take(min(room, JOINED_BYTES))
                 room -= REQUEST_BYTES if batch.is_suspect else batch.size
             del self._waiting[place]
-        return taken
+        return batches
 
     def be_slow(self, channel: int) -> None:
         """Let other channels overtake a channel whose request takes long."""

@@ -53,13 +53,13 @@ class LetterRequests:
         self._clock = clock
 
     async def send(
-        self, node: int, taken: Mapping[Place, LetterBatch], channel: str
+        self, node: int, batches: Mapping[Place, LetterBatch], channel: str
     ) -> Mapping[Place, Exception | None]:
         """Send batches to the leader of their partitions.
 
         Args:
             node: The id of that broker.
-            taken: The batches, by their partitions.
+            batches: The batches, by their partitions.
             channel: See `Connection.begin`.
 
         Returns:
@@ -68,26 +68,26 @@ class LetterRequests:
         Raises:
             Exception: There is no response that can be read, for any of them.
         """
-        if not taken:
+        if not batches:
             return {}
         now = self._clock()
         # The others have less time left, and are given up before.
-        latest = max(batch.deadline for batch in taken.values())
+        latest = max(batch.deadline for batch in batches.values())
         deadline = min(latest, now + partition_letters.DEADLINE_S)
         async with asyncio.timeout(deadline - now):
-            await self._begin_numbers(taken)
+            await self._begin_numbers(batches)
             # Meanwhile, some may have been given up.
-            live = {place: batch for place, batch in taken.items() if not batch.is_over}
+            live = {place: batch for place, batch in batches.items() if not batch.is_over}
             failures: dict[Place, Exception | None]
-            failures = {place: TimeoutError() for place in taken if place not in live}
+            failures = {place: TimeoutError() for place in batches if place not in live}
             if not live:
                 return failures
             self._begin_batches(live)
             await _join(live.values())
             self._number(live)
-            left = deadline - self._clock()
-            batches = {place: batch.parts for place, batch in live.items()}
-            request = write_request(None, left * _OF_TIME_LEFT, batches)
+            remaining_s = deadline - self._clock()
+            parts = {place: batch.parts for place, batch in live.items()}
+            request = write_request(None, remaining_s * _OF_TIME_LEFT, parts)
             for batch in live.values():
                 batch.is_sent = True
             response = await self._connected().exchange(node, request, channel=channel)
@@ -96,25 +96,25 @@ class LetterRequests:
             place: self._failure(place, batch, answers) for place, batch in live.items()
         }
 
-    async def _begin_numbers(self, taken: Mapping[Place, LetterBatch]) -> None:
+    async def _begin_numbers(self, batches: Mapping[Place, LetterBatch]) -> None:
         """Begin the numbers of partitions that have none, unless the cluster refuses them."""
-        new = [numbers for place in taken if not (numbers := self._numbers(place)).have_begun]
+        new = [numbers for place in batches if not (numbers := self._numbers(place)).have_begun]
         producer = await self._producers.get(self._exchange_with_any) if new else None
         if producer is not None:
             for numbers in new:
                 numbers.begin(producer)
 
-    def _begin_batches(self, taken: Mapping[Place, LetterBatch]) -> None:
+    def _begin_batches(self, batches: Mapping[Place, LetterBatch]) -> None:
         """Leave out letters that are over; a broker may have the others from now on."""
-        until = self._clock() + partition_letters.RETRIED_S
-        for place, batch in taken.items():
+        deadline = self._clock() + partition_letters.RETRIED_S
+        for place, batch in batches.items():
             batch.leave_out()
             if self._numbers(place).have_begun:
-                batch.begin(until)
+                batch.begin(deadline)
 
-    def _number(self, taken: Mapping[Place, LetterBatch]) -> None:
+    def _number(self, batches: Mapping[Place, LetterBatch]) -> None:
         """Give batches the next numbers of their partitions, unless they have numbers."""
-        for place, batch in taken.items():
+        for place, batch in batches.items():
             numbers = self._numbers(place)
             if not batch.is_numbered and numbers.have_begun:
                 batch.be_numbered(numbers)
@@ -138,13 +138,13 @@ class LetterRequests:
         return failure
 
 
-async def _join(taken: Iterable[LetterBatch]) -> None:
+async def _join(batches: Iterable[LetterBatch]) -> None:
     """Write the batches, with the first batches of their letters."""
-    unwritten = [batch for batch in taken if batch.data is None]
+    unwritten = [batch for batch in batches if batch.data is None]
     for batch in unwritten:
         if len(batch.letters) == 1:
             batch.data = batch.letters[0].batches[0]
         else:
-            batches = [letters.batches[0] for letters in batch.letters]
-            batch.data = await asyncio.to_thread(join_letters, batches)
+            first_batches = [letters.batches[0] for letters in batch.letters]
+            batch.data = await asyncio.to_thread(join_letters, first_batches)
         batch.parts = [batch.data]

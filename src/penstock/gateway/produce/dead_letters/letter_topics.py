@@ -58,7 +58,7 @@ class LetterTopics:
         self._looking: dict[str, asyncio.Future[Mapping[int, PartitionLeader]]] = {}
 
     async def leaders(
-        self, connection: Connection, to: DeadLetterTopic
+        self, connection: Connection, target: DeadLetterTopic
     ) -> Mapping[int, PartitionLeader]:
         """Return the leaders of a dead letter topic, which is created where it is not there.
 
@@ -68,88 +68,94 @@ class LetterTopics:
         Raises:
             ClientError: They are not known; `retriable` is whether to try again.
         """
-        looking = self._looking.get(to.name)
+        looking = self._looking.get(target.name)
         if looking is None:
-            looking = asyncio.ensure_future(self._look_up(connection, to))
-            self._looking[to.name] = looking
-            looking.add_done_callback(lambda done: self._end_look_up(to.name, done))
+            looking = asyncio.ensure_future(self._look_up(connection, target))
+            self._looking[target.name] = looking
+            looking.add_done_callback(lambda lookup: self._end_look_up(target.name, lookup))
         # It continues for the others when a letter has waited for too long.
         try:
             leaders = await asyncio.shield(looking)
         finally:
             # An error keeps this frame: with its task it would be a cycle, collected seldom.
             del looking
-        if leader_of(to, leaders) is None:
-            connection.refresh(to.name)
-            raise response_error(LEADER_NOT_AVAILABLE, f"topic {to.name}")
+        if leader_of(target, leaders) is None:
+            connection.refresh(target.name)
+            raise response_error(LEADER_NOT_AVAILABLE, f"topic {target.name}")
         return leaders
 
-    def _end_look_up(self, topic: str, done: asyncio.Future[Mapping[int, PartitionLeader]]) -> None:
+    def _end_look_up(
+        self, topic: str, lookup: asyncio.Future[Mapping[int, PartitionLeader]]
+    ) -> None:
         del self._looking[topic]
-        if not done.cancelled():
-            done.exception()  # it may be that nothing waits for it any more
+        if not lookup.cancelled():
+            lookup.exception()  # it may be that nothing waits for it any more
 
     async def _look_up(
-        self, connection: Connection, to: DeadLetterTopic
+        self, connection: Connection, target: DeadLetterTopic
     ) -> Mapping[int, PartitionLeader]:
         requested_at = self._names.now()
-        found = await _described(connection, to.name)
-        if found.code == UNKNOWN_TOPIC_OR_PARTITION:
+        description = await _described(connection, target.name)
+        if description.code == UNKNOWN_TOPIC_OR_PARTITION:
             async with self._creating:
                 requested_at = self._names.now()
-                found = await _described(connection, to.name)
-                if found.code == UNKNOWN_TOPIC_OR_PARTITION:
-                    await self._create(connection, to)
-                    found = await _described(connection, to.name)
-        if found.code or not found.leaders:
-            raise response_error(found.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {to.name}")
-        await self._names.learn(found, requested_at)
-        return found.leaders
+                description = await _described(connection, target.name)
+                if description.code == UNKNOWN_TOPIC_OR_PARTITION:
+                    await self._create(connection, target)
+                    description = await _described(connection, target.name)
+        if description.code or not description.leaders:
+            raise response_error(
+                description.code or UNKNOWN_TOPIC_OR_PARTITION, f"topic {target.name}"
+            )
+        await self._names.learn(description, requested_at)
+        return description.leaders
 
-    async def _create(self, connection: Connection, to: DeadLetterTopic) -> None:
+    async def _create(self, connection: Connection, target: DeadLetterTopic) -> None:
         """Create a dead letter topic, if it may be created."""
-        self._names.check(to)
-        for other in self._names.must_not_exist(to):
+        self._names.check(target)
+        for other in self._names.must_not_exist(target):
             if not (await _described(connection, other)).code:
                 why = f"topic {other} exists, and dead letters have one topic; create it yourself"
-                raise self._names.not_created(to, why, is_final=True)
-        source = await _described(connection, to.source)
+                raise self._names.not_created(target, why, is_final=True)
+        source = await _described(connection, target.source)
         partitions = max(1, len(source.leaders)) if not source.code else 1
         admin = admin_client(client_settings(self._properties, self._file.parent))
-        configs = await asyncio.to_thread(_limit, admin, to.source)
-        await self._names.judge_creation(to, partitions, configs)
-        new = NewTopic(to.name, partitions, to.replicas, config=configs)
+        configs = await asyncio.to_thread(_limit, admin, target.source)
+        await self._names.judge_creation(target, partitions, configs)
+        new = NewTopic(target.name, partitions, target.replicas, config=configs)
         try:
             await asyncio.to_thread(create, admin, new, _CREATE_TIMEOUT_S)
         except KafkaException as error:
-            raise self._failure(to, error.args[0]) from None
-        log.info("a dead letter topic is created", topic=to.name, partitions=partitions,
-                 replicas=to.replicas)  # fmt: skip
+            raise self._failure(target, error.args[0]) from None
+        log.info("a dead letter topic is created", topic=target.name, partitions=partitions,
+                 replicas=target.replicas)  # fmt: skip
 
-    def _failure(self, to: DeadLetterTopic, reason: KafkaError) -> ClientError:
+    def _failure(self, target: DeadLetterTopic, reason: KafkaError) -> ClientError:
         """Return the error for a response of the cluster to the request to create a topic."""
         why = reason.str()
         if reason.retriable():
-            text = f"the dead letter topic {to.name} cannot be created: {why}"
+            text = f"the dead letter topic {target.name} cannot be created: {why}"
             return BrokerUnreachableError(text)
         if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR:
-            why += f"; {DEAD_LETTER_REPLICAS} is {to.replicas}: the cluster may have fewer brokers"
-        return self._names.not_created(to, why, is_final=reason.code() in _REFUSED)
+            why += (
+                f"; {DEAD_LETTER_REPLICAS} is {target.replicas}: the cluster may have fewer brokers"
+            )
+        return self._names.not_created(target, why, is_final=reason.code() in _REFUSED)
 
 
 def leader_of(
-    to: DeadLetterTopic, leaders: Mapping[int, PartitionLeader]
+    target: DeadLetterTopic, leaders: Mapping[int, PartitionLeader]
 ) -> tuple[int, int] | None:
     """Return the partition for letters, and the node that leads it; None while there is none.
 
     Args:
-        to: Where the letters go.
+        target: Where the letters go.
         leaders: The leaders of the dead letter topic, by partition; at least one.
     """
     count = len(leaders)
     if max(leaders) != count - 1:
         return None  # a broker does not know all partitions yet
-    partition = to.partition % count
+    partition = target.partition % count
     node = leaders[partition].node
     return None if node == NO_NODE else (partition, node)
 
@@ -167,7 +173,7 @@ def _limit(admin: AdminClient, source: str) -> dict[str, str]:
 
 async def _described(connection: Connection, topic: str) -> TopicLeaders:
     # In no thread of the event loop's pool: it has a few, which read the state of producers, too.
-    found = (await asyncio.wrap_future(connection.begin_describe([topic]))).get(topic)
-    if found is None:
+    description = (await asyncio.wrap_future(connection.begin_describe([topic]))).get(topic)
+    if description is None:
         raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
-    return found
+    return description

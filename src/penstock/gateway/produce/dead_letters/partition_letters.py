@@ -46,8 +46,8 @@ class Waiter:
 
     __slots__ = ("done", "timer")
 
-    def __init__(self, done: Done) -> None:
-        self.done = done
+    def __init__(self, callback: Done) -> None:
+        self.done = callback
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -75,9 +75,9 @@ class WaitingLetters:
                  "why")  # fmt: skip
 
     def __init__(
-        self, to: DeadLetterTopic, letters: bytes, deadline: float, key: Hashable = None
+        self, target: DeadLetterTopic, letters: bytes, deadline: float, key: Hashable = None
     ) -> None:
-        self.to = to
+        self.to = target
         self.key = key
         self.size = len(letters)
         self.batches: deque[Buffer] = deque(_batches(letters))
@@ -170,17 +170,17 @@ class LetterBatch:
         if self.data is None and not self.is_over:
             self.letters = [letters for letters in self.letters if not letters.is_over]
 
-    def begin(self, until: float) -> None:
+    def begin(self, deadline: float) -> None:
         """Record that a broker may have the letters from now on, with numbers.
 
         Args:
-            until: When letters have failed that outlive the requests that wait for them.
+            deadline: When letters have failed that outlive the requests that wait for them.
         """
         for letters in self.letters:
             if not letters.is_begun:
                 letters.is_begun = True
                 if letters.outlive_waiters:
-                    letters.deadline = until
+                    letters.deadline = deadline
 
     def be_numbered(self, numbers: LetterNumbers) -> None:
         """Take the next numbers of the partition."""
@@ -292,10 +292,10 @@ class PartitionLetters:
     def withdraw(self) -> Sequence[WaitingLetters]:
         """Take all letters out."""
         self.undo()
-        found = list(self.waiting)
-        for letters in found:
+        all_letters = list(self.waiting)
+        for letters in all_letters:
             self.remove(letters)
-        return found
+        return all_letters
 
     def _first(self, room: int) -> list[WaitingLetters]:
         """Take the first letters out, and those behind them that can be joined with them."""

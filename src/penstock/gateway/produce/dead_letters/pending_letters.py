@@ -56,7 +56,7 @@ class PendingLetters:
         self.size = 0
 
     def add(
-        self, to: DeadLetterTopic, letters: bytes, done: Done, key: Hashable = None
+        self, target: DeadLetterTopic, letters: bytes, callback: Done, key: Hashable = None
     ) -> WaitingLetters | None:
         """Let a request wait for letters; see `DeadLetterWriter.store`.
 
@@ -65,29 +65,33 @@ class PendingLetters:
             for an earlier request, or if too many letters wait.
         """
         # Another number of replicas does not make another topic.
-        key = None if key is None else (to._replace(replicas=0), key)
+        key = None if key is None else (target._replace(replicas=0), key)
         if key in self._stored_late:
-            done(None)
+            callback(None)
             return None
-        waiting = self._unstored.get(key)
-        if waiting is None:
+        waiting_letters = self._unstored.get(key)
+        if waiting_letters is None:
             others = self.size - self._late.size
             if others and others + len(letters) > WAITING_MAX_BYTES:
-                self._report(to, _TOO_MANY)
-                done(_TOO_MANY)
+                self._report(target, _TOO_MANY)
+                callback(_TOO_MANY)
                 return None
-            waiting = WaitingLetters(to, letters, self._clock() + partition_letters.DEADLINE_S, key)
-            self.size += waiting.size
+            waiting_letters = WaitingLetters(
+                target, letters, self._clock() + partition_letters.DEADLINE_S, key
+            )
+            self.size += waiting_letters.size
             if key is not None:
-                self._unstored[key] = waiting
-            self._wait(waiting, done)
-            return waiting
-        waiting.deadline = max(waiting.deadline, self._clock() + partition_letters.DEADLINE_S)
-        self._wait(waiting, done)
+                self._unstored[key] = waiting_letters
+            self._wait(waiting_letters, callback)
+            return waiting_letters
+        waiting_letters.deadline = max(
+            waiting_letters.deadline, self._clock() + partition_letters.DEADLINE_S
+        )
+        self._wait(waiting_letters, callback)
         return None
 
-    def _wait(self, letters: WaitingLetters, done: Done) -> None:
-        waiter = Waiter(done)
+    def _wait(self, letters: WaitingLetters, callback: Done) -> None:
+        waiter = Waiter(callback)
         loop = asyncio.get_running_loop()
         waiter.timer = loop.call_later(partition_letters.DEADLINE_S, self._give_up, letters, waiter)
         letters.waiters.append(waiter)
@@ -135,7 +139,7 @@ class PendingLetters:
                 waiter.timer.cancel()
             _notify(waiter, failure)
 
-    def _report(self, to: DeadLetterTopic, why: str) -> None:
+    def _report(self, target: DeadLetterTopic, why: str) -> None:
         """Log that letters could not be stored, once a minute."""
         self._failed += 1
         now = self._clock()
@@ -143,8 +147,8 @@ class PendingLetters:
             is_final = isinstance(why, LettersRefused)
             log.error(
                 "dead letters cannot be stored",
-                topic=to.source,
-                dead_letter_topic=to.name,
+                topic=target.source,
+                dead_letter_topic=target.name,
                 reason=why,
                 answer=describe(INVALID_RECORD if is_final else REQUEST_TIMED_OUT),
                 times=self._failed,

@@ -107,21 +107,23 @@ class DeadLetterWriter:
         """The bytes of letters that are not stored yet."""
         return self._pending.size
 
-    def refusal(self, to: DeadLetterTopic) -> str:
+    def refusal(self, target: DeadLetterTopic) -> str:
         """Return why letters are refused, as far as it is known; empty if they are not."""
-        return self._names.refusal(to)
+        return self._names.refusal(target)
 
-    def store(self, to: DeadLetterTopic, letters: bytes, done: Done, key: Hashable = None) -> None:
-        """Store letters; `done` is called once, perhaps before this returns.
+    def store(
+        self, target: DeadLetterTopic, letters: bytes, callback: Done, key: Hashable = None
+    ) -> None:
+        """Store letters; `callback` is called once, perhaps before this returns.
 
         Args:
-            to: Where.
+            target: Where.
             letters: Batches, one behind the other.
-            done: See `Done`.
+            callback: See `Done`.
             key: Equal for the letters of a batch that its client sends again; None if that cannot
                 be recognized.
         """
-        new = self._pending.add(to, letters, done, key)
+        new = self._pending.add(target, letters, callback, key)
         if new is not None:
             self._begin(new)
 
@@ -130,19 +132,19 @@ class DeadLetterWriter:
         if letters.is_over:
             return
         try:
-            to = letters.to
-            leads = self._leader(to)
+            target = letters.to
+            leads = self._leader(target)
             if leads is None:
                 self._run(self._begin_later(letters))
                 return
-            self._names.check(to)
+            self._names.check(target)
         except ClientError as error:
             self._pending.end(letters, _text_of(error))
             return
         except Exception as error:
             self._pending.end(letters, unexpected_failure(error))
             return
-        place = to.name, leads[0]
+        place = target.name, leads[0]
         partition = self._partitions.get(place)
         if partition is None:
             partition = self._partitions[place] = PartitionLetters()
@@ -164,10 +166,10 @@ class DeadLetterWriter:
     async def _look_up(self, letters: WaitingLetters) -> tuple[str | None, float]:
         """Look up where letters go; return why they have failed, and how long to wait with more."""
         try:
-            to = letters.to
-            if self._leader(to) is None:
+            target = letters.to
+            if self._leader(target) is None:
                 async with asyncio.timeout(letters.deadline - self._clock()):
-                    await self._topics.leaders(self._connected(), to)
+                    await self._topics.leaders(self._connected(), target)
         except TimeoutError:
             return letters.why, 0.0
         except LetterRefusedError as error:
@@ -253,18 +255,20 @@ class DeadLetterWriter:
         """Send requests as long as letters wait for a broker."""
         loop = asyncio.get_running_loop()
         try:
-            while queue.goes_on(channel) and (taken := queue.take()):
+            while queue.goes_on(channel) and (batches := queue.take()):
                 slow = loop.call_later(_SLOW_S, self._on_slow, node, queue, channel)
                 try:
-                    sent = {
-                        place: batch for place, batch in taken.items() if self._node(place) == node
+                    sent_batches = {
+                        place: batch
+                        for place, batch in batches.items()
+                        if self._node(place) == node
                     }
-                    failures = await self._exchange(node, sent, f"dead letters {channel}")
+                    failures = await self._exchange(node, sent_batches, f"dead letters {channel}")
                 finally:
                     slow.cancel()
-                for place, batch in taken.items():
+                for place, batch in batches.items():
                     partition = self._partitions[place]
-                    if place in sent:
+                    if place in sent_batches:
                         self._settle(place, partition, batch, failures[place])
                     else:
                         partition.is_busy = False
@@ -275,12 +279,12 @@ class DeadLetterWriter:
             queue.end(channel)
         self._send_more(node, queue)
 
-    def _leader(self, to: DeadLetterTopic) -> tuple[int, int] | None:
+    def _leader(self, target: DeadLetterTopic) -> tuple[int, int] | None:
         """Return what `leader_of` does; None also where the topic has to be looked up."""
-        if self._names.is_outdated(to.name):
+        if self._names.is_outdated(target.name):
             return None
-        leaders = self._connected().known_leaders(to.name)
-        return None if leaders is None else leader_of(to, leaders)
+        leaders = self._connected().known_leaders(target.name)
+        return None if leaders is None else leader_of(target, leaders)
 
     def _node(self, place: Place) -> int | None:
         """Return the leader of a partition; None if it has none, or has to be looked up."""
@@ -299,16 +303,16 @@ class DeadLetterWriter:
         self._send_more(node, queue)
 
     async def _exchange(
-        self, node: int, taken: Mapping[Place, LetterBatch], channel: str
+        self, node: int, batches: Mapping[Place, LetterBatch], channel: str
     ) -> Mapping[Place, Exception | None]:
         """Send batches to the leader of their partitions; return why they are not stored."""
         try:
-            return await self._requests.send(node, taken, channel)
+            return await self._requests.send(node, batches, channel)
         except Exception as error:
             if self._connection is not None:
-                for topic, _ in taken:
+                for topic, _ in batches:
                     self._connection.refresh(topic)
-            return dict.fromkeys(taken, error)
+            return dict.fromkeys(batches, error)
 
     def _settle(
         self,

@@ -62,8 +62,8 @@ class BatchDecisions:
             self._defer(partition)
             self._request.answer(partition, error_response(REQUEST_TIMED_OUT))
             return
-        made = partition.replacement
-        own: Buffer = partition.data if made is None else made.data
+        replacement = partition.replacement
+        own: Buffer = partition.data if replacement is None else replacement.data
         at_once: list[str | None] = []
 
         def written(failure: str | None) -> None:
@@ -92,7 +92,7 @@ class BatchDecisions:
             return
         partition.decided = decided.batch
         partition.outgoing = decided.data
-        is_own = made is None and decided.data is own
+        is_own = replacement is None and decided.data is own
         partition.is_unchanged = is_own or decided.batch.is_whole
         if at_once:
             self._written(partition, at_once[0])
@@ -104,12 +104,12 @@ class BatchDecisions:
 
         In the second case another gateway has decided, and the same records have to be dropped.
         """
-        known = self._producers.find(partition.key, partition.epoch, partition.numbers)
-        if known is not None and known.is_decided:
+        batch = self._producers.find(partition.key, partition.epoch, partition.numbers)
+        if batch is not None and batch.is_decided:
             return False
         if partition.judging is Judging.AWAITED:
             return True
-        return known is not None and not set(known.dropped_again) <= set(partition.dropped)
+        return batch is not None and not set(batch.dropped_again) <= set(partition.dropped)
 
     def _written(self, partition: ProducePartition, failure: str | None) -> None:
         if failure is None or partition.decided is None:
@@ -177,10 +177,10 @@ class BatchDecisions:
         """Return whether a batch is a retry of a batch that was stored or acknowledged."""
         if partition.judging is None or partition.arrival is None:
             return False
-        known = partition.decided or self._producers.find(
+        batch = partition.decided or self._producers.find(
             partition.key, partition.epoch, partition.numbers
         )
-        return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
+        return batch is not None and batch.state in {State.STORED, State.ACKNOWLEDGED}
 
 
 def _is_changed(partition: ProducePartition) -> bool:
@@ -194,16 +194,18 @@ def _quarantined(partition: ProducePartition) -> Quarantined | None:
     if writer is None:
         return None
 
-    def store(letters: bytes, positions: Sequence[int], done: Callable[[str | None], None]) -> None:
+    def store(
+        letters: bytes, positions: Sequence[int], callback: Callable[[str | None], None]
+    ) -> None:
         def stored(failure: str | None) -> None:
             partition.refused_letters = failure if isinstance(failure, LettersRefused) else None
-            done(failure)
+            callback(failure)
 
         # The same in each attempt of the client, whose first may not be over.
         key = partition.key, partition.epoch, partition.numbers, hash(tuple(positions))
         writer(letters, stored, key)
 
-    made = partition.replacement
-    if made is None or not made.quarantined:
+    replacement = partition.replacement
+    if replacement is None or not replacement.quarantined:
         return Quarantined((), None, store)
-    return Quarantined(made.quarantined, made.letters, store)
+    return Quarantined(replacement.quarantined, replacement.letters, store)

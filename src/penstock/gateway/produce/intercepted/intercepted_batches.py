@@ -96,12 +96,12 @@ class InterceptedBatches:
             partition.numbers.first,
             partition.topic.topic_id,
         )
-        known = self._producers.find(partition.key, partition.epoch, partition.numbers)
-        if known is None or not is_intact(partition.data):
+        first_attempt = self._producers.find(partition.key, partition.epoch, partition.numbers)
+        if first_attempt is None or not is_intact(partition.data):
             return None  # damaged: its sequence numbers may be wrong, so it is judged
-        if known.dropped_count:
+        if first_attempt.dropped_count:
             partition.judging = Judging.AWAITED
-        return known
+        return first_attempt
 
     def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
@@ -126,8 +126,8 @@ class InterceptedBatches:
     def grown(self) -> Iterator[ProducePartition]:
         """Return the partitions whose batches were enlarged."""
         for partition in self._batches:
-            made = partition.replacement
-            if made is not None and len(made.data) > len(partition.data):
+            replacement = partition.replacement
+            if replacement is not None and len(replacement.data) > len(partition.data):
                 yield partition
 
     # When it is decided
@@ -163,13 +163,14 @@ class InterceptedBatches:
     def on_last_sequences(
         self,
         unknown: Mapping[str, Mapping[int, int]],
-        found: Mapping[tuple[str, int], LastSequence],
+        last_sequences: Mapping[tuple[str, int], LastSequence],
     ) -> None:
         """Apply the last sequence numbers that the broker returned; respond to retriable errors.
 
         Args:
             unknown: The result of `unknown_last_sequences`.
-            found: By topic and partition; empty if the broker does not support the request.
+            last_sequences: By topic and partition; empty if the broker does not support the
+                request.
         """
         for partition in self._batches:
             if (
@@ -177,7 +178,7 @@ class InterceptedBatches:
                 and partition.arrival is not None
                 and partition.number in unknown.get(partition.key.topic, ())
             ):
-                last = found.get((partition.key.topic, partition.number))
+                last = last_sequences.get((partition.key.topic, partition.number))
                 self._on_last_sequence(partition, partition.arrival, last)
 
     def _on_last_sequence(
@@ -301,12 +302,12 @@ class InterceptedBatches:
             if partition.response is not None:
                 self._decisions.withdraw(partition)
                 continue
-            made = self._sent.send(partition)
-            if isinstance(made, PartitionResponse):
-                self._request.answer(partition, made)
+            result = self._sent.send(partition)
+            if isinstance(result, PartitionResponse):
+                self._request.answer(partition, result)
                 continue
-            if made is not None:
-                replaced[partition.position] = made
+            if result is not None:
+                replaced[partition.position] = result
             if self._request.data.acks == 0:
                 self._sent.on_no_response(partition)
         return replaced

@@ -100,8 +100,8 @@ class SentBatches:
     def on_response(self, partition: ProducePartition, response: ProduceResponse) -> None:
         """Apply the broker's response to a batch, and correct it for the client."""
         topic = partition.topic.data.key
-        found = response.partition_response(topic, partition.number)
-        if found is None:
+        answer = response.partition_response(topic, partition.number)
+        if answer is None:
             return
         dropped = partition.dropped
         if partition.decided is not None:
@@ -110,19 +110,19 @@ class SentBatches:
                 partition.key,
                 partition.epoch,
                 partition.decided,
-                found.code,
-                Stored(found.base_offset, found.log_append_time, found.log_start_offset),
+                answer.code,
+                Stored(answer.base_offset, answer.log_append_time, answer.log_start_offset),
             )
-            if code != found.code:
-                start = max(0, found.log_start_offset)
+            if code != answer.code:
+                start = max(0, answer.log_start_offset)
                 response.replace_error(topic, partition.number, code, start)
         if partition.removed_count:
-            base_offset = _lowered(found.base_offset, partition.removed_count)
+            base_offset = _lowered(answer.base_offset, partition.removed_count)
             response.replace_base_offset(topic, partition.number, base_offset)
         if dropped and partition.producer is not None:
             left_out = set(dropped)
             count = partition.producer.record_count
-            positions = [at for at in range(count) if at not in left_out]
+            positions = [position for position in range(count) if position not in left_out]
             response.move_record_errors(topic, partition.number, positions)
 
     def acknowledge(self) -> None:
@@ -151,10 +151,10 @@ def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] 
     """Return the bytes to send for a batch whose sequence numbers are not changed."""
     if partition.judging is Judging.NONE:
         return None  # not judged: the broker stores or refuses the original
-    made = partition.replacement
-    data: Buffer = partition.data if made is None else made.data
+    replacement = partition.replacement
+    data: Buffer = partition.data if replacement is None else replacement.data
     if not data:
         return PartitionResponse(NONE)
     if partition.idempotent_producer is not None and not partition.keeps_numbers:
         return with_sequence(data, -1, -1, -1)
-    return None if made is None else [data]
+    return None if replacement is None else [data]

@@ -41,9 +41,9 @@ class Arrivals:
 
     def remove(self, arrival: Arrival, epoch: int, first: int) -> None:
         """Unregister a batch: it is decided next, or never."""
-        waiting = self._batches[arrival]
-        waiting.remove((epoch, first))
-        if not waiting:
+        batches = self._batches[arrival]
+        batches.remove((epoch, first))
+        if not batches:
             del self._batches[arrival]
         self._topics[arrival.topic] -= 1
         if not self._topics[arrival.topic]:
@@ -59,4 +59,6 @@ class Arrivals:
 
     def first_numbers(self, arrival: Arrival, epoch: int) -> Sequence[int]:
         """Return the first sequence numbers of a producer's registered batches in an epoch."""
-        return [first for of, first in self._batches.get(arrival, ()) if of == epoch]
+        return [
+            first for batch_epoch, first in self._batches.get(arrival, ()) if batch_epoch == epoch
+        ]

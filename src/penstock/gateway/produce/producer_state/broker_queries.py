@@ -25,7 +25,7 @@ class BrokerQueries:
 
     def __init__(
         self,
-        known: KnownProducers,
+        producers: KnownProducers,
         arrivals: Arrivals,
         doubts: Doubts,
         *,
@@ -36,14 +36,14 @@ class BrokerQueries:
         """Begin without a query.
 
         Args:
-            known: The producers.
+            producers: The producers.
             arrivals: The received batches that are not decided.
             doubts: The changes of interceptors.
             now: Returns the time in seconds since the epoch.
             is_shared: Whether batches may be sent through other gateways.
             expiration_s: The time after which the broker may forget a producer.
         """
-        self._known = known
+        self._known = producers
         self._arrivals = arrivals
         self._doubts = doubts
         self._leaders = Leaders(now)
@@ -91,10 +91,10 @@ class BrokerQueries:
             is_here = producer.at_broker.was_decided_here and not self._is_shared
             follows = not dropped or is_here
             return producer.epoch < epoch and not (follows and numbers.first == 0)
-        known = producer.batches.find(numbers)
-        if known is not None:
-            is_kept_back = self._is_shared and producer.earlier.keep_back(known)
-            return is_kept_back or known.is_decided_otherwise(dropped)
+        first_attempt = producer.batches.find(numbers)
+        if first_attempt is not None:
+            is_kept_back = self._is_shared and producer.earlier.keep_back(first_attempt)
+            return is_kept_back or first_attempt.is_decided_otherwise(dropped)
         if producer.numbering.next != numbers.first:
             return True
         at_broker = producer.at_broker
@@ -137,8 +137,8 @@ class BrokerQueries:
             Whether the batch can be decided. It cannot if it would lose records, may have been sent
             with others before interceptors changed, and a former leader may have it.
         """
-        waiting = self._arrivals.first_numbers(arrival, epoch)
-        producer = self._known.current(key, epoch, numbers.first, waiting)
+        undecided_numbers = self._arrivals.first_numbers(arrival, epoch)
+        producer = self._known.current(key, epoch, numbers.first, undecided_numbers)
         if producer.epoch == epoch:
             if (
                 dropped
@@ -154,7 +154,7 @@ class BrokerQueries:
                 dropped=dropped,
                 is_shared=self._is_shared,
                 recent_from=self._now() - self._expiration_s / 2,
-                overtakes=producer.overtakes(numbers, waiting),
+                overtakes=producer.overtakes(numbers, undecided_numbers),
                 connection=connection,
                 now=self._now(),
             )
@@ -176,12 +176,14 @@ class BrokerQueries:
             later batches, and would take the next batches for retries. If only some are dropped,
             the broker refuses the rest in that case.
         """
-        waiting = self._arrivals.first_numbers(arrival, epoch)
-        producer = self._known.current(key, epoch, numbers.first, waiting)
+        undecided_numbers = self._arrivals.first_numbers(arrival, epoch)
+        producer = self._known.current(key, epoch, numbers.first, undecided_numbers)
         if producer.epoch != epoch:
             return True
         if self._is_shared:
-            producer.at_broker.skip(numbers, overtakes=producer.overtakes(numbers, waiting))
+            producer.at_broker.skip(
+                numbers, overtakes=producer.overtakes(numbers, undecided_numbers)
+            )
         loses_all = len(dropped) == numbers.count
         if not loses_all or producer.at_broker.is_confirmed:
             return True

@@ -57,10 +57,12 @@ class Change(NamedTuple):
         """Whether it is about any topic."""
         return bool(self.topics or self.former or self.settings)
 
-    def new_settings(self, before: Change) -> list[str]:
+    def new_settings(self, earlier_change: Change) -> list[str]:
         """Return the topics whose own settings have changed since an announcement."""
         return [
-            topic for topic, number in self.settings.items() if before.settings.get(topic) != number
+            topic
+            for topic, number in self.settings.items()
+            if earlier_change.settings.get(topic) != number
         ]
 
     @property
@@ -88,8 +90,8 @@ def read_change(fields: Mapping[str, Any]) -> Change | None:
     return None
 
 
-def _are_texts(found: Iterable[object]) -> bool:
-    return all(isinstance(text, str) for text in found)
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(text, str) for text in values)
 
 
 def are_too_many(topics: Collection[str]) -> bool:
@@ -125,12 +127,12 @@ class OwnChange:
         if self._change is None:
             return None
         now = self._now()
-        self._former = [kept for kept in self._former if kept[0] > now]
-        self._settings = {topic: kept for topic, kept in self._settings.items() if kept[0] > now}
+        self._former = [entry for entry in self._former if entry[0] > now]
+        self._settings = {topic: entry for topic, entry in self._settings.items() if entry[0] > now}
         topics = [*self._change.topics, *([pattern_of(self._own)] if self._own else [])]
         former = dict.fromkeys(pattern for _, patterns in self._former for pattern in patterns)
         if sum(map(len, former)) > _FORMER_CHARACTERS_MAX:
-            self._former = [(max(until for until, _ in self._former), [EVERY_TOPIC])]
+            self._former = [(max(expiry for expiry, _ in self._former), [EVERY_TOPIC])]
             former = dict.fromkeys([EVERY_TOPIC])
         return self._change._replace(
             topics=topics,
@@ -138,13 +140,15 @@ class OwnChange:
             settings={topic: number for topic, (_, number) in self._settings.items()},
         )
 
-    def continue_from(self, before: Change) -> None:
+    def continue_from(self, earlier_change: Change) -> None:
         """Go on with the change that an earlier process has announced."""
-        until = self._now() + DOUBTED_S
+        expiry = self._now() + DOUBTED_S
         if self._change is None:
-            self._change = Change(before.id, before.topics)
-        self._former.append((until, before.former))
-        self._settings |= {topic: (until, number) for topic, number in before.settings.items()}
+            self._change = Change(earlier_change.id, earlier_change.topics)
+        self._former.append((expiry, earlier_change.former))
+        self._settings |= {
+            topic: (expiry, number) for topic, number in earlier_change.settings.items()
+        }
 
     def withdraw(self) -> None:
         """Announce no change any more."""
@@ -159,9 +163,9 @@ class OwnChange:
         Args:
             topics: See `Change`.
         """
-        before = self.current
-        if before is not None:
-            self._former.append((self._now() + DOUBTED_S, before.topics))
+        current_change = self.current
+        if current_change is not None:
+            self._former.append((self._now() + DOUBTED_S, current_change.topics))
         self._own.clear()
         self._change = Change(uuid.uuid4().hex, topics)
 
@@ -178,9 +182,9 @@ class OwnChange:
             self._own[topic] = None
             if are_too_many(self._own):
                 self.put([EVERY_TOPIC])
-        until = self._now() + DOUBTED_S
+        expiry = self._now() + DOUBTED_S
         if are_too_many([*self._settings, topic]):
-            self._former.append((until, [pattern_of(self._settings)]))
+            self._former.append((expiry, [pattern_of(self._settings)]))
             self._settings.clear()
             self._change = self._change._replace(id=uuid.uuid4().hex)
-        self._settings[topic] = until, uuid.uuid4().hex
+        self._settings[topic] = expiry, uuid.uuid4().hex

@@ -125,8 +125,8 @@ class ClusterStore:
             self._unread.log(str(error))
             raise
 
-    def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
-        """Write a record; `done` is called with None when it has been read back, or with an error.
+    def keep(self, key: ProducerKey, record: bytes, callback: Callable[[str | None], None]) -> None:
+        """Write a record; `callback` is called with None once it is read back, or with an error.
 
         By then all records before it have been read, too. If a change of interceptors could not be
         announced, it is written before the decision: readers of the decision then know the change.
@@ -139,10 +139,10 @@ class ClusterStore:
         def written(end: int, failure: str | None) -> None:
             if failure is not None:
                 self._unwritten.log(failure)
-                done(failure)
+                callback(failure)
             else:
                 self._announced = max(self._announced, unannounced)
-                self._follower.when_read(end, READ_TIMEOUT_S, done)
+                self._follower.when_read(end, READ_TIMEOUT_S, callback)
 
         self._follower.write(records, written)
 

@@ -26,8 +26,8 @@ class _Changes:
 
     __slots__ = ("affect", "since", "until")
 
-    def __init__(self, since: float) -> None:
-        self.since = since
+    def __init__(self, start: float) -> None:
+        self.since = start
         self.until = 0.0
         self.affect: list[Callable[[str], bool]] = []
 
@@ -64,7 +64,7 @@ class Doubts:
     def are_present(self) -> bool:
         """Whether any change is not long past."""
         now = self._now()
-        return self.are_of_interceptors or any(until > now for until in self._topics.values())
+        return self.are_of_interceptors or any(expiry > now for expiry in self._topics.values())
 
     def add(self, affects: Callable[[str], bool]) -> None:
         """Add a change.
@@ -91,12 +91,12 @@ class Doubts:
         """Whether a change affects a topic, and earlier batches may be retried."""
         if not self:
             return False
-        until = self._until.get(topic)
-        if until is None:
+        expiry = self._until.get(topic)
+        if expiry is None:
             if len(self._until) == _TOPICS_MAX:
                 self._until.clear()
-            until = self._until[topic] = self._affected_until(topic)
-        return until > self._now()
+            expiry = self._until[topic] = self._affected_until(topic)
+        return expiry > self._now()
 
     def _affected_until(self, topic: str) -> float:
         own = self._topics.get(topic, 0.0)
@@ -110,4 +110,4 @@ class Doubts:
         now = self._now()
         while self._changes and self._changes[0].until <= now:
             self._changes.popleft()
-        self._topics = {topic: until for topic, until in self._topics.items() if until > now}
+        self._topics = {topic: expiry for topic, expiry in self._topics.items() if expiry > now}

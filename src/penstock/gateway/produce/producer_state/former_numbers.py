@@ -84,8 +84,8 @@ def _records(connection: sqlite3.Connection) -> Iterator[FormerRecord]:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
         raise ValueError(f"it is of version {version}, not {_VERSION}")
-    for key, record, used in connection.execute(_READ, (_PROBE_KEY,)):
-        yield FormerRecord(ProducerKey.decode(key), record, used)
+    for key, record, write_time in connection.execute(_READ, (_PROBE_KEY,)):
+        yield FormerRecord(ProducerKey.decode(key), record, write_time)
 
 
 @contextlib.contextmanager

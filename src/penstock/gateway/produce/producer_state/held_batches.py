@@ -41,11 +41,11 @@ class HeldBatches:
             return
         size = len(batch.dropped) * 4 + len(batch.letters or b"")
         if data is not None:
-            held = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
-            if 2 * len(data) < held:
+            held_bytes = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+            if 2 * len(data) < held_bytes:
                 batch.data = bytes(data)  # or a small batch would hold a large request
-                held = len(data)
-            size += held
+                held_bytes = len(data)
+            size += held_bytes
         self._held[batch] = (size, self._now())
         self.bytes += size
         while self.bytes > self._max_bytes and self._held:

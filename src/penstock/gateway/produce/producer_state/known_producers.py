@@ -113,9 +113,9 @@ class KnownProducers:
             key: The producer.
             epoch: The epoch, if the epoch before the newest may be meant.
         """
-        before = self.in_use.before(key, epoch)
-        if before is not None:
-            return before
+        previous_state = self.in_use.before(key, epoch)
+        if previous_state is not None:
+            return previous_state
         producer = self.in_use.get(key)
         if producer is None and self._is_kept_elsewhere and key not in self.kept:
             self._look_for(key)
@@ -131,15 +131,15 @@ class KnownProducers:
         return producer
 
     def _look_for(self, key: ProducerKey) -> None:
-        found = self._look_up(key) if self._look_up is not None else None
-        if found is not None:
-            record, used = found
+        entry = self._look_up(key) if self._look_up is not None else None
+        if entry is not None:
+            record, write_time = entry
             try:
                 head = encoding.read_head(record)
             except ValueError as error:
                 log.error("the state of a producer cannot be understood", reason=str(error))
                 return
-            self.kept.add(key, KeptRecord(record, used, self._writer.position, head))
+            self.kept.add(key, KeptRecord(record, write_time, self._writer.position, head))
             self._topics.add(key.topic)
 
     def _decode_kept(self, key: ProducerKey) -> Producer | None:
@@ -147,8 +147,8 @@ class KnownProducers:
         fences = self.kept.fences(key, self.kept.epoch(key))
         records = self.kept.remove(key)
         merged: Producer | None = None
-        for kept in records:
-            decoded = self._decode_one(kept)
+        for record in records:
+            decoded = self._decode_one(record)
             if decoded is None:
                 continue
             if merged is not None and encoding.is_ahead(merged, decoded):
@@ -157,41 +157,45 @@ class KnownProducers:
                 decoded.learn(merged.decisions)
             merged = decoded
         if merged is not None:
-            read = [kept.position for kept in records if kept.position != UNREAD]
-            merged.record.position = max(read, default=0)
+            positions = [record.position for record in records if record.position != UNREAD]
+            merged.record.position = max(positions, default=0)
             merged.record.fences = fences
             merged.record.revision = max(
-                (kept.head.revision for kept in records if self._writer.has_written(kept.head)),
+                (
+                    record.head.revision
+                    for record in records
+                    if self._writer.has_written(record.head)
+                ),
                 default=0,
             )
-            if len(read) < len(records):
+            if len(positions) < len(records):
                 merged.record.unread = (merged.record.revision,)
         return merged
 
-    def _decode_one(self, kept: KeptRecord) -> Producer | None:
+    def _decode_one(self, record: KeptRecord) -> Producer | None:
         # The broker has forgotten a producer that was idle for so long. With several gateways the
         # record may be older than the last batch.
-        is_old = kept.used < self._now() - self._limits.expiration_s
+        is_old = record.used < self._now() - self._limits.expiration_s
         if is_old and not self._is_shared:
             return None
         try:
-            return self.decode(kept, self._begun if is_old else self._restored)
+            return self.decode(record, self._begun if is_old else self._restored)
         except ValueError as error:
             log.error("the state of a producer cannot be understood", reason=str(error))
-            self.kept.forget(kept.used)
+            self.kept.forget(record.used)
             return None
 
-    def decode(self, kept: KeptRecord, history: History | None = None) -> Producer:
+    def decode(self, record: KeptRecord, history: History | None = None) -> Producer:
         """Return the state in a record.
 
         Args:
-            kept: The record.
+            record: The record.
             history: The known facts about earlier batches; None for those of a record that is read.
 
         Raises:
             ValueError: It cannot be decoded.
         """
-        return encoding.decode(kept.value, history or self._restored, kept.used, self._release)
+        return encoding.decode(record.value, history or self._restored, record.used, self._release)
 
     # Using a producer
 
@@ -200,7 +204,7 @@ class KnownProducers:
         key: ProducerKey,
         epoch: int,
         first: int,
-        waiting: Sequence[int],
+        undecided_numbers: Sequence[int],
         topic_id: UUID | None = None,
     ) -> Producer:
         """Return the state of a producer in an epoch, or in a later epoch of it.
@@ -211,13 +215,13 @@ class KnownProducers:
             key: The producer.
             epoch: The producer epoch.
             first: The first sequence number of its batch.
-            waiting: The first sequence numbers of its batches that are not decided.
+            undecided_numbers: The first sequence numbers of its batches that are not decided.
             topic_id: The id of the topic, if it is known.
         """
         producer = self.find(key, epoch)
         if producer is None or epoch > producer.epoch or producer.is_of_other_topic(topic_id):
             # It starts with the first undecided batch, perhaps on another connection.
-            begins = min((first, *waiting), key=lambda number: distance(first, number))
+            begins = min((first, *undecided_numbers), key=lambda number: distance(first, number))
             producer = self._begin(key, epoch, begins, topic_id)
         producer.used = self._now()
         producer.topic_id = topic_id or producer.topic_id
@@ -236,11 +240,11 @@ class KnownProducers:
 
     def _begin(self, key: ProducerKey, epoch: int, first: int, topic_id: UUID | None) -> Producer:
         history = self._begun
-        before = self.in_use.get(key)
-        if before is not None:
-            if epoch > before.epoch:
-                if before.at_broker.history not in BEGUN:
-                    history = History.COMPLETE if first == 0 else before.at_broker.history
+        previous_state = self.in_use.get(key)
+        if previous_state is not None:
+            if epoch > previous_state.epoch:
+                if previous_state.at_broker.history not in BEGUN:
+                    history = History.COMPLETE if first == 0 else previous_state.at_broker.history
                 first = 0  # brokers expect that of a producer that they know
                 self.in_use.supersede(key)
             else:
@@ -262,15 +266,15 @@ class KnownProducers:
 
     # Records
 
-    def add_record(self, key: ProducerKey, kept: KeptRecord, *, is_last: bool) -> None:
+    def add_record(self, key: ProducerKey, record: KeptRecord, *, is_last: bool) -> None:
         """Add a record of a producer that is not in use.
 
         Args:
             key: The producer.
-            kept: The record.
+            record: The record.
             is_last: Whether it is the last record where other gateways read it.
         """
-        self.kept.add(key, kept)
+        self.kept.add(key, record)
         if not is_last:
             self.kept.mark(key)
         self._bound()

@@ -55,4 +55,6 @@ def are_as_before(
     if not digest or own is None or not 0.0 <= own.age_s <= OWN_MAX_AGE_S:
         return False
     recent = (other for other in others if other.age_s <= OTHERS_MAX_AGE_S)
-    return all(kept.interceptors == Interceptors(digest, in_doubt=False) for kept in (own, *recent))
+    return all(
+        entry.interceptors == Interceptors(digest, in_doubt=False) for entry in (own, *recent)
+    )

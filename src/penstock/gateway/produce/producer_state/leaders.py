@@ -43,14 +43,14 @@ class Leaders:
     def see(self, topic: str, partition: int, epoch: int) -> float:
         """Return since when a partition has its leader, as far as is known: since now at least."""
         place, now = (topic, partition), self._now()
-        known, since = self._since.get(place, (None, now))
-        if known != epoch:
-            since = now
-            self._since[place] = epoch, since
+        last_epoch, start = self._since.get(place, (None, now))
+        if last_epoch != epoch:
+            start = now
+            self._since[place] = epoch, start
             self._since.move_to_end(place)
             if len(self._since) > PARTITIONS_MAX:
                 self._since.popitem(last=False)
-        return since
+        return start
 
     def are_final(self, topic: str, partition: int, leader: Leader) -> bool:
         """Whether a batch that a leader does not have is stored nowhere."""
@@ -70,11 +70,11 @@ async def leaders_of(
         most: The most partitions.
     """
     try:
-        existing = await cluster.topics()
+        topics = await cluster.topics()
     except MetadataUnavailableError:
         return {}
     partitions: list[tuple[str, int]] = []
-    for count, (name, (of_topic, _)) in enumerate(existing.items()):
+    for count, (name, (of_topic, _)) in enumerate(topics.items()):
         if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
         if wants(name):

@@ -39,18 +39,18 @@ class Quarantined(NamedTuple):
     letters: bytes | None
     store: Callable[[bytes, Sequence[int], Callable[[str | None], None]], None]
 
-    def are_of(self, decision: Batch, known: Batch | None) -> bool:
+    def are_of(self, decision: Batch, first_attempt: Batch | None) -> bool:
         """Whether the dead letters made now are those of a decided batch.
 
         They are not if an earlier decision about other records stays.
 
         Args:
             decision: The decided batch.
-            known: The batch of the first attempt, if this is a retry.
+            first_attempt: The batch of the first attempt, if this is a retry.
         """
         if self.letters is None or decision.is_lettered or decision.is_whole:
             return False
-        if decision is not known:
+        if decision is not first_attempt:
             return True
         return list(decision.quarantined) == list(self.positions)
 
@@ -60,7 +60,7 @@ class Letters:
 
     def __init__(
         self,
-        held: HeldBatches,
+        held_batches: HeldBatches,
         writer: RecordWriter,
         in_use: ProducersInUse,
         *,
@@ -69,12 +69,12 @@ class Letters:
         """Begin without dead letters.
 
         Args:
-            held: The batches whose dead letters are held.
+            held_batches: The batches whose dead letters are held.
             writer: Writes for other gateways that dead letters are stored.
             in_use: The producers that are in use.
             is_shared: Whether records are shared by gateways.
         """
-        self._held = held
+        self._held = held_batches
         self._writer = writer
         self._in_use = in_use
         self._is_shared = is_shared
@@ -85,7 +85,7 @@ class Letters:
         batch: Batch,
         letters: bytes | None,
         quarantined: Quarantined | None,
-        done: Callable[[str | None], None],
+        callback: Callable[[str | None], None],
         failure: str | None,
     ) -> None:
         """Store the dead letters of a batch whose decision has been written.
@@ -96,30 +96,30 @@ class Letters:
             batch: The batch.
             letters: Its dead letters; None if they are not known.
             quarantined: The records that become dead letters now.
-            done: Called with None when they are stored, or with an error message.
+            callback: Called with None when they are stored, or with an error message.
             failure: Why the decision was not written; None if it was.
         """
         if failure is not None:
-            done(failure)
+            callback(failure)
         elif letters is None or quarantined is None:
-            done(LettersNotStored("they have to be written again"))
+            callback(LettersNotStored("they have to be written again"))
         else:
-            quarantined.store(letters, batch.quarantined, partial(self._stored, batch, done))
+            quarantined.store(letters, batch.quarantined, partial(self._stored, batch, callback))
 
     def _stored(
-        self, batch: Batch, done: Callable[[str | None], None], failure: str | None
+        self, batch: Batch, callback: Callable[[str | None], None], failure: str | None
     ) -> None:
         if failure is None:
             self._held.release_letters(batch)
             batch.is_lettered = True
-        done(None if failure is None else LettersNotStored(failure))
+        callback(None if failure is None else LettersNotStored(failure))
 
     def announce(
         self,
         key: ProducerKey,
         producer: Producer,
         batch: Batch,
-        done: Callable[[str | None], None],
+        callback: Callable[[str | None], None],
         failure: str | None,
     ) -> None:
         """Let other gateways know that nothing is left to store of a batch.
@@ -130,10 +130,10 @@ class Letters:
             key: The producer.
             producer: Its state.
             batch: The batch.
-            done: Called first, with `failure`.
+            callback: Called first, with `failure`.
             failure: Why its dead letters were not stored; None if they were.
         """
-        done(failure)
+        callback(failure)
         is_current = self._in_use.of(key, producer.epoch) is producer
         if failure is None and self._is_shared and batch.loses_all and is_current:
             self._writer.write(key, producer, partial(self._announced, key))

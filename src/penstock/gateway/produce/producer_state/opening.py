@@ -120,9 +120,9 @@ async def _follow(
 
 def _take_over(former: Sequence[FormerRecord], producers: Producers) -> None:
     """Restore the state that an earlier version kept in a file."""
-    for key, record, used in former:
+    for key, record, write_time in former:
         try:
             # Each record of the topic is newer; if it has none, this record is written there.
-            producers.restore(key, record, used, 0)
+            producers.restore(key, record, write_time, 0)
         except ValueError as error:
             log.warning("the state of a producer in a file is ignored", reason=str(error))

@@ -122,8 +122,12 @@ class Presence:
 
     def may_be_as_before(self, digest: str) -> bool:
         """Whether the interceptors may be as before, whenever that was."""
-        before = self.before.interceptors if self.before is not None else None
-        return bool(digest) and before is not None and before == Interceptors(digest, False)
+        previous_interceptors = self.before.interceptors if self.before is not None else None
+        return (
+            bool(digest)
+            and previous_interceptors is not None
+            and previous_interceptors == Interceptors(digest, False)
+        )
 
     def compare(self, digest: str | None) -> bool:
         """Return whether the interceptors are as before, here and at other gateways.
@@ -134,20 +138,25 @@ class Presence:
             digest: Of the interceptors here; None if they have changed. The record of this gateway
                 has been written and read since `begin`: it is from now.
         """
-        now, before = self._announcements.get(self._gateway), self.before
+        now, previous_announcement = self._announcements.get(self._gateway), self.before
         are_equal = False
         is_now = now is not None and now.process == self._process
-        if before is not None and now is not None and is_now:
-            self._leave_long_past(before, now.at_ms)
-        if digest is not None and before is not None and now is not None and is_now:
-            kept = {
+        if previous_announcement is not None and now is not None and is_now:
+            self._leave_long_past(previous_announcement, now.at_ms)
+        if digest is not None and previous_announcement is not None and now is not None and is_now:
+            kept_interceptors = {
                 name: KeptInterceptors(
                     announcement.interceptors, (now.at_ms - announcement.at_ms) / 1000
                 )
-                for name, announcement in {**self._announcements, self._gateway: before}.items()
+                for name, announcement in {
+                    **self._announcements,
+                    self._gateway: previous_announcement,
+                }.items()
             }
-            own = kept.pop(self._gateway)
-            are_equal = not self._is_name_shared and are_as_before(digest, own, kept.values())
+            own = kept_interceptors.pop(self._gateway)
+            are_equal = not self._is_name_shared and are_as_before(
+                digest, own, kept_interceptors.values()
+            )
         self._is_compared = True
         if not are_equal:
             for change, at_ms in self._changes.values():
@@ -155,10 +164,10 @@ class Presence:
                     self.on_change(change.affects)
         return are_equal
 
-    def _leave_long_past(self, before: Announcement, now_ms: int) -> None:
+    def _leave_long_past(self, announcement: Announcement, now_ms: int) -> None:
         """Leave out the change of an earlier process that ended long ago."""
-        if _is_long_past(before.at_ms, now_ms):
-            self.before = before._replace(change=None)
+        if _is_long_past(announcement.at_ms, now_ms):
+            self.before = announcement._replace(change=None)
             self.own.withdraw()
 
     @staticmethod
@@ -188,16 +197,16 @@ class Presence:
         self._read_change(self._gateway, change, at_ms)
 
     def _read_change(self, name: str, change: Change, at_ms: int) -> None:
-        before, before_ms = self._changes.get(name, (None, at_ms))
+        previous_change, previous_ms = self._changes.get(name, (None, at_ms))
         self._changes[name] = change, at_ms
         if not self._is_compared:
             return  # `compare` finds it
-        if before is None or _is_long_past(before_ms, at_ms):
+        if previous_change is None or _is_long_past(previous_ms, at_ms):
             self.on_change(change.affects)
-        elif before.id != change.id:
-            self.on_change(lambda topic: change.affects(topic) or before.affects(topic))
+        elif previous_change.id != change.id:
+            self.on_change(lambda topic: change.affects(topic) or previous_change.affects(topic))
         else:
-            for topic in change.new_settings(before):
+            for topic in change.new_settings(previous_change):
                 self.on_topic(topic)
 
 

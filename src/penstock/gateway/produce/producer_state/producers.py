@@ -172,9 +172,9 @@ class Producers:
             return True
         if producer.epoch > epoch:
             return False
-        known = producer.batches.find(numbers)
-        if known is not None:
-            return known.state is State.AWAITED
+        first_attempt = producer.batches.find(numbers)
+        if first_attempt is not None:
+            return first_attempt.state is State.AWAITED
         return not producer.batches or producer.numbering.next != numbers.first
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
@@ -259,29 +259,31 @@ class Producers:
         Returns:
             The batch; or the error code for the client, without a call of `done`.
         """
-        waiting = self.arrivals.first_numbers(arrival, epoch)
-        producer = self._known.current(key, epoch, numbers.first, waiting, topic_id)
+        undecided_numbers = self.arrivals.first_numbers(arrival, epoch)
+        producer = self._known.current(key, epoch, numbers.first, undecided_numbers, topic_id)
         if producer.epoch > epoch:
             return INVALID_PRODUCER_EPOCH
-        known = producer.batches.find(numbers)
-        if producer.batches.presume_one_of(waiting, numbers.first):
+        first_attempt = producer.batches.find(numbers)
+        if producer.batches.presume_one_of(undecided_numbers, numbers.first):
             producer.defer(numbers, connection)
             return REQUEST_TIMED_OUT
-        is_agreed = producer.record.is_agreed(numbers, known, connection, self.doubts.generation)
+        is_agreed = producer.record.is_agreed(
+            numbers, first_attempt, connection, self.doubts.generation
+        )
         decision = producer.decide(
             numbers,
             dropped,
             data,
-            known=known,
+            first_attempt=first_attempt,
             connection=connection,
-            overtakes=producer.overtakes(numbers, waiting),
+            overtakes=producer.overtakes(numbers, undecided_numbers),
         )
         if isinstance(decision, int):
             if decision == UNKNOWN_PRODUCER_ID:
                 self._known.forget(key)
             return decision
         decision.is_changed |= is_changed and decision.data is data
-        if quarantined is not None and quarantined.are_of(decision, known):
+        if quarantined is not None and quarantined.are_of(decision, first_attempt):
             decision.quarantined = quarantined.positions
             decision.letters = quarantined.letters
         outgoing, letters = decision.data, decision.letters
@@ -340,10 +342,10 @@ class Producers:
 
     def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Record that a batch gets a final error and is not sent."""
-        waiting = self.arrivals.first_numbers(arrival, epoch)
-        producer = self._known.current(key, epoch, numbers.first, waiting)
+        undecided_numbers = self.arrivals.first_numbers(arrival, epoch)
+        producer = self._known.current(key, epoch, numbers.first, undecided_numbers)
         if producer.epoch == epoch:
-            producer.refuse(numbers, overtakes=producer.overtakes(numbers, waiting))
+            producer.refuse(numbers, overtakes=producer.overtakes(numbers, undecided_numbers))
 
     # Sent batches
 
@@ -377,13 +379,13 @@ class Producers:
         return REQUEST_TIMED_OUT
 
     def on_response(
-        self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
+        self, key: ProducerKey, epoch: int, batch: Batch, code: int, position: Stored
     ) -> int:
         """Apply the broker's response to a batch; return the error code for the client."""
         producer = self._in_use.of(key, epoch)
         if producer is None:
             return code
-        client_code = producer.on_response(batch, code, stored)
+        client_code = producer.on_response(batch, code, position)
         if client_code == NONE and producer is self._in_use.get(key):
             self._in_use.settle_epoch(key)
         if UNKNOWN_PRODUCER_ID in {client_code, code}:
@@ -401,21 +403,21 @@ class Producers:
     # Stored records
 
     def restore(
-        self, key: ProducerKey, record: bytes, used: float, position: int | None = None
+        self, key: ProducerKey, record: bytes, write_time: float, position: int | None = None
     ) -> None:
         """Apply a record of an earlier process or another gateway.
 
         Args:
             key: The producer.
             record: The record.
-            used: When it was written, in seconds since the epoch.
+            write_time: When it was written, in seconds since the epoch.
             position: The position after it; None for the position after the last; 0 if it is not
                 where other gateways read it, and `expire` is to write it there.
 
         Raises:
             ValueError: It cannot be decoded.
         """
-        self._reader.read(key, record, used, position)
+        self._reader.read(key, record, write_time, position)
 
     def expire(self) -> None:
         """Remove expired state, and rewrite old records of active producers before they expire.
@@ -431,8 +433,8 @@ class Producers:
         self.held.expire()
 
 
-def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
-    """Apply that a decision was written, and call `done`."""
+def _kept(batch: Batch, callback: Callable[[str | None], None], failure: str | None) -> None:
+    """Apply that a decision was written, and call `callback`."""
     if failure is None and batch.loses_all:
         batch.apply(Event.DROP)
-    done(failure)
+    callback(failure)

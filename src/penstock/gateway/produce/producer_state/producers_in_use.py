@@ -48,8 +48,8 @@ class ProducersInUse:
 
     def before(self, key: ProducerKey, epoch: int | None) -> Producer | None:
         """Return the state of the epoch before the newest, if it is that of an epoch."""
-        before = self._before.get(key)
-        return before if before is not None and before.epoch == epoch else None
+        state = self._before.get(key)
+        return state if state is not None and state.epoch == epoch else None
 
     def items(self) -> ItemsView[ProducerKey, Producer]:
         """Return all producers, the least recently used first."""
@@ -78,9 +78,9 @@ class ProducersInUse:
 
     def remove_before(self, key: ProducerKey) -> None:
         """Remove the state of the epoch before the newest."""
-        before = self._before.pop(key, None)
-        if before is not None:
-            before.clear()
+        state = self._before.pop(key, None)
+        if state is not None:
+            state.clear()
 
     def remove_newest(self, key: ProducerKey) -> None:
         """Remove the state of a producer's newest epoch, if it is in use."""

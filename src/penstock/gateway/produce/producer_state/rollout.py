@@ -149,20 +149,24 @@ class Rollout:
             digest = f"{digest}/{self._topic_keys().position}"
         return Interceptors(digest, self.producers.doubts.are_present)
 
-    async def change(self, to: InForce, *, were_open: bool) -> None:
+    async def change(self, new_interceptors: InForce, *, were_open: bool) -> None:
         """Record a change of interceptors before it takes effect, unless they stay the same.
 
         Args:
-            to: The new interceptors.
+            new_interceptors: The new interceptors.
             were_open: Whether the state of producers was open before.
         """
-        before = self.in_force
-        if were_open and to.digest and to.digest == before.digest:
+        old_interceptors = self.in_force
+        if (
+            were_open
+            and new_interceptors.digest
+            and new_interceptors.digest == old_interceptors.digest
+        ):
             return
-        plans = [before.plan, to.plan]
+        plans = [old_interceptors.plan, new_interceptors.plan]
         own = await losing_topics(plans, self._index)
         # Later announcements of these are in doubt: nothing waits between.
-        self.in_force = to._replace(plan=before.plan)
+        self.in_force = new_interceptors._replace(plan=old_interceptors.plan)
         await self.announce(plans, own)
 
     async def announce(
@@ -180,17 +184,17 @@ class Rollout:
                 gateway.
         """
         last = self.shared.before if self.shared is not None and is_start else None
-        before = last.change if last is not None else None
+        last_change = last.change if last is not None else None
         if not (
             own
             or any(plan.intercepted_topics for plan in plans)
-            or (before and before.is_about_topics)
+            or (last_change and last_change.is_about_topics)
         ):
             return
         self.producers.interceptors_changed(
             lambda topic: (
                 may_lose_records(topic, plans, self._index)
-                or (before is not None and before.affects(topic))
+                or (last_change is not None and last_change.affects(topic))
             )
         )
         if self.shared is not None:
@@ -215,31 +219,31 @@ class Rollout:
     def _index(self) -> TopicConfigIndex | None:
         return self._topic_keys().index
 
-    def topic_keys_changed(self, topic: str, before: Before) -> None:
+    def topic_keys_changed(self, topic: str, old_keys: Before) -> None:
         """Record that a topic may lose other records than by its keys before, if it may.
 
         Args:
             topic: The topic.
-            before: Its keys before.
+            old_keys: Its keys before.
         """
-        if not self.loses_otherwise(topic, before):
+        if not self.loses_otherwise(topic, old_keys):
             return
         self.producers.settings_changed(topic)
         if self.shared is not None:
             loses = may_lose_records(topic, [self.in_force.plan], self._index)
             self.shared.announce_topic(topic, loses_records=loses)
 
-    def loses_otherwise(self, topic: str, before: Before) -> bool:
+    def loses_otherwise(self, topic: str, old_keys: Before) -> bool:
         """Whether a topic may lose other records than by its keys before.
 
         After a change of interceptors it is not known which records the old keys dropped with the
         old interceptors: that change may have counted for the topic only with these keys.
         """
-        if before is None or self.producers.doubts.are_of_interceptors:
+        if old_keys is None or self.producers.doubts.are_of_interceptors:
             return True
         plan, index = self.in_force.plan, self._index
-        stored = index.all_of(topic) if index is not None else []
-        return losses(topic, plan, stored) != losses(topic, plan, before)
+        stored_keys = index.all_of(topic) if index is not None else []
+        return losses(topic, plan, stored_keys) != losses(topic, plan, old_keys)
 
     async def close(self) -> None:
         """Close the topic."""

@@ -19,19 +19,21 @@ _AT_ONCE: Final = 100
 """How many topics are read before requests have their turn again."""
 
 
-def plans_of(topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]) -> Iterator[TopicPlan]:
+def plans_of(
+    topic: str, plan: Plan, stored_keys: Sequence[Mapping[str, str]]
+) -> Iterator[TopicPlan]:
     """Return the plans that may hold for a topic.
 
     Args:
         topic: The name.
         plan: The policies.
-        stored: All topic level keys that may be set on the topic itself, by its possible ids.
+        stored_keys: All topic level keys that may be set on the topic itself, by its possible ids.
     """
-    return filter(None, (plan.for_topic(topic, own) for own in stored or [NO_SETTINGS]))
+    return filter(None, (plan.for_topic(topic, own) for own in stored_keys or [NO_SETTINGS]))
 
 
 def losses(
-    topic: str, plan: Plan, stored: Sequence[Mapping[str, str]]
+    topic: str, plan: Plan, stored_keys: Sequence[Mapping[str, str]]
 ) -> Counter[TopicPlan | None]:
     """Return a value that differs if a topic may lose other records.
 
@@ -39,14 +41,14 @@ def losses(
     is created again may have the keys of the old topic. It is empty if no id can lose records,
     with or without keys.
     """
-    without, *found = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored))
-    found = found or [without]
-    return Counter(found) if without or any(found) else Counter()
+    file_losses, *key_losses = (_losses(topic, plan, own) for own in (NO_SETTINGS, *stored_keys))
+    key_losses = key_losses or [file_losses]
+    return Counter(key_losses) if file_losses or any(key_losses) else Counter()
 
 
 def _losses(topic: str, plan: Plan, own: Mapping[str, str]) -> TopicPlan | None:
-    found = plan.for_topic(topic, own)
-    return found.losses if found is not None else None
+    topic_plan = plan.for_topic(topic, own)
+    return topic_plan.losses if topic_plan is not None else None
 
 
 def may_lose_records(topic: str, plans: Sequence[Plan], index: TopicConfigIndex | None) -> bool:
@@ -57,8 +59,10 @@ def may_lose_records(topic: str, plans: Sequence[Plan], index: TopicConfigIndex 
         plans: The policies before and after a change.
         index: The topic level keys that are set on topics; None if there are none.
     """
-    stored = index.all_of(topic) if index is not None else []
-    return any(found.losses for plan in plans for found in plans_of(topic, plan, stored))
+    stored_keys = index.all_of(topic) if index is not None else []
+    return any(
+        topic_plan.losses for plan in plans for topic_plan in plans_of(topic, plan, stored_keys)
+    )
 
 
 async def losing_topics(plans: Sequence[Plan], index: TopicConfigIndex | None) -> list[str]:

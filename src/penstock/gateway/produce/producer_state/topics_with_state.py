@@ -58,15 +58,15 @@ class TopicsWithState:
         if self._topics[topic] <= 0:
             del self._topics[topic]
 
-    def note_evicted(self, topic: str, until: float) -> None:
+    def note_evicted(self, topic: str, expiry: float) -> None:
         """Note that a producer of a topic may have a record that is not in memory any more."""
-        if until <= self._now():
+        if expiry <= self._now():
             return
         if topic in self._evicted or len(self._evicted) < _EVICTED_TOPICS_MAX:
-            self._evicted[topic] = max(until, self._evicted.get(topic, 0.0))
+            self._evicted[topic] = max(expiry, self._evicted.get(topic, 0.0))
             return
         is_new = not self._any_until
-        self._any_until = max(until, self._any_until)
+        self._any_until = max(expiry, self._any_until)
         if is_new:
             self.on_topic(None)
 
@@ -75,5 +75,5 @@ class TopicsWithState:
         now = self._now()
         if self._any_until <= now:
             self._any_until = 0.0
-        for topic in [topic for topic, until in self._evicted.items() if until <= now]:
+        for topic in [topic for topic, expiry in self._evicted.items() if expiry <= now]:
             del self._evicted[topic]

@@ -38,8 +38,8 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     @property
     def received_at(self) -> float:
         """When bytes were received last, by its clock."""
-        found: float = self._last_action
-        return found
+        last_action: float = self._last_action
+        return last_action
 
     def is_silent(self, received_at: float) -> bool:
         """Return whether a request that is cancelled shows that the broker is silent.
@@ -105,5 +105,7 @@ class _ThreadedAuthenticator:
         """Return the bytes to send, and whether a response is expected; None at the end."""
         loop = asyncio.get_running_loop()
         step = self._authenticator._step  # noqa: SLF001 - `step` has no choice of the executor
-        found: tuple[bytes, bool] | None = await loop.run_in_executor(self._logins, step, payload)
-        return found
+        next_step: tuple[bytes, bool] | None = await loop.run_in_executor(
+            self._logins, step, payload
+        )
+        return next_step

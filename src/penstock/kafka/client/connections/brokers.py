@@ -60,18 +60,19 @@ class Brokers:
     """The brokers of a cluster. All methods run on one event loop."""
 
     def __init__(
-        self, settings: Settings, options: Mapping[str, Any], known: Brokers | None = None
+        self, settings: Settings, options: Mapping[str, Any], address_source: Brokers | None = None
     ) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             settings: Of the client.
             options: The arguments of `AIOKafkaConnection` that are about TLS and SASL.
-            known: Connections on another event loop: the addresses that these learn are used here.
+            address_source: Connections on another event loop: the addresses that these learn are
+                used here.
         """
         self._settings = settings
         self._options = options
-        self._known = known or self
+        self._known = address_source or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
         self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
@@ -143,21 +144,21 @@ class Brokers:
             UnsupportedVersionError: A broker does not serve the version.
         """
         last: ClientError | None = None
-        waiting: set[asyncio.Task[Any]] = set()
+        pending_exchanges: set[asyncio.Task[Any]] = set()
         candidates = iter(self._candidates())
         target = next(candidates, None)
-        while waiting or target is not None:
+        while pending_exchanges or target is not None:
             if target is not None:
                 exchange = asyncio.ensure_future(self.exchange(target, request, ""))
-                waiting.add(exchange)
+                pending_exchanges.add(exchange)
                 self._exchanges.add(exchange)
                 exchange.add_done_callback(self._end_exchange)
             target = next(candidates, None)
             patience_s = None if target is None else _PATIENCE_S
-            done, waiting = await asyncio.wait(
-                waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+            finished_exchanges, pending_exchanges = await asyncio.wait(
+                pending_exchanges, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
             )
-            for exchange in done:
+            for exchange in finished_exchanges:
                 error = exchange.exception()  # raised, it would keep this frame, which has it
                 if not isinstance(error, BrokerUnreachableError):
                     return exchange.result()
@@ -209,22 +210,22 @@ class Brokers:
         connected = [
             target for (target, _), connection in self._open.items() if connection.connected()
         ]
-        known: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
-        given: list[int | Address] = random.sample(
+        known_nodes: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
+        bootstrap_servers: list[int | Address] = random.sample(
             self._settings.servers, len(self._settings.servers)
         )
-        return list(dict.fromkeys([*connected, *known, *given]))
+        return list(dict.fromkeys([*connected, *known_nodes, *bootstrap_servers]))
 
     async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
         key = (node, channel)
         async with self._locks[key]:
             addresses = self._known._addresses  # noqa: SLF001 - of this class
             address = addresses.get(node) if isinstance(node, int) else node
-            found = self._open.get(key)
-            if found is not None and found.connected():
-                if address in {None, (found.host, found.port)}:
-                    return found
-                self._give_up(found)  # the broker has moved
+            open_connection = self._open.get(key)
+            if open_connection is not None and open_connection.connected():
+                if address in {None, (open_connection.host, open_connection.port)}:
+                    return open_connection
+                self._give_up(open_connection)  # the broker has moved
             if address is None:
                 raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
             self._open[key] = connection = await self._connect(address)

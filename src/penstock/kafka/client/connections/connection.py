@@ -159,8 +159,8 @@ class Connection:
             LoginError: The connection was refused.
             UnsupportedVersionError: The broker does not serve the version.
         """
-        found: RawResponse = await self._here.exchange(node, request, channel, has_deadline=True)
-        return found
+        response: RawResponse = await self._here.exchange(node, request, channel, has_deadline=True)
+        return response
 
     async def close_here(self) -> None:
         """Close the connections of `exchange`."""
@@ -240,9 +240,9 @@ class Connection:
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        found = read_brokers(self.send_to_any(metadata_request(()), MetadataResponse))
-        self._brokers.learn(found)
-        return tuple(found)
+        addresses = read_brokers(self.send_to_any(metadata_request(()), MetadataResponse))
+        self._brokers.learn(addresses)
+        return tuple(addresses)
 
     def describe(self, topics: Iterable[str]) -> dict[str, TopicLeaders]:
         """Request the metadata of topics, by name; each has an error code, or the rest.
@@ -267,13 +267,13 @@ class Connection:
         answer = await self._brokers.exchange_with_any(raw_request(request))
         response = read_entity(answer, MetadataResponse)
         self._brokers.learn(read_brokers(response))
-        found = {
+        topics = {
             name: merged(self._topics.get(name), topic)
             for name, topic in read_topics(response).items()
         }
-        self._topics.update((name, topic) for name, topic in found.items() if not topic.code)
-        self._stale.difference_update(found)
-        return found
+        self._topics.update((name, topic) for name, topic in topics.items() if not topic.code)
+        self._stale.difference_update(topics)
+        return topics
 
     def topic(self, name: str, *, refresh: bool = False) -> TopicLeaders:
         """Return a topic's metadata; they are requested the first time.
@@ -288,25 +288,25 @@ class Connection:
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        known = self._topics.get(name)
-        if known is not None and name not in self._stale and not refresh:
-            return known
-        found = self.describe([name]).get(name)
-        if found is None:
+        cached_topic = self._topics.get(name)
+        if cached_topic is not None and name not in self._stale and not refresh:
+            return cached_topic
+        topic = self.describe([name]).get(name)
+        if topic is None:
             raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
-        if found.code:
-            raise response_error(found.code, f"topic {name}")
-        return found
+        if topic.code:
+            raise response_error(topic.code, f"topic {name}")
+        return topic
 
     def known_leaders(self, topic: str) -> Mapping[int, PartitionLeader] | None:
         """Return a topic's leaders as far as they are known; None where they have to be requested.
 
         It does not block.
         """
-        known = self._topics.get(topic)
-        if known is None or topic in self._stale:
+        topic_leaders = self._topics.get(topic)
+        if topic_leaders is None or topic in self._stale:
             return None
-        return known.leaders
+        return topic_leaders.leaders
 
     def refresh(self, topic: str) -> None:
         """Let the next look-up of a topic's leaders send a request to the cluster."""
@@ -343,9 +343,9 @@ class Connection:
             WireError: The response cannot be read.
         """
         kind = _TRANSACTION if transaction else _GROUP
-        known = self._coordinators.get((kind, key))
-        if known is not None:
-            return known
+        cached_node = self._coordinators.get((kind, key))
+        if cached_node is not None:
+            return cached_node
         retries = self.retries()
         while True:
             try:
@@ -362,12 +362,12 @@ class Connection:
 
     def _find_coordinator(self, kind: int, key: str) -> int:
         request = FindCoordinatorRequest(key=key, key_type=i8(kind))
-        found = self.send_to_any(request, FindCoordinatorResponse)
-        if found.error_code:
+        response = self.send_to_any(request, FindCoordinatorResponse)
+        if response.error_code:
             name = "the transactional id" if kind else "the group"
-            raise response_error(int(found.error_code), f"the coordinator of {name} {key}")
-        self._brokers.add(int(found.node_id), Address(found.host, int(found.port)))
-        return int(found.node_id)
+            raise response_error(int(response.error_code), f"the coordinator of {name} {key}")
+        self._brokers.add(int(response.node_id), Address(response.host, int(response.port)))
+        return int(response.node_id)
 
     def _start(self, exchange: Coroutine[Any, Any, T]) -> Future[T]:
         if self._process != os.getpid():

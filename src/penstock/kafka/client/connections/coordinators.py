@@ -70,12 +70,12 @@ def send_with_retries(
     retries = Retries(connection.settings._replace(backoff_s=_BACKOFF_S))
     while True:
         try:
-            found = connection.send_to_coordinator(
+            answer = connection.send_to_coordinator(
                 key.name, request, response, transaction=key.transaction
             )
-            code = _decisive(codes(found))
+            code = _decisive(codes(answer))
             if not code:
-                return found
+                return answer
             if code in _MOVED:
                 connection.forget_coordinator(key.name, transaction=key.transaction)
             error = write_error(code, str(key))
@@ -84,12 +84,12 @@ def send_with_retries(
                 on_lost()
                 error.retriable = True
             raise error
-        except BrokerUnreachableError as lost:
+        except BrokerUnreachableError as unreachable_error:
             on_lost()
             connection.forget_coordinator(key.name, transaction=key.transaction)
-            retries.after(lost)
-        except ClientError as refused:
-            retries.after(refused)
+            retries.after(unreachable_error)
+        except ClientError as client_error:
+            retries.after(client_error)
 
 
 def _decisive(codes: Iterable[int]) -> int:

@@ -90,8 +90,9 @@ def merged(old: TopicLeaders | None, new: TopicLeaders) -> TopicLeaders:
     if old is None or old.topic_id != new.topic_id:
         return new
     leaders = {
-        partition: before
-        if (before := old.leaders.get(partition)) is not None and before.epoch > leader.epoch
+        partition: old_leader
+        if (old_leader := old.leaders.get(partition)) is not None
+        and old_leader.epoch > leader.epoch
         else leader
         for partition, leader in new.leaders.items()
     }

@@ -88,7 +88,7 @@ class _SentRequest:
         """
         self._pending.wait()
 
-    def answer(self, to: _PartitionQueue) -> ProduceResult:
+    def answer(self, queue: _PartitionQueue) -> ProduceResult:
         """Wait for the response; return its result for a partition.
 
         Raises:
@@ -97,7 +97,7 @@ class _SentRequest:
         """
         if self._answers is None:
             self._answers = read_response(self._pending.wait())
-        return answer_of(self._answers, to.place)
+        return answer_of(self._answers, queue.place)
 
 
 class _Batch:
@@ -224,19 +224,19 @@ class Pipeline:
         """
         self._check()
         assert self._producer is not None
-        to = self._partitions.get((topic, partition))
-        if to is None:
-            to = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
-            self._partitions[topic, partition] = to
+        queue = self._partitions.get((topic, partition))
+        if queue is None:
+            queue = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
+            self._partitions[topic, partition] = queue
         count = record_count(batch, source)
         produced = as_produced(
             batch,
             producer_id=self._producer.producer_id,
             epoch=self._producer.epoch,
-            base_sequence=to.sequence,
+            base_sequence=queue.sequence,
             transactional=self._transactional_id is not None,
         )
-        to.sequence = add(to.sequence, count)
+        queue.sequence = add(queue.sequence, count)
         # The caller may reuse its memory before it is sent.
         parts = [bytes(part) for part in produced]
         unsent = _Batch(parts, source)
@@ -244,7 +244,7 @@ class Pipeline:
             self._wait()
         self._bytes += unsent.size
         self._unsent += unsent.size
-        to.waiting.append(unsent)
+        queue.waiting.append(unsent)
         if self._unsent >= self._sent_from_bytes:
             for each in [each for each in self._partitions.values() if each.waiting]:
                 self._advance(each)
@@ -261,16 +261,16 @@ class Pipeline:
 
     def abandon(self) -> None:
         """Send no more batches, and wait until those that were sent are answered or lost."""
-        for to in self._partitions.values():
-            to.waiting.clear()
-            to.failed.clear()
-            for batch in to.sent:
+        for queue in self._partitions.values():
+            queue.waiting.clear()
+            queue.failed.clear()
+            for batch in queue.sent:
                 try:
                     assert batch.request is not None
                     batch.request.wait()
                 except ClientError:
                     continue
-            to.sent.clear()
+            queue.sent.clear()
         self._bytes = self._unsent = 0
 
     def _check(self) -> None:
@@ -279,43 +279,44 @@ class Pipeline:
 
     def _wait(self) -> None:
         """Wait until something changes; raise the first failure."""
-        busy = [to for to in self._partitions.values() if to.sent or to.waiting]
-        changed = [to for to in busy if self._advance(to)]
-        if changed:
+        busy = [queue for queue in self._partitions.values() if queue.sent or queue.waiting]
+        changed_queues = [queue for queue in busy if self._advance(queue)]
+        if changed_queues:
             return
-        sent = [to for to in busy if to.sent]
-        if sent:
-            oldest = min(sent, key=lambda to: to.sent[0].deadline)
+        queues_in_flight = [queue for queue in busy if queue.sent]
+        if queues_in_flight:
+            oldest = min(queues_in_flight, key=lambda queue: queue.sent[0].deadline)
             self._settle(oldest)
             self._advance(oldest)
             return
-        pause = min(to.not_before for to in busy) - self._clock()
+        pause = min(queue.not_before for queue in busy) - self._clock()
         if pause > 0:
             self._sleep(pause)
 
-    def _advance(self, to: _PartitionQueue) -> bool:
+    def _advance(self, queue: _PartitionQueue) -> bool:
         """Take the answers that have arrived and send more; return whether there was an answer."""
-        changed = False
-        while to.sent and _is_answered(to.sent[0]):
-            self._settle(to)
-            changed = True
-        while to.may_send(self._clock()):
-            if not self._send(to):
+        has_advanced = False
+        while queue.sent and _is_answered(queue.sent[0]):
+            self._settle(queue)
+            has_advanced = True
+        while queue.may_send(self._clock()):
+            if not self._send(queue):
                 return True
-            changed = True
-        return changed
+            has_advanced = True
+        return has_advanced
 
-    def _send(self, to: _PartitionQueue) -> bool:
+    def _send(self, queue: _PartitionQueue) -> bool:
         """Send the next batch; return False if no broker can take it now."""
-        until = self._clock() + self._timeout_s
-        to.waiting[0].deadline = min(to.waiting[0].deadline, until)
+        deadline = self._clock() + self._timeout_s
+        queue.waiting[0].deadline = min(queue.waiting[0].deadline, deadline)
         try:
-            node = self._connection.leader(to.topic, to.number).node
+            node = self._connection.leader(queue.topic, queue.number).node
         except ClientError as error:
-            self._later(to, error)
+            self._later(queue, error)
             return False
         together = {
-            partition.place: partition.waiting.popleft() for partition in self._sent_with(to, node)
+            partition.place: partition.waiting.popleft()
+            for partition in self._sent_with(queue, node)
         }
         batches = {place: batch.parts for place, batch in together.items()}
         timeout_s = self._connection.settings.request_timeout_s
@@ -325,22 +326,22 @@ class Pipeline:
             )
         )
         for place, batch in together.items():
-            batch.request, batch.deadline = request, min(batch.deadline, until)
+            batch.request, batch.deadline = request, min(batch.deadline, deadline)
             self._partitions[place].sent.append(batch)
             self._unsent -= batch.size
         return True
 
-    def _sent_with(self, to: _PartitionQueue, node: int) -> list[_PartitionQueue]:
+    def _sent_with(self, queue: _PartitionQueue, node: int) -> list[_PartitionQueue]:
         """Return the partitions of a leader whose next batches go into one request."""
-        found, size, now = [to], to.waiting[0].size, self._clock()
+        queues, size, now = [queue], queue.waiting[0].size, self._clock()
         for partition in self._partitions.values():
-            if partition is to or not partition.may_send(now):
+            if partition is queue or not partition.may_send(now):
                 continue
             more = partition.waiting[0].size
             if size + more <= _REQUEST_BYTES and self._is_led_by(partition, node):
-                found.append(partition)
+                queues.append(partition)
                 size += more
-        return found
+        return queues
 
     def _is_led_by(self, partition: _PartitionQueue, node: int) -> bool:
         try:
@@ -348,84 +349,86 @@ class Pipeline:
         except ClientError:  # it has its turn
             return False
 
-    def _settle(self, to: _PartitionQueue) -> None:
+    def _settle(self, queue: _PartitionQueue) -> None:
         """Wait for the answer of the first batch of a partition, and act on it."""
-        batch = to.sent[0]
-        error = self._outcome(to, batch)
-        to.sent.popleft()
+        batch = queue.sent[0]
+        error = self._outcome(queue, batch)
+        queue.sent.popleft()
         if error is None:
-            self._stored(to, batch)
+            self._stored(queue, batch)
         elif error.retriable:
             batch.request = None
             self._unsent += batch.size
-            to.failed.append(batch)
-            to.cause = to.cause or error
+            queue.failed.append(batch)
+            queue.cause = queue.cause or error
         else:
             self._fail(error)
-        if to.cause is not None and not to.sent:
-            to.waiting.extendleft(reversed(to.failed))
-            to.failed.clear()
-            cause, to.cause = to.cause, None
-            self._later(to, cause)
+        if queue.cause is not None and not queue.sent:
+            queue.waiting.extendleft(reversed(queue.failed))
+            queue.failed.clear()
+            cause, queue.cause = queue.cause, None
+            self._later(queue, cause)
 
-    def _outcome(self, to: _PartitionQueue, batch: _Batch) -> ClientError | None:
+    def _outcome(self, queue: _PartitionQueue, batch: _Batch) -> ClientError | None:
         """Wait for the answer of a batch; return None where it is stored."""
         assert batch.request is not None
         try:
-            answer = batch.request.answer(to)
-        except ClientError as lost:
-            return lost
-        return None if answer.code in _STORED else self._error_of(to, batch, answer)
+            answer = batch.request.answer(queue)
+        except ClientError as error:
+            return error
+        return None if answer.code in _STORED else self._error_of(queue, batch, answer)
 
-    def _stored(self, to: _PartitionQueue, batch: _Batch) -> None:
+    def _stored(self, queue: _PartitionQueue, batch: _Batch) -> None:
         self._bytes -= batch.size
-        to.window = IN_FLIGHT_MAX
-        to.pause_s = self._connection.settings.backoff_s
+        queue.window = IN_FLIGHT_MAX
+        queue.pause_s = self._connection.settings.backoff_s
 
-    def _later(self, to: _PartitionQueue, error: ClientError) -> None:
+    def _later(self, queue: _PartitionQueue, error: ClientError) -> None:
         """Let a partition begin again with its first batch after a pause."""
         now = self._clock()
-        first = to.waiting[0]
+        first = queue.waiting[0]
         if not error.retriable:
             self._fail(error)
         if now >= first.deadline:
             self._fail(
                 AbortedError(
-                    f"{to}: the batch from {first.source} could not be stored within "
+                    f"{queue}: the batch from {first.source} could not be stored within "
                     f"{self._timeout_s:g} s: {error}"
                 )
             )
-        self._connection.refresh(to.topic)
-        to.window = 1
-        to.not_before = now + to.pause_s
-        to.pause_s = min(to.pause_s * _GROWTH, self._connection.settings.max_backoff_s)
+        self._connection.refresh(queue.topic)
+        queue.window = 1
+        queue.not_before = now + queue.pause_s
+        queue.pause_s = min(queue.pause_s * _GROWTH, self._connection.settings.max_backoff_s)
 
     def _fail(self, error: ClientError) -> NoReturn:
         self._error = error
         raise error
 
-    def _error_of(self, to: _PartitionQueue, batch: _Batch, answer: ProduceResult) -> ClientError:
+    def _error_of(
+        self, queue: _PartitionQueue, batch: _Batch, answer: ProduceResult
+    ) -> ClientError:
         """Return the error for a response; after a retriable error the batch is sent again."""
         code = answer.code
-        if code == _OUT_OF_ORDER and to.failed:
+        if code == _OUT_OF_ORDER and queue.failed:
             # Only because the batch before was not stored: both are sent again.
-            return response_error(int(ErrorCode.network_exception), str(to))
+            return response_error(int(ErrorCode.network_exception), str(queue))
         text = f" ({answer.text})" if answer.text else ""
         if code in FENCED:
             return FencedError(
-                f"{to}: {describe(code)}: another writer of the same task has taken over"
+                f"{queue}: {describe(code)}: another writer of the same task has taken over"
             )
         if code in ABORTABLE:
-            return AbortedError(f"{to}: {describe(code)}{text}")
+            return AbortedError(f"{queue}: {describe(code)}{text}")
         if code in _REFUSED:
             return RefusedBatchError(
-                f"{to}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
+                f"{queue}: the batch of {batch.size} bytes from {batch.source} {_REFUSED[code]}: "
                 f"{describe(code)}{text}",
-                BatchRefusal(to.topic, batch.source, code, answer.records),
+                BatchRefusal(queue.topic, batch.source, code, answer.records),
             )
         if code in RETRIABLE:
-            return response_error(code, f"{to}{text}")
-        return write_error(code, str(to))
+            return response_error(code, f"{queue}{text}")
+        return write_error(code, str(queue))
 
 
 def _is_answered(batch: _Batch) -> bool:

@@ -68,8 +68,8 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
 
     try:
         addresses = servers(properties.get("bootstrap.servers", ""))
-    except ValueError as wanted:
-        raise ConfigurationError(f"{file}: upstream.bootstrap.servers must be {wanted}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: upstream.bootstrap.servers must be {error}") from None
     idle = number("connections.max.idle.ms", 0)
     return Settings(
         addresses,

@@ -8,9 +8,9 @@ a client chooses by the version of its requests. Transactions 2 add an epoch tha
 with each transaction, so that a request that was delayed on its way, and repeated in the meantime,
 cannot act on the next transaction: end it, or commit an older position in it. Such a request
 had no response; after a transaction with such a request, and after each abort, the writer has
-its epoch raised (`new_producer` with `after`, KIP-360), and brokers refuse all later requests.
-Brokers from 3.6 on check besides that a partition belongs to the transaction. Two round trips a
-transaction are the price.
+its epoch raised (`new_producer` with `previous_producer`, KIP-360), and brokers refuse all later
+requests. Brokers from 3.6 on check besides that a partition belongs to the transaction. Two round
+trips a transaction are the price.
 """
 
 from __future__ import annotations
@@ -72,29 +72,31 @@ class TransactionCoordinator:
         """Whether a request had no response since there was a new producer."""
         self._timeout_s = timeout_s
 
-    def new_producer(self, after: ProducerIdAndEpoch = NO_PRODUCER) -> ProducerIdAndEpoch:
+    def new_producer(
+        self, previous_producer: ProducerIdAndEpoch = NO_PRODUCER
+    ) -> ProducerIdAndEpoch:
         """Return the producer of the transactional id, with a new epoch.
 
         All older producers are fenced, and their transactions aborted, markers included, when this
         returns.
 
         Args:
-            after: The producer that requests a new epoch for itself: a producer that has been
-                fenced in the meantime gets none.
+            previous_producer: The producer that requests a new epoch for itself: a producer that
+                has been fenced in the meantime gets none.
 
         Raises:
-            FencedError: `after` has been fenced.
+            FencedError: `previous_producer` has been fenced.
             ClientError: It cannot be had.
         """
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout=i32Timedelta.parse(dt.timedelta(seconds=self._timeout_s)),
-            producer_id=ProducerId(after.producer_id),
-            producer_epoch=i16(after.epoch),
+            producer_id=ProducerId(previous_producer.producer_id),
+            producer_epoch=i16(previous_producer.epoch),
         )
-        found = self._send(self._key, request, InitProducerIdResponse, _code)
+        response = self._send(self._key, request, InitProducerIdResponse, _code)
         self.is_unsure = False
-        return ProducerIdAndEpoch(int(found.producer_id), int(found.producer_epoch))
+        return ProducerIdAndEpoch(int(response.producer_id), int(response.producer_epoch))
 
     def add_partitions(
         self, producer: ProducerIdAndEpoch, partitions: Collection[tuple[str, int]]

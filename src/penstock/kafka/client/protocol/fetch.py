@@ -95,26 +95,26 @@ class Wanted(NamedTuple):
     rack: str
 
 
-def fetch_request(wanted: Wanted) -> RawRequest:
+def fetch_request(fetch: Wanted) -> RawRequest:
     """Write a request: version 13 for a topic's id, version 12 for its name."""
-    if isinstance(wanted.topic, str):
-        version, topic = BY_NAME, string(wanted.topic, flexible=True)
+    if isinstance(fetch.topic, str):
+        version, topic = BY_NAME, string(fetch.topic, flexible=True)
     else:
-        version, topic = BY_ID, wanted.topic.bytes
+        version, topic = BY_ID, fetch.topic.bytes
     length_of_one = array_length(1, flexible=True)
     body = b"".join(
         (
-            _HEAD.pack(-1, wanted.max_wait_ms, 1, wanted.max_bytes, wanted.committed, 0, -1),
+            _HEAD.pack(-1, fetch.max_wait_ms, 1, fetch.max_bytes, fetch.committed, 0, -1),
             length_of_one,
             topic,
             length_of_one,
             _PARTITION.pack(
-                wanted.partition, wanted.leader_epoch, wanted.offset, -1, -1, wanted.max_bytes
+                fetch.partition, fetch.leader_epoch, fetch.offset, -1, -1, fetch.max_bytes
             ),
             _NO_TAGS,
             _NO_TAGS,
             array_length(0, flexible=True),
-            string(wanted.rack, flexible=True),
+            string(fetch.rack, flexible=True),
             _NO_TAGS,
         )
     )

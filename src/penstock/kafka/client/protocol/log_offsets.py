@@ -101,10 +101,10 @@ def local_log_start(connection: Sends, leader: PartitionLeader, partition: LogPa
 
 def _offset(response: ListOffsetsResponse6 | ListOffsetsResponse8, partition: LogPartition) -> int:
     for topic in response.topics:
-        for found in topic.partitions:
-            if found.error_code:
-                raise response_error(int(found.error_code), str(partition))
-            return int(found.offset)
+        for result in topic.partitions:
+            if result.error_code:
+                raise response_error(int(result.error_code), str(partition))
+            return int(result.offset)
     raise WireError("a ListOffsetsResponse without the partition")
 
 
@@ -126,8 +126,8 @@ def epoch_end(
     request = OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=(topic,))
     response = connection.send(leader.node, request, OffsetForLeaderEpochResponse)
     for found_topic in response.topics:
-        for found in found_topic.partitions:
-            if found.error_code:
-                raise response_error(int(found.error_code), str(partition))
-            return EpochEnd(int(found.leader_epoch), int(found.end_offset))
+        for result in found_topic.partitions:
+            if result.error_code:
+                raise response_error(int(result.error_code), str(partition))
+            return EpochEnd(int(result.leader_epoch), int(result.end_offset))
     raise WireError("an OffsetForLeaderEpochResponse without the partition")

@@ -83,7 +83,7 @@ def read_response(response: RawResponse) -> dict[tuple[str, int], ProduceResult]
     Raises:
         WireError: It cannot be read.
     """
-    frame, found = response.frame, {}
+    frame, results = response.frame, {}
     try:
         topics, position = read_long_length(
             frame, body_position(frame, flexible=True), flexible=True
@@ -94,12 +94,12 @@ def read_response(response: RawResponse) -> dict[tuple[str, int], ProduceResult]
             for _ in range(partitions):
                 number, code, offset, _, _ = _RESULT.unpack_from(frame, position)
                 text, records, position = _errors(frame, position + _RESULT.size)
-                found[topic, number] = ProduceResult(code, offset, text, records)
+                results[topic, number] = ProduceResult(code, offset, text, records)
                 position = skip_tags(frame, position)
             position = skip_tags(frame, position)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a ProduceResponse that cannot be read") from None
-    return found
+    return results
 
 
 def answer_of(
@@ -110,10 +110,10 @@ def answer_of(
     Raises:
         WireError: There is no result.
     """
-    found = answers.get(place)
-    if found is None:
+    result = answers.get(place)
+    if result is None:
         raise WireError("a ProduceResponse about other partitions than were sent")
-    return found
+    return result
 
 
 def _errors(frame: bytes, position: int) -> tuple[str, tuple[int, ...], int]:

@@ -311,15 +311,15 @@ def _is_abort(batch: FetchedBatch) -> bool:
         return False  # compacted
     data = batch.data
     try:
-        at = _skip_varint(data, HEADER.size) + 1
+        end = _skip_varint(data, HEADER.size) + 1
         for _ in range(3):
-            at = _skip_varint(data, at)
-        return int.from_bytes(data[at + 2 : at + 4], "big") == _ABORT and at + 4 <= len(data)
+            end = _skip_varint(data, end)
+        return int.from_bytes(data[end + 2 : end + 4], "big") == _ABORT and end + 4 <= len(data)
     except IndexError:
         raise UnreadableBatchError(batch.base_offset, "its marker cannot be read") from None
 
 
-def _skip_varint(data: memoryview, at: int) -> int:
-    while data[at] > 0x7F:
-        at += 1
-    return at + 1
+def _skip_varint(data: memoryview, position: int) -> int:
+    while data[position] > 0x7F:
+        position += 1
+    return position + 1

@@ -40,15 +40,15 @@ def modern_batches(data: memoryview, magic: int) -> Iterator[memoryview]:
         raise UnreadableBatchError(offset, "it does not match its checksum")
     try:
         batch = LegacyRecordBatch(bytes(data), magic)
-        found = [
+        messages = [
             (message.offset, message.timestamp, message.key, message.value) for message in batch
         ]
     except Exception as error:
         raise UnreadableBatchError(
             offset, f"a message set of magic {magic}: {type(error).__name__}"
         ) from None
-    if found:
-        yield _batch(found, data[_ATTRIBUTES_AT] & _LOG_APPEND_TIME if magic else 0)
+    if messages:
+        yield _batch(messages, data[_ATTRIBUTES_AT] & _LOG_APPEND_TIME if magic else 0)
 
 
 def _batch(

@@ -221,7 +221,7 @@ class RangeReader:
         leader = self._leader()
         node = leader.node if self._replica is None else self._replica
         topic = self._topic_id if self._is_served_by_id(node) else self._offsets.topic
-        wanted = Wanted(
+        fetch = Wanted(
             topic,
             self._offsets.partition,
             self._position,
@@ -231,7 +231,7 @@ class RangeReader:
             self._committed,
             self._rack,
         )
-        request = fetch_request(wanted)
+        request = fetch_request(fetch)
         self._is_by_name |= request.version == BY_NAME
         return _Pending(self._cluster.begin(node, request, channel=_CHANNEL), request.version)
 
@@ -253,9 +253,9 @@ class RangeReader:
         self._check_id(topic)
         leader = self._cluster.leader(self._offsets.topic, self._offsets.partition)
         if leader.epoch != self._validated_epoch and self._fetched_epoch != _NONE:
-            found = epoch_end(self._cluster, leader, self._partition, self._fetched_epoch)
-            if found.end < self._position:
-                raise self._truncated(found.end)
+            end_of_epoch = epoch_end(self._cluster, leader, self._partition, self._fetched_epoch)
+            if end_of_epoch.end < self._position:
+                raise self._truncated(end_of_epoch.end)
         self._validated_epoch = leader.epoch
         return leader
 

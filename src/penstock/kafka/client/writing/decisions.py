@@ -116,10 +116,10 @@ class Decisions:
         """
         return self._read(read_positions)
 
-    def _read(self, read: Callable[..., Mapping[tuple[str, int], Position]]) -> Decision:
+    def _read(self, position_reader: Callable[..., Mapping[tuple[str, int], Position]]) -> Decision:
         task = self._task
-        found = read(self._connection, task.group, {task.topic: [task.partition]})
-        return self._decoded(found.get((task.topic, task.partition)))
+        positions = position_reader(self._connection, task.group, {task.topic: [task.partition]})
+        return self._decoded(positions.get((task.topic, task.partition)))
 
     def claim(self, run: str) -> Decision:
         """Let a run decide from now on, if it does not yet; return the decision before.
@@ -136,22 +136,22 @@ class Decisions:
         """
         for attempt in range(_ATTEMPTS):
             # A run that was killed can be about to decide for long: it is fenced then.
-            found = self._read(peek_positions)
-            if found.run == run:
-                return found
-            if run in found.former:
+            decision = self._read(peek_positions)
+            if decision.run == run:
+                return decision
+            if run in decision.former:
                 raise self._taken_over()
             try:
                 with self._writer() as writer:
-                    found = self._decoded(writer.position)
-                    if found.run == run or run in found.former:
+                    decision = self._decoded(writer.position)
+                    if decision.run == run or run in decision.former:
                         continue
-                    self._finish(found.prepared)
+                    self._finish(decision.prepared)
                     abort_all(self._connection, self.prefix)
-                    former = (*found.former, found.run)[-_FORMER_MAX:] if found.run else ()
-                    claimed = found._replace(run=run, former=former)
-                    writer.commit(self._encoded(claimed))
-                    return claimed
+                    former = (*decision.former, decision.run)[-_FORMER_MAX:] if decision.run else ()
+                    new_decision = decision._replace(run=run, former=former)
+                    writer.commit(self._encoded(new_decision))
+                    return new_decision
             except (FencedError, UnknownOutcomeError):  # another task of the run claims it, too
                 time.sleep(_PAUSE_S * random.uniform(1, 2 + attempt))  # noqa: S311 - no secret
         raise self._taken_over()
@@ -170,19 +170,21 @@ class Decisions:
             UnknownOutcomeError: It is not known whether it was decided.
             ClientError: The cluster does not respond in time, or denies it.
         """
-        decided = Decision(run, (), batch, tuple(prepared))
+        new_decision = Decision(run, (), batch, tuple(prepared))
         unknown: UnknownOutcomeError | None = None
         for _ in range(_ATTEMPTS):
             with self._writer() as writer:
-                found = self._decoded(writer.position)
-                if found.run not in {"", run}:
+                current_decision = self._decoded(writer.position)
+                if current_decision.run not in {"", run}:
                     raise self._taken_over()
-                if found.covers(batch):
-                    if found.prepared != decided.prepared:
+                if current_decision.covers(batch):
+                    if current_decision.prepared != new_decision.prepared:
                         raise self._taken_over()
                     return
                 try:
-                    writer.commit(self._encoded(decided._replace(former=found.former)))
+                    writer.commit(
+                        self._encoded(new_decision._replace(former=current_decision.former))
+                    )
                     return
                 except UnknownOutcomeError as error:
                     unknown = error
@@ -227,12 +229,12 @@ class Decisions:
         if position is None:
             return Decision()
         try:
-            found = json.loads(position.metadata)
+            fields = json.loads(position.metadata)
             return Decision(
-                found["run"],
-                tuple(found["former"]),
-                BatchId(found["query"], found["batch"]),
-                self._unpacked(found["tasks"]),
+                fields["run"],
+                tuple(fields["former"]),
+                BatchId(fields["query"], fields["batch"]),
+                self._unpacked(fields["tasks"]),
             )
         except (ValueError, KeyError, TypeError, struct.error, zlib.error):
             raise WriteError(
@@ -268,12 +270,15 @@ class Decisions:
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:
-    return [number - before for before, number in zip((0, *numbers), numbers, strict=False)]
+    return [
+        number - previous_number
+        for previous_number, number in zip((0, *numbers), numbers, strict=False)
+    ]
 
 
 def _sums(differences: Sequence[int]) -> list[int]:
-    total, found = 0, []
+    total, sums = 0, []
     for difference in differences:
         total += difference
-        found.append(total)
-    return found
+        sums.append(total)
+    return sums

@@ -45,7 +45,7 @@ def new_producer(connection: Connection) -> ProducerIdAndEpoch:
     retries = connection.retries()
     while True:
         try:
-            found = connection.send_to_any(PRODUCER_ID_REQUEST, InitProducerIdResponse)
-            return producer_of(found)
+            response = connection.send_to_any(PRODUCER_ID_REQUEST, InitProducerIdResponse)
+            return producer_of(response)
         except ClientError as error:
             retries.after(error)

@@ -151,7 +151,7 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
     Raises:
         ClientError: A coordinator does not respond in time, or denies it.
     """
-    found = []
+    closed_transactions = []
     for transaction in some:
         request = DescribeTransactionsRequest(
             transactional_ids=(TransactionalId(transaction.transactional_id),)
@@ -162,8 +162,8 @@ def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]
         ).transaction_states
         is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer
         if not is_the_same or state.transaction_state != _ONGOING:
-            found.append(transaction)
-    return found
+            closed_transactions.append(transaction)
+    return closed_transactions
 
 
 def abort_all(connection: Connection, prefix: str) -> None:
@@ -191,6 +191,6 @@ def _coordinator(connection: Connection, transaction: Prepared) -> TransactionCo
 
 
 def _codes(response: DescribeTransactionsResponse) -> list[int]:
-    known = [int(state.error_code) for state in response.transaction_states]
+    codes = [int(state.error_code) for state in response.transaction_states]
     gone = int(ErrorCode.transactional_id_not_found)
-    return [code for code in known if code != gone]
+    return [code for code in codes if code != gone]

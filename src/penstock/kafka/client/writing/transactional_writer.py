@@ -193,7 +193,7 @@ class TransactionalWriter:
         try:
             with contextlib.suppress(AbortedError):  # before its first partition was added
                 self._coordinator.end(self._producer, commit=False)
-            self._restart(after=self._producer)
+            self._restart(previous_producer=self._producer)
         except FencedError as error:
             self._fenced(error)
 
@@ -215,10 +215,10 @@ class TransactionalWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read_position(self, read: _Read = read_positions) -> Position | None:
+    def _read_position(self, position_reader: _Read = read_positions) -> Position | None:
         task = self._task
-        found = read(self._connection, task.group, {task.topic: [task.partition]})
-        position = found.get((task.topic, task.partition))
+        positions = position_reader(self._connection, task.group, {task.topic: [task.partition]})
+        position = positions.get((task.topic, task.partition))
         if self._claim is not None and position and not self._claim.allows(position):
             raise FencedError(
                 f"{task.transactional_id}: another run of the job works on {task.topic}, partition "
@@ -230,12 +230,12 @@ class TransactionalWriter:
         if self._began is not None:
             return
         if self._coordinator.is_unsure:
-            self._restart(after=self._producer)
+            self._restart(previous_producer=self._producer)
         self._began = self._clock()
 
-    def _restart(self, **after: ProducerIdAndEpoch) -> None:
+    def _restart(self, **arguments: ProducerIdAndEpoch) -> None:
         """Get a new epoch; nothing that was sent with an older epoch is stored from now on."""
-        self._producer = self._coordinator.new_producer(**after)
+        self._producer = self._coordinator.new_producer(**arguments)
         self._pipeline.start(self._producer)
         self._added.clear()
         self._began = None

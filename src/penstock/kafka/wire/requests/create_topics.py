@@ -92,11 +92,11 @@ class Results:
         Raises:
             WireError: A result cannot be read.
         """
-        read, position = entity_reader(self._kind), self._position
+        reader, position = entity_reader(self._kind), self._position
         for _ in range(self._count):
             data, position = checked(self._frame, position, self._kind)
             try:
-                entity, _ = read(data, 0)
+                entity, _ = reader(data, 0)
             except Exception as reason:
                 raise WireError("a CreateTopicsResponse that cannot be read") from reason
             yield Result(entity, data)

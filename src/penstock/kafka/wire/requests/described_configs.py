@@ -56,7 +56,7 @@ class Requested(NamedTuple):
 
 
 def read_requested(
-    frame: bytes, position: int, version: int, ours: Collection[str]
+    frame: bytes, position: int, version: int, key_names: Collection[str]
 ) -> Slices[Requested]:
     """Return the resources and keys of a request.
 
@@ -64,7 +64,7 @@ def read_requested(
         frame: The request, length included.
         position: Where its body begins.
         version: Its version.
-        ours: The names of the keys to look for.
+        key_names: The names of the keys to look for.
 
     Yields:
         After each slice.
@@ -73,24 +73,26 @@ def read_requested(
         WireError: It cannot be read, or has too many entries.
     """
     try:
-        return (yield from _DescribeConfigsRequest(frame, position, version, ours).read())
+        return (yield from _DescribeConfigsRequest(frame, position, version, key_names).read())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a DescribeConfigs request that cannot be read") from None
 
 
 class _DescribeConfigsRequest:
-    def __init__(self, frame: bytes, position: int, version: int, ours: Collection[str]) -> None:
+    def __init__(
+        self, frame: bytes, position: int, version: int, key_names: Collection[str]
+    ) -> None:
         self._frame = frame
         self._position = position
         self._version = version
         self._flexible = version >= _FLEXIBLE_FROM
-        self._all = tuple(ours)
-        self._names = {name.encode(): name for name in ours}
+        self._all = tuple(key_names)
+        self._names = {name.encode(): name for name in key_names}
         self._same: dict[Keys, Keys] = {}
         self._entries = self._steps = 0
 
     def read(self) -> Slices[Requested]:
-        found: dict[str, deque[Keys]] = defaultdict(deque)
+        keys_by_topic: dict[str, deque[Keys]] = defaultdict(deque)
         for _ in range(self._count()):
             kind = self._frame[self._position]
             self._position += 1
@@ -98,13 +100,15 @@ class _DescribeConfigsRequest:
             own = yield from self._keys()
             self._skip_tags()
             if kind == TOPIC:
-                found[name].append(self._same.setdefault(own, own))
+                keys_by_topic[name].append(self._same.setdefault(own, own))
         flags = self._frame[self._position : self._position + 2]
         self._position += 2 if self._version >= TYPES_FROM else 1
         self._skip_tags()
         if self._position != len(self._frame):
             raise IndexError
-        return Requested(found, flags[0] != 0, self._version >= TYPES_FROM and flags[1] != 0)
+        return Requested(
+            keys_by_topic, flags[0] != 0, self._version >= TYPES_FROM and flags[1] != 0
+        )
 
     def _keys(self) -> Slices[Keys]:
         """Read the keys of a resource; none means all."""
@@ -194,16 +198,16 @@ class _DescribeConfigsResponse:
             position = self._after_text(position + 2)
             kind = frame[position]
             size, start = read_length(frame, position + 1, flexible=flexible)
-            at = start + max(0, size)
-            configs, position = read_long_length(frame, at, flexible=flexible)
+            name_end = start + max(0, size)
+            configs, position = read_long_length(frame, name_end, flexible=flexible)
             behind_count = position
             position = yield from self._after_configs(position, configs)
             more = 0
             if kind == TOPIC and code == NONE:
-                more, content = added(frame[start:at].decode())
+                more, content = added(frame[start:name_end].decode())
             if more:
                 count = array_length(max(0, configs) + more, flexible=flexible)
-                spliced.replace(at, behind_count, count)
+                spliced.replace(name_end, behind_count, count)
                 spliced.replace(position, position, content)
             position = self._after_tags(position)
             if position > len(frame):

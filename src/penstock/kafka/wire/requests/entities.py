@@ -123,10 +123,10 @@ class _EntityReader:
             return None
         self._left -= most - edits.left
         self._taken = 1 + int(most - edits.left)
-        read = entity_reader(structure.kind)
+        reader = entity_reader(structure.kind)
         if edits:
-            return read(spliced(self._data, position, end, edits), 0)[0], end
-        return read(self._data, position)[0], end
+            return reader(spliced(self._data, position, end, edits), 0)[0], end
+        return reader(self._data, position)[0], end
 
     def _in_parts(self, structure: Structure, start: int) -> Slices[Read]:
         """Read the arrays of an entity by themselves, and the rest of it without them."""
@@ -169,11 +169,11 @@ class _EntityReader:
         self._take(count)
         entries = []
         for _ in range(count):
-            read = self._at_once(structure, position)
-            if read is None:
-                read = yield from self._in_parts(structure, position)
-            entries.append(read[0])
-            position = read[1]
+            result = self._at_once(structure, position)
+            if result is None:
+                result = yield from self._in_parts(structure, position)
+            entries.append(result[0])
+            position = result[1]
             if self._steps.are_enough(self._taken):
                 yield
         return entries, position
@@ -192,9 +192,9 @@ class _EntityReader:
         if count > len(self._data) - position or (count < 0 and not field.nullable):
             raise IndexError
         self._take(count)
-        read = read_length if field.kafka_type == "string" else read_long_length
+        length_reader = read_length if field.kafka_type == "string" else read_long_length
         for _ in range(count):
-            length, position = read(self._data, position, flexible=flexible)
+            length, position = length_reader(self._data, position, flexible=flexible)
             if length < 0 or position + length > len(self._data):
                 raise IndexError
             position += length
@@ -231,7 +231,7 @@ class _EntityWriter:
         }
         rest = replace(entity, **dict.fromkeys(apart, ()))
         data = write_entity(rest)
-        written = position = 0
+        part_start = position = 0
         for field in structure.fields:
             begins = position
             position = walk_field(field, data, position, structure.flexible, Edits())
@@ -239,7 +239,7 @@ class _EntityWriter:
                 continue
             entries = apart[field.name]
             self.parts += (
-                data[written:begins],
+                data[part_start:begins],
                 array_length(len(entries), flexible=structure.flexible),
             )
             if field.structure is None:
@@ -248,8 +248,8 @@ class _EntityWriter:
             else:
                 for entry in entries:
                     yield from self.entity(field.structure, entry)
-            written = position
-        self.parts.append(data[written:])
+            part_start = position
+        self.parts.append(data[part_start:])
 
     def _plain(
         self, rest: Any, field: WireField, entries: Any, around: tuple[int, int], flexible: bool
@@ -265,16 +265,16 @@ class _EntityWriter:
 
 def _count(structure: Structure, entity: Any) -> int:
     """Return how many entries an entity has; any number beyond a slice, if it has more."""
-    found = 0
+    count = 0
     for field in structure.fields:
         if not field.array:
             continue
         entries = getattr(entity, field.name) or ()
-        found += len(entries)
+        count += len(entries)
         if field.structure is None or not field.structure.has_arrays:
             continue
         for entry in entries:
-            if found > SLICE_ENTRIES:
+            if count > SLICE_ENTRIES:
                 break
-            found += _count(field.structure, entry)
-    return found
+            count += _count(field.structure, entry)
+    return count

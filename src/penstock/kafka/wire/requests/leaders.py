@@ -175,17 +175,17 @@ def leaders(
     Raises:
         WireError: The response cannot be read.
     """
-    found = unexamined(offsets)
+    current_leaders = unexamined(offsets)
     for topic in read_response(frame, OffsetForLeaderEpochResponse).topics:
         for partition in topic.partitions:
             place, code = (topic.topic, int(partition.partition)), int(partition.error_code)
             if code in RETRIABLE:
-                found.pop(place, None)
-            elif place in found and not code:
+                current_leaders.pop(place, None)
+            elif place in current_leaders and not code:
                 _, epoch, high_watermark = offsets[place]
                 is_begun = 0 <= int(partition.end_offset) < high_watermark
-                found[place] = Leader(epoch, not epoch or is_begun)
-    return found
+                current_leaders[place] = Leader(epoch, not epoch or is_begun)
+    return current_leaders
 
 
 def replicas_request(correlation_id: int, *, topics: Iterable[str]) -> bytes:
@@ -200,7 +200,7 @@ def replicas_request(correlation_id: int, *, topics: Iterable[str]) -> bytes:
 
 
 def with_replicas(
-    frame: bytes, known: Mapping[tuple[str, int], Leader]
+    frame: bytes, known_leaders: Mapping[tuple[str, int], Leader]
 ) -> dict[tuple[str, int], Leader]:
     """Return leaders; those without another replica are final: no other replica may lead again.
 
@@ -208,20 +208,20 @@ def with_replicas(
 
     Args:
         frame: The response to `replicas_request`, length included.
-        known: The leaders as they are known without it.
+        known_leaders: The leaders as they are known without it.
 
     Raises:
         WireError: The response cannot be read.
     """
-    found = dict(known)
+    updated_leaders = dict(known_leaders)
     for topic in read_response(frame, MetadataResponse).topics:
         for partition in topic.partitions:
             place = (topic.name, int(partition.partition_index))
-            leader = found.get(place)
+            leader = updated_leaders.get(place)
             if (
                 leader is not None
                 and partition.leader_epoch == leader.epoch
                 and len(partition.replica_nodes) == 1
             ):
-                found[place] = leader._replace(has_committed=True)
-    return found
+                updated_leaders[place] = leader._replace(has_committed=True)
+    return updated_leaders

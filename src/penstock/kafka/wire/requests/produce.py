@@ -149,9 +149,9 @@ def read_in_slices(frame: bytes) -> Slices[ProduceRequest]:
     repeated = yield from request.repeated()
     if not repeated:
         return request
-    left = _new_request(ProduceRequest)
-    yield from left.read(b"".join(request.rewrite(repeated, {})))
-    return left
+    remaining_request = _new_request(ProduceRequest)
+    yield from remaining_request.read(b"".join(request.rewrite(repeated, {})))
+    return remaining_request
 
 
 class _Shape(NamedTuple):
@@ -477,11 +477,11 @@ class ProduceRequest:
             if steps >= SLICE_ENTRIES:
                 steps = 0
                 yield
-            kept = [i for i in range(len(topic.partitions)) if (t, i) not in omitted]
-            if kept:
+            partition_indexes = [i for i in range(len(topic.partitions)) if (t, i) not in omitted]
+            if partition_indexes:
                 topics += 1
-                body += (topic.key, array_length(len(kept), flexible=flexible))
-                for i in kept:
+                body += (topic.key, array_length(len(partition_indexes), flexible=flexible))
+                for i in partition_indexes:
                     p = topic.partitions[i]
                     records = replaced.get((t, i))
                     if records is None:

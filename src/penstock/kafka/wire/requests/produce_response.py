@@ -191,7 +191,7 @@ def write_response(
     flexible = request.version >= FLEXIBLE_FROM
     body: list[bytes] = []
     topics = 0
-    written: dict[object, bytes] = {}  # most partitions share their response with others
+    shared_responses: dict[object, bytes] = {}  # most partitions share their response with others
     steps = 0
     for t, topic in enumerate(request.topics):
         partitions: dict[int, bytes] = {}
@@ -199,9 +199,9 @@ def write_response(
             answer = local.get((t, i))
             if answer is not None:
                 alike = (*answer[:2], tuple(answer.record_errors), *answer[3:])
-                data = written.get(alike)
+                data = shared_responses.get(alike)
                 if data is None:
-                    data = written[alike] = _partition_response(answer, request.version)
+                    data = shared_responses[alike] = _partition_response(answer, request.version)
                 partitions[partition.number] = INT32.pack(partition.number) + data
             elif broker is not None:
                 data = broker.take(topic.key, partition.number)

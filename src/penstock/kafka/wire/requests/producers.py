@@ -96,7 +96,7 @@ def response(
 def _read(
     frame: bytes, partitions: Mapping[str, Mapping[int, int]]
 ) -> dict[tuple[str, int], LastSequence]:
-    found: dict[tuple[str, int], LastSequence] = {}
+    sequences: dict[tuple[str, int], LastSequence] = {}
     position = body_of_response(frame, flexible=True) + THROTTLE_TIME_BYTES
     topics, position = read_long_length(frame, position, flexible=True)
     for _ in range(topics):
@@ -109,12 +109,12 @@ def _read(
             position = skip_string(frame, position + _PARTITION.size, flexible=True)
             producers, position = read_long_length(frame, position, flexible=True)
             end = position + producers * (_PRODUCER.size + 1)
-            wanted = partitions.get(name, {}).get(index)
-            if wanted is not None:
-                found[name, index] = _search(frame, position, end, wanted, code)
+            producer_id = partitions.get(name, {}).get(index)
+            if producer_id is not None:
+                sequences[name, index] = _search(frame, position, end, producer_id, code)
             position = skip_tags(frame, end)
         position = skip_tags(frame, position)
-    return found
+    return sequences
 
 
 def _search(frame: bytes, start: int, end: int, producer_id: int, code: int) -> LastSequence:
@@ -123,11 +123,11 @@ def _search(frame: bytes, start: int, end: int, producer_id: int, code: int) -> 
     if end > len(frame):
         raise IndexError
     size = _PRODUCER.size + 1
-    wanted = _PRODUCER_ID.pack(producer_id)
-    at = frame.find(wanted, start, end)
-    while at >= 0:
-        if (at - start) % size == 0:
-            _, epoch, sequence, *_ = _PRODUCER.unpack_from(frame, at)
+    encoded_id = _PRODUCER_ID.pack(producer_id)
+    position = frame.find(encoded_id, start, end)
+    while position >= 0:
+        if (position - start) % size == 0:
+            _, epoch, sequence, *_ = _PRODUCER.unpack_from(frame, position)
             return LastSequence(code, epoch, sequence)
-        at = frame.find(wanted, at + 1, end)
+        position = frame.find(encoded_id, position + 1, end)
     return LastSequence(code)

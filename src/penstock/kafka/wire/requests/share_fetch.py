@@ -70,10 +70,10 @@ class ShareFetchRewriter:
             return [piece]
         data, carried = self._carry + piece, len(self._carry)
         position, are_found = yield from self._walk(data)
-        kept = position - carried
+        prefix_size = position - carried
         if are_found:
-            self._instead = _instead_of(self._left + len(piece) - kept)
-            return [memoryview(piece)[:kept], self._filler(len(piece) - kept)]
+            self._instead = _instead_of(self._left + len(piece) - prefix_size)
+            return [memoryview(piece)[:prefix_size], self._filler(len(piece) - prefix_size)]
         self._carry = data[position:]
         if not self._has_ended and (not self._left or len(self._carry) > _PART_MAX_BYTES):
             raise WireError("a response to ShareFetch that cannot be read")

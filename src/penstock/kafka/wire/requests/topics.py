@@ -87,13 +87,13 @@ def metadata_body(
     Yields:
         After each slice.
     """
-    written = [topic_id.bytes + b"\x00\x00" for topic_id in ids]
+    entries = [topic_id.bytes + b"\x00\x00" for topic_id in ids]
     for name in names:
-        written.append(b"".join((NO_ID.bytes, string(name, flexible=True), b"\x00")))
-        if len(written) % _SLICE_STEPS == 0:
+        entries.append(b"".join((NO_ID.bytes, string(name, flexible=True), b"\x00")))
+        if len(entries) % _SLICE_STEPS == 0:
             yield
-    count = array_length(len(written), flexible=True)
-    return b"".join((count, *written, bytes([creating, operations]), b"\x00"))
+    count = array_length(len(entries), flexible=True)
+    return b"".join((count, *entries, bytes([creating, operations]), b"\x00"))
 
 
 class NamedTopic(NamedTuple):
@@ -212,12 +212,12 @@ class _MetadataResponse(Generic[T]):
         self,
         frame: bytes,
         version: int,
-        of: Callable[[_MetadataTopic], T | None],
+        converter: Callable[[_MetadataTopic], T | None],
         *,
         reads_all: bool = False,
     ) -> None:
         self._frame = frame
-        self._of = of
+        self._of = converter
         self._flexible = version >= _FLEXIBLE_FROM
         self._has_ids = version >= _IDS_FROM
         self._has_operations = version >= _OPERATIONS_FROM
@@ -233,8 +233,8 @@ class _MetadataResponse(Generic[T]):
         position = self._after_brokers(position)
         position = self._after_text(position) + INT32.size  # cluster id, controller id
         count, position = read_long_length(frame, position, flexible=self._flexible)
-        found = []
-        for left in range(count, 0, -1):
+        values = []
+        for remaining_topics in range(count, 0, -1):
             code_at = position
             (code,) = INT16.unpack_from(frame, position)
             length, position = read_length(frame, position + INT16.size, flexible=self._flexible)
@@ -248,18 +248,18 @@ class _MetadataResponse(Generic[T]):
                 position += _UUID_BYTES
             partitions = replicas = 0
             operations = _UNKNOWN_OPERATIONS
-            if left > 1 or self._reads_all:
+            if remaining_topics > 1 or self._reads_all:
                 partitions, replicas, position = yield from self._partitions(position + 1)
                 if self._has_operations:
                     (operations,) = INT32.unpack_from(frame, position)
                     position += INT32.size
                 position = self._after_tags(position)
-            wanted = self._of(
+            value = self._of(
                 _MetadataTopic(code, code_at, name, topic_id, partitions, replicas, operations)
             )
-            if wanted is not None:
-                found.append(wanted)
-        return found
+            if value is not None:
+                values.append(value)
+        return values
 
     def _partitions(self, position: int) -> Slices[tuple[int, int, int]]:
         """Return the number of partitions, the smallest one of replicas, and the position after."""
@@ -318,9 +318,9 @@ def max_message_bytes_response(frame: bytes) -> dict[str, int]:
     Raises:
         WireError: It cannot be read.
     """
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for result in read_response(frame, DescribeConfigsResponse).results:
         for config in result.configs if not result.error_code else ():
             if config.name == _MAX_MESSAGE_BYTES and config.value is not None:
-                found[result.resource_name] = int(config.value)
-    return found
+                limits[result.resource_name] = int(config.value)
+    return limits

@@ -108,5 +108,5 @@ def next_epoch(frame: bytes) -> tuple[int, ProducerIdAndEpoch]:
     Raises:
         WireError: It cannot be read.
     """
-    found = read_response(frame, InitProducerIdResponse)
-    return int(found.error_code), ProducerIdAndEpoch(found.producer_id, found.producer_epoch)
+    answer = read_response(frame, InitProducerIdResponse)
+    return int(answer.error_code), ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)

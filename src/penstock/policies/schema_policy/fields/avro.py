@@ -53,13 +53,13 @@ def read_fields(source: SchemaSource, patterns: TagPatterns) -> Node:
 def fields_of(root: AvroType, patterns: TagPatterns) -> Node:
     """Return the fields of a type: a node for each type, in the same shape."""
     nodes = {id(root): Node(name=root.name_in_values)}
-    waiting = [root]
-    while waiting:
-        schema = waiting.pop()
+    avro_types = [root]
+    while avro_types:
+        schema = avro_types.pop()
         for inner in schema.inner:
             if id(inner) not in nodes:
                 nodes[id(inner)] = Node(name=inner.name_in_values)
-                waiting.append(inner)
+                avro_types.append(inner)
         below = [nodes[id(inner)] for inner in schema.inner]
         _fill(nodes[id(schema)], schema, below, patterns)
     return nodes[id(root)]

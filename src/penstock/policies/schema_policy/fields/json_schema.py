@@ -82,8 +82,8 @@ class _NodeReader:
         self._inside_of: dict[int, list[Node]] = {}
 
     def root(self) -> Node:
-        read = self._as_field if self._widely else self.node
-        return read(self._root, self._root, "$", 0)
+        reader = self._as_field if self._widely else self.node
+        return reader(self._root, self._root, "$", 0)
 
     def node(self, schema: Any, document: Any, path: str, depth: int) -> Node:
         if not isinstance(schema, dict):
@@ -146,19 +146,19 @@ class _NodeReader:
 
     def _inline_tags(self, schema: Any, document: Any) -> frozenset[str]:
         tags: frozenset[str] = frozenset()
-        seen: set[int] = set()
-        waiting = [(schema, document)]
-        while waiting:
-            node, home = waiting.pop()
-            if not isinstance(node, dict) or id(node) in seen:
+        node_ids: set[int] = set()
+        nodes = [(schema, document)]
+        while nodes:
+            node, home = nodes.pop()
+            if not isinstance(node, dict) or id(node) in node_ids:
                 continue
-            seen.add(id(node))
+            node_ids.add(id(node))
             tags |= read_inline_tags(node.get("confluent:tags"))
             if self._widely:  # those of all schemas of the same value count, too
                 if isinstance(node.get("$ref"), str):
-                    waiting.append(self._references.target(node["$ref"], home))
-                waiting.extend(self._references.dynamic_targets(node, home))
-                waiting.extend((inner, home) for inner in _of_the_same_value(node))
+                    nodes.append(self._references.target(node["$ref"], home))
+                nodes.extend(self._references.dynamic_targets(node, home))
+                nodes.extend((inner, home) for inner in _of_the_same_value(node))
         return tags
 
     def _look_widely(self, node: Node, schema: Any, document: Any, path: str, depth: int) -> None:

@@ -54,9 +54,9 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
     """
     nodes: dict[str, Node] = {}
     root = nodes[descriptor.full_name] = Node()
-    waiting = [(root, descriptor)]
-    while waiting:
-        node, message = waiting.pop()
+    messages = [(root, descriptor)]
+    while messages:
+        node, message = messages.pop()
         node.type_name = VALUE_MESSAGES.get(message.full_name, "RECORD")
         node.name = message.full_name
         if message.full_name in VALUE_MESSAGES:
@@ -68,11 +68,11 @@ def read_fields(descriptor: Any, patterns: TagPatterns) -> Node:
                 value_type = field.message_type.fields_by_name["value"] if is_map(field) else field
                 inner = Node(_TYPES.get(value_type.type, "NULL"))
             else:
-                known = nodes.get(inner_type.full_name)
-                if known is None:
-                    known = nodes[inner_type.full_name] = Node()
-                    waiting.append((known, inner_type))
-                inner = known
+                message_node = nodes.get(inner_type.full_name)
+                if message_node is None:
+                    message_node = nodes[inner_type.full_name] = Node()
+                    messages.append((message_node, inner_type))
+                inner = message_node
             if is_map(field):
                 inner = Node("MAP", values=inner)
             elif is_repeated(field):

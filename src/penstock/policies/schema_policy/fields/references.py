@@ -46,11 +46,11 @@ class References:
             return document, document
         if not fragment.startswith("/"):
             return self._anchored(document, fragment), document
-        found = document
+        schema = document
         for step in unquote(fragment)[1:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
-            found = found[int(name)] if isinstance(found, list) else found[name]
-        return found, document
+            schema = schema[int(name)] if isinstance(schema, list) else schema[name]
+        return schema, document
 
     def dynamic_targets(
         self, schema: Mapping[str, Any], document: Any
@@ -74,15 +74,15 @@ class References:
 
     def _all_having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
         """Return the schemas of all documents that have a keyword with a value."""
-        found = self._having.get((keyword, value))
-        if found is None:
-            found = self._having[keyword, value] = [
+        schemas = self._having.get((keyword, value))
+        if schemas is None:
+            schemas = self._having[keyword, value] = [
                 (schema, document)
                 for document in (self._root, *self._documents.values())
                 for schema in objects_in(document)
                 if schema.get(keyword) == value
             ]
-        return found
+        return schemas
 
     def _document(self, base: str, document: Any) -> Any:
         for name, other in (("", self._root), *self._documents.items()):
@@ -90,35 +90,35 @@ class References:
             if base in (name, identity) or identity.rpartition("/")[2] == base:
                 return other
         for other in (document, self._root, *self._documents.values()):
-            found = self._identities(other).get(base)
-            if found is not None:
-                return found
+            schema = self._identities(other).get(base)
+            if schema is not None:
+                return schema
         raise InvalidSchemaError("a $ref of the JSON Schema leads to no known document")
 
     def _anchored(self, document: Any, anchor: str) -> Any:
-        found = self._identities(document).get(f"#{anchor}")
-        if found is None:
+        schema = self._identities(document).get(f"#{anchor}")
+        if schema is None:
             raise InvalidSchemaError("a $ref of the JSON Schema leads to no known anchor")
-        return found
+        return schema
 
     def _identities(self, document: Any) -> dict[str, Any]:
-        known = self._identified.get(id(document))
-        if known is None:
-            known = self._identified[id(document)] = {}
-            for found in objects_in(document):
+        identities = self._identified.get(id(document))
+        if identities is None:
+            identities = self._identified[id(document)] = {}
+            for schema in objects_in(document):
                 for keyword, begins in _IDENTITIES:
-                    if isinstance(found.get(keyword), str):
-                        known.setdefault(begins + found[keyword], found)
-        return known
+                    if isinstance(schema.get(keyword), str):
+                        identities.setdefault(begins + schema[keyword], schema)
+        return identities
 
 
 def objects_in(document: Any) -> Iterator[dict[str, Any]]:
     """Yield all objects of a document."""
-    waiting = [document]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting.extend(found)
-        elif isinstance(found, dict):
-            yield found
-            waiting.extend(found.values())
+    nodes = [document]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, list):
+            nodes.extend(node)
+        elif isinstance(node, dict):
+            yield node
+            nodes.extend(node.values())

@@ -113,14 +113,14 @@ class Field:
 
 def reachable(root: Node) -> list[Node]:
     """Return all nodes of a graph."""
-    found = {id(root): root}
-    waiting = [root]
-    while waiting:
-        for node in waiting.pop().below():
-            if id(node) not in found:
-                found[id(node)] = node
-                waiting.append(node)
-    return list(found.values())
+    nodes = {id(root): root}
+    pending_nodes = [root]
+    while pending_nodes:
+        for node in pending_nodes.pop().below():
+            if id(node) not in nodes:
+                nodes[id(node)] = node
+                pending_nodes.append(node)
+    return list(nodes.values())
 
 
 def leading_to(
@@ -136,20 +136,20 @@ def leading_to(
         wanted_node: Whether a record, message or object itself is selected.
     """
     above: dict[int, list[Node]] = {}
-    waiting = []
-    found = set()
+    pending_nodes = []
+    identities = set()
     for node in nodes:
         for inner in node.below():
             above.setdefault(id(inner), []).append(node)
         if wanted_node(node) or any(wanted_field(inner) for inner in node.fields):
-            found.add(id(node))
-            waiting.append(node)
-    while waiting:
-        for node in above.get(id(waiting.pop()), ()):
-            if id(node) not in found:
-                found.add(id(node))
-                waiting.append(node)
-    return frozenset(found)
+            identities.add(id(node))
+            pending_nodes.append(node)
+    while pending_nodes:
+        for node in above.get(id(pending_nodes.pop()), ()):
+            if id(node) not in identities:
+                identities.add(id(node))
+                pending_nodes.append(node)
+    return frozenset(identities)
 
 
 def read_inline_rules(declared: Any) -> tuple[InlineRule, ...]:

@@ -44,10 +44,10 @@ def means_unknown(body: bytes) -> bool:
     Anything else with that status comes from something that is not the registry's API.
     """
     try:
-        found = read(body)
+        answer = read(body)
     except UnreadableAnswerError:
         return False
-    code = found.get("error_code") if isinstance(found, dict) else None
+    code = answer.get("error_code") if isinstance(answer, dict) else None
     return isinstance(code, int) and code in _UNKNOWN
 
 
@@ -57,20 +57,20 @@ def schema(body: bytes) -> RegisteredSchema:
     Raises:
         UnreadableAnswerError: It is invalid.
     """
-    found = read(body)
-    if not isinstance(found, dict):
+    answer = read(body)
+    if not isinstance(answer, dict):
         raise UnreadableAnswerError("is not a JSON object")
-    references = _list(found.get("references"), "references")
+    references = _list(answer.get("references"), "references")
     if len(references) > _MOST_REFERENCES:
         raise UnreadableAnswerError(f"has more than {_MOST_REFERENCES} references")
     return RegisteredSchema(
-        schema_type=_name(found.get("schemaType") or "AVRO", "schemaType"),
-        text=_text(found.get("schema"), "schema"),
+        schema_type=_name(answer.get("schemaType") or "AVRO", "schemaType"),
+        text=_text(answer.get("schema"), "schema"),
         references=tuple(_reference(reference) for reference in references),
-        schema_id=None if found.get("id") is None else _positive(found["id"], "id"),
-        guid=None if found.get("guid") is None else _guid(found["guid"]),
-        metadata=_object(found.get("metadata"), "metadata"),
-        rule_set=_object(found.get("ruleSet"), "ruleSet"),
+        schema_id=None if answer.get("id") is None else _positive(answer["id"], "id"),
+        guid=None if answer.get("guid") is None else _guid(answer["guid"]),
+        metadata=_object(answer.get("metadata"), "metadata"),
+        rule_set=_object(answer.get("ruleSet"), "ruleSet"),
     )
 
 
@@ -80,8 +80,8 @@ def version(body: bytes) -> int:
     Raises:
         UnreadableAnswerError: It is invalid.
     """
-    found = read(body)
-    return _positive(found.get("version") if isinstance(found, dict) else None, "version")
+    answer = read(body)
+    return _positive(answer.get("version") if isinstance(answer, dict) else None, "version")
 
 
 def context(body: bytes, default: str) -> str:
@@ -94,8 +94,8 @@ def context(body: bytes, default: str) -> str:
     Raises:
         UnreadableAnswerError: It is invalid.
     """
-    found = read(body)
-    subject = found.get("subject") if isinstance(found, dict) else None
+    answer = read(body)
+    subject = answer.get("subject") if isinstance(answer, dict) else None
     if subject is None:
         return default
     return QualifiedSubject.read(_name(subject, "subject")).context
@@ -113,77 +113,77 @@ def subject_versions(body: bytes) -> tuple[tuple[str, int], ...]:
     )
 
 
-def id_in_context(body: bytes, wanted: str) -> int | None:
+def id_in_context(body: bytes, context_name: str) -> int | None:
     """Read the id that a GUID has in a context; None where it has none there.
 
     Raises:
         UnreadableAnswerError: It is not an answer about a GUID's ids.
     """
     for entry in _objects(body):
-        if (entry.get("context") or DEFAULT_CONTEXT) == wanted:
+        if (entry.get("context") or DEFAULT_CONTEXT) == context_name:
             return _positive(entry.get("id"), "id")
     return None
 
 
 def _objects(body: bytes) -> list[Mapping[str, Any]]:
-    found = _list(read(body), "the answer")
-    if not all(isinstance(entry, dict) for entry in found):
+    entries = _list(read(body), "the answer")
+    if not all(isinstance(entry, dict) for entry in entries):
         raise UnreadableAnswerError("is not a list of objects")
-    return found
+    return entries
 
 
-def _reference(found: Any) -> SchemaReference:
-    if not isinstance(found, dict):
+def _reference(reference: Any) -> SchemaReference:
+    if not isinstance(reference, dict):
         raise UnreadableAnswerError("has a reference that is not an object")
-    number = found.get("version")
+    number = reference.get("version")
     return SchemaReference(
-        _name(found.get("name"), "name"),
-        _name(found.get("subject"), "subject"),
+        _name(reference.get("name"), "name"),
+        _name(reference.get("subject"), "subject"),
         _LATEST if number == _LATEST else _positive(number, "version"),
     )
 
 
-def _text(found: Any, what: str) -> str:
-    if not isinstance(found, str):
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
         raise UnreadableAnswerError(f"has no text for {what}")
     try:
-        found.encode()
+        value.encode()
     except UnicodeEncodeError:
         raise UnreadableAnswerError(f"has a {what} that is not Unicode text") from None
-    return found
+    return value
 
 
-def _name(found: Any, what: str) -> str:
-    text = _text(found, what)
+def _name(value: Any, what: str) -> str:
+    text = _text(value, what)
     if not 0 < len(text) <= _LONGEST_NAME:
         raise UnreadableAnswerError(f"has a {what} of {len(text)} characters")
     return text
 
 
-def _positive(found: Any, what: str) -> int:
-    if type(found) is not int or not 0 < found < 2**31:
+def _positive(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 < value < 2**31:
         raise UnreadableAnswerError(f"has no positive number for {what}")
-    return found
+    return value
 
 
-def _guid(found: Any) -> str:
+def _guid(value: Any) -> str:
     try:
-        return str(UUID(_name(found, "guid")))
+        return str(UUID(_name(value, "guid")))
     except ValueError:
         raise UnreadableAnswerError("has an invalid guid") from None
 
 
-def _list(found: Any, what: str) -> list[Any]:
-    if found is None:
+def _list(value: Any, what: str) -> list[Any]:
+    if value is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         raise UnreadableAnswerError(f"has no list where {what} should be")
-    return found
+    return value
 
 
-def _object(found: Any, what: str) -> Mapping[str, Any]:
-    if found is None:
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if value is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UnreadableAnswerError(f"has no object for {what}")
-    return found
+    return value

@@ -163,10 +163,10 @@ class Registry:
         )
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
         self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
-            _MOST_SUBJECTS, lambda kept: 20 + len(kept.value)
+            _MOST_SUBJECTS, lambda entry: 20 + len(entry.value)
         )
         self._latest: LRUCache[str, _Kept[tuple[RegisteredSchema, int]]] = LRUCache(
-            MOST_CHARACTERS, lambda kept: _size(kept.value[0])
+            MOST_CHARACTERS, lambda entry: _size(entry.value[0])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS_AT_MOST, clock)
         self._not_under: TTLCache[tuple[int, str], None] = TTLCache(
@@ -201,18 +201,18 @@ class Registry:
             RetriableException: The registry is away, does not respond, or gets too many
                 requests.
         """
-        found = self._schemas.get(schema)
-        if found is None:
+        registered_schema = self._schemas.get(schema)
+        if registered_schema is None:
             request = f"schemas/{schema}"
             answer = self._kept.schema(request)
             if answer is not None:  # it never changes
-                found = answer.value
+                registered_schema = answer.value
             else:
-                found = self._request(schema, lambda: self._by_name(schema))
-                if found.schema_id is not None:  # which it might get
-                    self._kept.keep_schema(request, found)
-            _keep(self._schemas, schema, found)
-        return found
+                registered_schema = self._request(schema, lambda: self._by_name(schema))
+                if registered_schema.schema_id is not None:  # which it might get
+                    self._kept.keep_schema(request, registered_schema)
+            _keep(self._schemas, schema, registered_schema)
+        return registered_schema
 
     def is_known(self, schema: int | str, subject: str | None = None) -> bool:
         """Return whether these methods return without a request to the registry.
@@ -221,11 +221,15 @@ class Registry:
             schema: The argument of `schema`.
             subject: The argument of `subject_versions`; None if only `schema` is called.
         """
-        found = self._schemas.get(schema)
-        if found is None or subject is None:
-            return found is not None
-        kept = None if found.schema_id is None else self._versions.get(found.schema_id)
-        return kept is not None and self._clock() < kept.until and _has(kept.value, subject)
+        registered_schema = self._schemas.get(schema)
+        if registered_schema is None or subject is None:
+            return registered_schema is not None
+        entry = (
+            None
+            if registered_schema.schema_id is None
+            else self._versions.get(registered_schema.schema_id)
+        )
+        return entry is not None and self._clock() < entry.until and _has(entry.value, subject)
 
     def subject_versions(
         self, schema_id: int, subject: str | None = None
@@ -247,12 +251,12 @@ class Registry:
         Raises:
             RetriableException: As in `schema`.
         """
-        kept = self._known_versions(schema_id)
+        entry = self._known_versions(schema_id)
         now = self._clock()
-        has = kept is not None and (subject is None or _has(kept.value, subject))
-        if kept is not None and now < kept.until:
+        has = entry is not None and (subject is None or _has(entry.value, subject))
+        if entry is not None and now < entry.until:
             if has or (schema_id, subject) in self._not_under:
-                return kept.value
+                return entry.value
             if self._rereads.is_spent(self._topic):
                 raise RetriableException(_TOO_MANY)
         try:
@@ -260,32 +264,32 @@ class Registry:
                 ("subjects of", schema_id),
                 lambda: self._refresh(
                     ("subjects of", schema_id),
-                    kept if has else None,
+                    entry if has else None,
                     lambda client: client.subject_versions(schema_id),
                 ),
             )
         except UnknownSchemaError:
             pairs = ()
         except RetriableException:
-            if kept is None or not has or self._is_too_old(kept):
+            if entry is None or not has or self._is_too_old(entry):
                 raise
-            _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
-            return kept.value
-        self._record_missing(schema_id, subject, pairs, was_known=kept is not None)
+            _keep(self._versions, schema_id, entry._replace(until=now + STALE_SECONDS))
+            return entry.value
+        self._record_missing(schema_id, subject, pairs, was_known=entry is not None)
         answer = self._newest(pairs, SUBJECTS_SECONDS)
         _keep(self._versions, schema_id, answer)
         self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, answer.at)
         return pairs
 
     def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
-        kept = self._versions.get(schema_id)
-        if kept is not None and self._clock() < kept.until:
-            return kept
+        entry = self._versions.get(schema_id)
+        if entry is not None and self._clock() < entry.until:
+            return entry
         answer = self._kept.versions(_SUBJECTS_OF.format(schema_id))
-        found = self._newer(kept, answer, SUBJECTS_SECONDS)
-        if found is not None and found is not kept:
-            _keep(self._versions, schema_id, found)
-        return found
+        newer_entry = self._newer(entry, answer, SUBJECTS_SECONDS)
+        if newer_entry is not None and newer_entry is not entry:
+            _keep(self._versions, schema_id, newer_entry)
+        return newer_entry
 
     def _record_missing(
         self, schema_id: int, subject: str | None, pairs: Sequence[tuple[str, int]], was_known: bool
@@ -307,33 +311,33 @@ class Registry:
             RetriableException: As in `schema`.
         """
         request = f"latest/{subject}"
-        kept = self._latest.get(subject)
+        entry = self._latest.get(subject)
         now = self._clock()
-        if kept is None or now >= kept.until:
-            kept = self._newer(kept, self._kept.latest(request), LATEST_SECONDS)
-        if kept is not None and now < kept.until:
-            return kept.value
+        if entry is None or now >= entry.until:
+            entry = self._newer(entry, self._kept.latest(request), LATEST_SECONDS)
+        if entry is not None and now < entry.until:
+            return entry.value
         try:
-            found = self._request(
+            latest_version = self._request(
                 ("latest", subject),
                 lambda: self._refresh(
-                    ("latest", subject), kept, lambda client: client.latest(subject)
+                    ("latest", subject), entry, lambda client: client.latest(subject)
                 ),
             )
         except UnknownSchemaError:
-            if kept is not None:
+            if entry is not None:
                 self._latest.pop(subject, None)
                 self._kept.forget(request)
             return None
         except RetriableException:
-            if kept is None or self._is_too_old(kept):
+            if entry is None or self._is_too_old(entry):
                 raise
-            _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
-            return kept.value
-        answer = self._newest(found, LATEST_SECONDS)
+            _keep(self._latest, subject, entry._replace(until=now + STALE_SECONDS))
+            return entry.value
+        answer = self._newest(latest_version, LATEST_SECONDS)
         _keep(self._latest, subject, answer)
-        self._kept.keep_latest(request, *found, answer.at)
-        return found
+        self._kept.keep_latest(request, *latest_version, answer.at)
+        return latest_version
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
         """Return a schema with all that it refers to, and that those refer to.
@@ -381,28 +385,28 @@ class Registry:
     def _of_version(self, subject: str, version: int) -> RegisteredSchema:
         """Return a subject's version. It never changes, unless it is deleted for good."""
         key = subject, version
-        found = self._schemas.get(key)
-        if found is not None:
-            return found
+        registered_schema = self._schemas.get(key)
+        if registered_schema is not None:
+            return registered_schema
         request = f"versions/{version}/{subject}"
-        kept = self._newer(None, self._kept.schema(request), SUBJECTS_SECONDS)
-        if kept is not None and self._clock() < kept.until:
-            found = kept.value
+        entry = self._newer(None, self._kept.schema(request), SUBJECTS_SECONDS)
+        if entry is not None and self._clock() < entry.until:
+            registered_schema = entry.value
         else:
             try:
-                found = self._request(
+                registered_schema = self._request(
                     key,
                     lambda: self._refresh(
-                        key, kept, lambda client: client.schema_of_version(subject, version)
+                        key, entry, lambda client: client.schema_of_version(subject, version)
                     ),
                 )
             except RetriableException:
-                if kept is None or self._is_too_old(kept):
+                if entry is None or self._is_too_old(entry):
                     raise
-                return kept.value
-            self._kept.keep_schema(request, found, self._kept.now() - self._age)
-        _keep(self._schemas, key, found)
-        return found
+                return entry.value
+            self._kept.keep_schema(request, registered_schema, self._kept.now() - self._age)
+        _keep(self._schemas, key, registered_schema)
+        return registered_schema
 
     def _by_name(self, schema: int | str) -> RegisteredSchema:
         if isinstance(schema, int):
@@ -410,11 +414,11 @@ class Registry:
         return self._client.schema_by_guid(schema)
 
     def _newer(
-        self, kept: _Kept[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
+        self, entry: _Kept[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
     ) -> _Kept[_Found] | None:
         """Return the last response of this process or another, used until `seconds` after it."""
-        if answer is None or (kept is not None and answer.at <= kept.at):
-            return kept
+        if answer is None or (entry is not None and answer.at <= entry.at):
+            return entry
         age = max(0.0, self._kept.now() - answer.at)
         return _Kept(answer.value, self._clock() + seconds - age, answer.at)
 
@@ -422,20 +426,20 @@ class Registry:
         """Return a new response, which is used until `seconds` after its request."""
         return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
 
-    def _is_too_old(self, kept: _Kept[_Found]) -> bool:
-        return self._kept.now() - kept.at > STALE_AT_MOST
+    def _is_too_old(self, entry: _Kept[_Found]) -> bool:
+        return self._kept.now() - entry.at > STALE_AT_MOST
 
     def _refresh(
-        self, key: object, kept: _Kept[_Found] | None, send: Callable[[Client], _Found]
+        self, key: object, entry: _Kept[_Found] | None, send: Callable[[Client], _Found]
     ) -> _Found:
         """Send a request; wait only briefly for its response if the last response is recent."""
         began = self._clock()
-        if kept is None or self._refresher is None:
+        if entry is None or self._refresher is None:
             try:
                 return send(self._client)
             finally:
                 self._age = self._clock() - began
-        is_lately = self._kept.now() - kept.at <= LATELY_S
+        is_lately = self._kept.now() - entry.at <= LATELY_S
         wait = self._patience if is_lately else min(self._until - began, _LONGEST_WAIT_S)
         try:
             return self._refresher.request(key, send, wait)
@@ -460,7 +464,7 @@ class Registry:
             raise RetriableException(_TOO_MANY)
         self._age = 0.0
         try:
-            found = request()
+            answer = request()
         except UnknownSchemaError as error:
             budget.spend(self._topic)
             again = miss is not None and age < MISS_SECONDS
@@ -474,7 +478,7 @@ class Registry:
             raise
         if self._refresher is not None:
             self._refresher.is_away = False
-        return found
+        return answer
 
 
 def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:

@@ -107,13 +107,13 @@ class CacheFolder:
         size = sum(one_size for _, one_size, _ in files)
         if len(files) <= FILES and size <= BYTES:
             return
-        left = len(files)
+        file_count = len(files)
         for _, one_size, path in files:
-            if left <= FILES * _KEPT_SHARE and size <= BYTES * _KEPT_SHARE:
+            if file_count <= FILES * _KEPT_SHARE and size <= BYTES * _KEPT_SHARE:
                 return
             with contextlib.suppress(FileNotFoundError):  # others delete, too
                 path.unlink()
-            left -= 1
+            file_count -= 1
             size -= one_size
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
@@ -122,10 +122,10 @@ class CacheFolder:
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
+                    file_status = entry.stat(follow_symlinks=False)
                     if entry.name.endswith(_SUFFIX):
-                        yield found.st_mtime, found.st_size, Path(entry.path)
-                    elif entry.name.endswith(_BEGUN) and now - found.st_mtime > _BEGUN_S:
+                        yield file_status.st_mtime, file_status.st_size, Path(entry.path)
+                    elif entry.name.endswith(_BEGUN) and now - file_status.st_mtime > _BEGUN_S:
                         Path(entry.path).unlink()
 
     def _warn(self, result: str, text: str) -> None:
@@ -147,14 +147,14 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file, with 0600, so that there is all of it or nothing under its name."""
-    descriptor, begun = mkstemp(suffix=_BEGUN, dir=path.parent)
+    descriptor, temporary_path = mkstemp(suffix=_BEGUN, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        Path(begun).replace(path)
+        Path(temporary_path).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(begun).unlink()
+            Path(temporary_path).unlink()
         raise
 
 

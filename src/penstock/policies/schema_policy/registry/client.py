@@ -104,8 +104,8 @@ class RegistryClient:
             RetriableException: The registry does not respond; a `RegistryAwayException` if no URL
                 can be queried now.
         """
-        found = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", answers.schema)
-        return found._replace(schema_id=schema_id)
+        schema = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", answers.schema)
+        return schema._replace(schema_id=schema_id)
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
         """Look up a schema by its GUID, and its id, which a registry distinguishes.
@@ -120,13 +120,13 @@ class RegistryClient:
             UnknownSchemaError: The registry does not have it.
             RetriableException: The registry does not respond, or does not support GUIDs.
         """
-        found = self._get(f"/schemas/guids/{guid}", f"schema {guid}", answers.schema)
+        schema = self._get(f"/schemas/guids/{guid}", f"schema {guid}", answers.schema)
         schema_id = self._get(
             f"/schemas/guids/{guid}/ids",
             f"schema {guid}",
             lambda body: answers.id_in_context(body, self._context),
         )
-        return found._replace(schema_id=schema_id, guid=guid)
+        return schema._replace(schema_id=schema_id, guid=guid)
 
     def subject_versions(self, schema_id: int) -> tuple[tuple[str, int], ...]:
         """Look up the subjects that have a schema, each with its version there.
@@ -154,21 +154,21 @@ class RegistryClient:
             UnknownSchemaError: The registry does not have it.
             RetriableException: The registry does not respond.
         """
-        wanted = QualifiedSubject.read(subject, self._context).context
-        found, version, context = self._get(
+        subject_context = QualifiedSubject.read(subject, self._context).context
+        schema, version, context = self._get(
             f"/subjects/{quote(subject, safe='')}/versions/latest",
             f"subject {subject}",
             lambda body: (
                 answers.schema(body),
                 answers.version(body),
-                answers.context(body, wanted),
+                answers.context(body, subject_context),
             ),
         )
-        if context != wanted:
+        if context != subject_context:
             raise UnknownSchemaError(
-                f"subject {subject} is not in the context {wanted} of the schema registry"
+                f"subject {subject} is not in the context {subject_context} of the schema registry"
             )
-        return found._replace(context=self._other(context)), version
+        return schema._replace(context=self._other(context)), version
 
     def schema_of_version(self, subject: str, version: int) -> RegisteredSchema:
         """Look up what another schema refers to; a version that was deleted softly is found.
@@ -202,10 +202,10 @@ class RegistryClient:
         if self._tokens is not None:
             self._tokens.close()
 
-    def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
+    def _get(self, path: str, what: str, reader: Callable[[bytes], _Read]) -> _Read:
         """Send the request, and count how it ended."""
         try:
-            found = self._try_each_url(path, what, read)
+            answer = self._try_each_url(path, what, reader)
         except UnknownSchemaError:
             count_event(LOOKUP, "unknown")
             raise
@@ -213,15 +213,15 @@ class RegistryClient:
             count_event(LOOKUP, "failed")
             raise
         count_event(LOOKUP, "found")
-        return found
+        return answer
 
-    def _try_each_url(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
+    def _try_each_url(self, path: str, what: str, reader: Callable[[bytes], _Read]) -> _Read:
         """Query the URLs in turn until one answers.
 
         Args:
             path: The part after the URL.
             what: The name of the requested object, for texts.
-            read: Reads the body of an answer.
+            reader: Reads the body of an answer.
         """
         now = self._clock()
         if now >= self._until:
@@ -238,7 +238,7 @@ class RegistryClient:
             if limit <= 0:
                 break
             try:
-                found = self._request(endpoint, path, what, read, limit)
+                answer = self._request(endpoint, path, what, reader, limit)
             except UnknownSchemaError as error:
                 unknown = error
                 continue
@@ -250,7 +250,7 @@ class RegistryClient:
                     endpoint.not_before = self._clock() + PAUSE
                 continue
             self._prefer(endpoint)
-            return found
+            return answer
         if unknown is not None:
             raise unknown
         text = f"{what} cannot be looked up: {self._problem}"
@@ -265,12 +265,12 @@ class RegistryClient:
 
     @staticmethod
     def _request(
-        endpoint: Endpoint, path: str, what: str, read: Callable[[bytes], _Read], limit: float
+        endpoint: Endpoint, path: str, what: str, reader: Callable[[bytes], _Read], limit: float
     ) -> _Read:
         answer = endpoint.get(path, limit)
         if answer.status == 200:
             try:
-                return read(answer.body)
+                return reader(answer.body)
             except UnreadableAnswerError as error:
                 raise NoAnswerError(f"sent a response that {error}", away=False) from None
         if answer.status == 404 and answers.means_unknown(answer.body):

@@ -53,10 +53,10 @@ def context_of_url(url: str) -> str:
     Raises:
         ValueError: It is not a name of a context.
     """
-    found = _OF_URL.search(urlsplit(url).path)
-    if found is None:
+    match = _OF_URL.search(urlsplit(url).path)
+    if match is None:
         return DEFAULT_CONTEXT
-    name = unquote(found[1]).removeprefix(":").removesuffix(":")
+    name = unquote(match[1]).removeprefix(":").removesuffix(":")
     if ":" in name:
         raise ValueError("names a context with a colon, which a context cannot have")
     return name if name.startswith(DEFAULT_CONTEXT) else DEFAULT_CONTEXT + name

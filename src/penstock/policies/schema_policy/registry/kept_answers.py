@@ -86,22 +86,24 @@ class KeptAnswers:
         """Return the schema of an answer, and its version; None if it is not kept."""
         return self._find(request, lambda body: (_schema(body), answers.version(body)))
 
-    def keep_schema(self, request: str, schema: RegisteredSchema, at: float | None = None) -> None:
+    def keep_schema(
+        self, request: str, schema: RegisteredSchema, timestamp: float | None = None
+    ) -> None:
         """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
-        self._keep(request, _as_json(schema), at)
+        self._keep(request, _as_json(schema), timestamp)
 
     def keep_versions(
-        self, request: str, pairs: Sequence[tuple[str, int]], at: float | None = None
+        self, request: str, pairs: Sequence[tuple[str, int]], timestamp: float | None = None
     ) -> None:
         """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
         pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
-        self._keep(request, pairs_as_json, at)
+        self._keep(request, pairs_as_json, timestamp)
 
     def keep_latest(
-        self, request: str, schema: RegisteredSchema, version: int, at: float | None = None
+        self, request: str, schema: RegisteredSchema, version: int, timestamp: float | None = None
     ) -> None:
         """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
-        self._keep(request, _as_json(schema) | {"version": version}, at)
+        self._keep(request, _as_json(schema) | {"version": version}, timestamp)
 
     def forget(self, request: str) -> None:
         """Forget an answer, because the registry does not have it any more."""
@@ -112,32 +114,32 @@ class KeptAnswers:
             self._written.pop(name, None)
             self._folder.delete(name)
 
-    def _find(self, request: str, read: Callable[[bytes], _Value]) -> KeptAnswer[_Value] | None:
+    def _find(self, request: str, reader: Callable[[bytes], _Value]) -> KeptAnswer[_Value] | None:
         name = self._prefix + request
-        shared = self._read(shared_value(name), read)
+        shared = self._read(shared_value(name), reader)
         if shared is not None or self._folder is None:
             return shared
-        found = self._folder.read(name)
-        answer = self._read(found, read)
-        if answer is not None and found is not None:
+        content = self._folder.read(name)
+        answer = self._read(content, reader)
+        if answer is not None and content is not None:
             with suppress(ValueError):
-                share_value(name, found)
+                share_value(name, content)
         return answer
 
     def _read(
-        self, found: bytes | None, read: Callable[[bytes], _Value]
+        self, content: bytes | None, reader: Callable[[bytes], _Value]
     ) -> KeptAnswer[_Value] | None:
-        if found is None:
+        if content is None:
             return None
-        at, _, body = found.partition(b"\n")
+        timestamp, _, body = content.partition(b"\n")
         try:
-            answer = KeptAnswer(read(body), float(at))
+            answer = KeptAnswer(reader(body), float(timestamp))
         except (ValueError, UnreadableAnswerError):  # of another version of Penstock
             return None
         return answer if answer.at <= self._clock() + _FUTURE_S else None
 
-    def _keep(self, request: str, answer: Any, at: float | None) -> None:
-        name, now = self._prefix + request, self._clock() if at is None else at
+    def _keep(self, request: str, answer: Any, timestamp: float | None) -> None:
+        name, now = self._prefix + request, self._clock() if timestamp is None else timestamp
         body = json.dumps(answer, separators=(",", ":")).encode()
         with suppress(ValueError):  # a name may be too long; then it is not shared
             share_value(name, b"%.3f\n" % now + body)
@@ -158,11 +160,11 @@ class KeptAnswers:
 class NothingKept(KeptAnswers):
     """Keeps nothing."""
 
-    def _find(self, request: str, read: Callable[[bytes], _Value]) -> None:
-        del request, read
+    def _find(self, request: str, reader: Callable[[bytes], _Value]) -> None:
+        del request, reader
 
-    def _keep(self, request: str, answer: Any, at: float | None) -> None:
-        del request, answer, at
+    def _keep(self, request: str, answer: Any, timestamp: float | None) -> None:
+        del request, answer, timestamp
 
     def forget(self, request: str) -> None:
         """Do nothing."""
@@ -170,8 +172,8 @@ class NothingKept(KeptAnswers):
 
 
 def _schema(body: bytes) -> RegisteredSchema:
-    found = answers.read(body)
-    context = found.get("context") if isinstance(found, dict) else None
+    answer = answers.read(body)
+    context = answer.get("context") if isinstance(answer, dict) else None
     return answers.schema(body)._replace(context=context if isinstance(context, str) else "")
 
 

@@ -98,9 +98,9 @@ class TokenSource:
             if now < self._expires_at:
                 return
             raise NoAnswerError(self._failure, away=True) from None
-        used = max(lifetime - self._settings.buffer, 0.0) or SHARE_OF_LIFETIME * lifetime
+        use_seconds = max(lifetime - self._settings.buffer, 0.0) or SHARE_OF_LIFETIME * lifetime
         self._token = token
-        self._refreshed_at, self._expires_at = now + used, now + lifetime
+        self._refreshed_at, self._expires_at = now + use_seconds, now + lifetime
 
 
 def _read(answer: RegistryResponse, now: float) -> tuple[str, float]:

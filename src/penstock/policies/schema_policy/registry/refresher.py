@@ -95,7 +95,7 @@ class Refresher(Generic[_Client]):
         self.age = 0.0
         pending = self._pending_request(key, send)
         try:
-            found: _Found = pending.response.result(0 if self.is_away else max(0.0, wait))
+            response: _Found = pending.response.result(0 if self.is_away else max(0.0, wait))
         except TimeoutError:
             self.is_away = True
             raise RegistryAwayException(_LATE) from None
@@ -103,7 +103,7 @@ class Refresher(Generic[_Client]):
             if pending.response.done():
                 self.age = self._clock() - pending.sent_at
                 del self._pending[key]
-        return found
+        return response
 
     def close(self) -> None:
         """End the thread. Nothing can be requested afterwards."""
@@ -157,7 +157,7 @@ class Refresher(Generic[_Client]):
                 pending = self._queue.popleft()
             pending.sent_at = self._clock()
             try:
-                found = pending.send(self._client)
+                response = pending.send(self._client)
             except UnknownSchemaError as error:
                 self.is_away = False
                 pending.response.set_exception(error)
@@ -166,4 +166,4 @@ class Refresher(Generic[_Client]):
                 pending.response.set_exception(error)
             else:
                 self.is_away = False
-                pending.response.set_result(found)
+                pending.response.set_result(response)

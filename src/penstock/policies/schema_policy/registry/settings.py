@@ -176,30 +176,30 @@ class RegistrySettings:
             ValueError: A key is unknown, has a value that it cannot have, or needs another key;
                 or a file cannot be used. The text names the key, and shows no secret.
         """
-        given = {key: value for key, value in configs.items() if key.startswith(PREFIX)}
-        for key in given:
+        registry_configs = {key: value for key, value in configs.items() if key.startswith(PREFIX)}
+        for key in registry_configs:
             if key not in KEYS:
                 close = difflib.get_close_matches(key, KEYS, n=1, cutoff=_CLOSE)
-                meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(KEYS)}"
-                raise ValueError(f"{key} is unknown; {meant}")
-        if not given:
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(KEYS)}"
+                raise ValueError(f"{key} is unknown; {hint}")
+        if not registry_configs:
             return None
-        urls = _urls(given.get(URL, ""))
-        _only(given, USER_SOURCE)
-        oauth = _oauth(given)
+        urls = _urls(registry_configs.get(URL, ""))
+        _only(registry_configs, USER_SOURCE)
+        oauth = _oauth(registry_configs)
         secure = any(url.startswith("https:") for url in (*urls, oauth.url if oauth else ""))
         if not secure:
-            for key in given:
+            for key in registry_configs:
                 if key in TLS_KEYS:
                     raise ValueError(f"{key} needs a URL in {URL} that begins with https://")
         return cls(
             urls,
-            _timeout(given.get(TIMEOUT, KEYS[TIMEOUT][0])),
-            _user_info(given),
-            _bearer(given),
-            client_context(given, folder or Path()) if secure else None,
+            _timeout(registry_configs.get(TIMEOUT, KEYS[TIMEOUT][0])),
+            _user_info(registry_configs),
+            _bearer(registry_configs),
+            client_context(registry_configs, folder or Path()) if secure else None,
             _context(urls),
-            _cache_folder(given, folder or Path()),
+            _cache_folder(registry_configs, folder or Path()),
             oauth,
         )
 
@@ -261,8 +261,8 @@ def _timeout(text: str) -> float:
     return number / 1000
 
 
-def _cache_folder(given: Mapping[str, str], folder: Path) -> Path | None:
-    name = given.get(CACHE, "").strip()
+def _cache_folder(configs: Mapping[str, str], folder: Path) -> Path | None:
+    name = configs.get(CACHE, "").strip()
     if not name:
         return None
     path = folder / name
@@ -274,58 +274,58 @@ def _cache_folder(given: Mapping[str, str], folder: Path) -> Path | None:
     raise ValueError(f"{CACHE} must name a folder, and {part} is not a folder")
 
 
-def _only(given: Mapping[str, str], key: str) -> None:
+def _only(configs: Mapping[str, str], key: str) -> None:
     """Confluent's clients need some keys, whose one value here is the default."""
     default = KEYS[key][0]
-    if given.get(key, default).strip().upper() != default:
+    if configs.get(key, default).strip().upper() != default:
         raise ValueError(f"{key} must be {default}: Penstock has no other source of credentials")
 
 
-def _user_info(given: Mapping[str, str]) -> str:
-    text = given.get(USER_INFO, "").strip()
-    if USER_INFO not in given:
+def _user_info(configs: Mapping[str, str]) -> str:
+    text = configs.get(USER_INFO, "").strip()
+    if USER_INFO not in configs:
         return ""
     user, colon, _ = text.partition(":")
     if not user or not colon or not text.isprintable():
         raise ValueError(f"{USER_INFO} must be user:password")
-    if TOKEN in given:
+    if TOKEN in configs:
         raise ValueError(f"{USER_INFO} and {TOKEN} cannot both be given")
     return text
 
 
-def _oauth(given: Mapping[str, str]) -> OAuthSettings | None:
+def _oauth(configs: Mapping[str, str]) -> OAuthSettings | None:
     """Return where tokens are fetched, if they are."""
-    source = given.get(TOKEN_SOURCE, STATIC_TOKEN).strip().upper()
+    source = configs.get(TOKEN_SOURCE, STATIC_TOKEN).strip().upper()
     if source not in {STATIC_TOKEN, OAUTHBEARER}:
         raise ValueError(f"{TOKEN_SOURCE} must be {STATIC_TOKEN} or {OAUTHBEARER}")
     if source == STATIC_TOKEN:
         for key in (ISSUER, CLIENT_ID, CLIENT_SECRET, SCOPE, EXPIRY_BUFFER):
-            if key in given:
+            if key in configs:
                 raise ValueError(f"{key} needs {TOKEN_SOURCE}={OAUTHBEARER}")
         return None
     for key in (TOKEN, USER_INFO):
-        if key in given:
+        if key in configs:
             raise ValueError(f"{key} and {TOKEN_SOURCE}={OAUTHBEARER} cannot both be given")
-    url, client, secret = (_needed(given, key) for key in (ISSUER, CLIENT_ID, CLIENT_SECRET))
+    url, client, secret = (_needed(configs, key) for key in (ISSUER, CLIENT_ID, CLIENT_SECRET))
     problem = _problem(url)
     if problem:
         raise ValueError(f"{ISSUER} {problem}")
     if ":" in client:
         raise ValueError(f"{CLIENT_ID} must not contain a colon")
-    buffer = given.get(EXPIRY_BUFFER, KEYS[EXPIRY_BUFFER][0]).strip()
+    buffer = configs.get(EXPIRY_BUFFER, KEYS[EXPIRY_BUFFER][0]).strip()
     if not re.fullmatch(r"\d{1,5}", buffer):
         raise ValueError(f"{EXPIRY_BUFFER} must be a number of seconds, not {buffer or 'nothing'}")
-    return OAuthSettings(url, client, secret, given.get(SCOPE, "").strip(), float(buffer))
+    return OAuthSettings(url, client, secret, configs.get(SCOPE, "").strip(), float(buffer))
 
 
-def _needed(given: Mapping[str, str], key: str) -> str:
-    value = given.get(key, "").strip()
+def _needed(configs: Mapping[str, str], key: str) -> str:
+    value = configs.get(key, "").strip()
     if not value or not value.isprintable():
         raise ValueError(f"{TOKEN_SOURCE}={OAUTHBEARER} needs {key}, a text on one line")
     return value
 
 
-def _bearer(given: Mapping[str, str]) -> dict[str, str]:
+def _bearer(configs: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a token.
 
     Source: `BearerAuthCredentialProvider` of Confluent's client, and its `RestService`.
@@ -337,14 +337,14 @@ def _bearer(given: Mapping[str, str]) -> dict[str, str]:
     }
     headers: dict[str, str] = {}
     for key, name in names.items():
-        if key not in given:
+        if key not in configs:
             continue
-        value = given[key].strip()
+        value = configs[key].strip()
         if not _PRINTABLE.fullmatch(value):
             raise ValueError(
                 f"{key} must have only letters, digits and punctuation, without spaces"
             )
-        if TOKEN not in given and ISSUER not in given:
+        if TOKEN not in configs and ISSUER not in configs:
             raise ValueError(f"{key} needs {TOKEN} or {ISSUER}")
         headers[name] = f"Bearer {value}" if key == TOKEN else value
     return headers

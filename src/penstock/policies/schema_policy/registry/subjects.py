@@ -40,8 +40,8 @@ def strategy(name: str) -> SubjectNameStrategy:
     try:
         return SubjectNameStrategy(name.strip().removeprefix(_PACKAGE))
     except ValueError:
-        known = ", ".join(strategy.value for strategy in SubjectNameStrategy)
-        raise ValueError(f"must be one of {known}, not {name.strip() or 'nothing'}") from None
+        names = ", ".join(strategy.value for strategy in SubjectNameStrategy)
+        raise ValueError(f"must be one of {names}, not {name.strip() or 'nothing'}") from None
 
 
 def subject_of(

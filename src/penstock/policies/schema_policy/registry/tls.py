@@ -56,20 +56,20 @@ def client_context(configs: Mapping[str, str], folder: Path) -> ssl.SSLContext:
         ValueError: A key has a value that it cannot have, or a file cannot be used. The text
             names the key.
     """
-    given = {key: configs[key].strip() for key in TLS_KEYS if configs.get(key, "").strip()}
+    tls_configs = {key: configs[key].strip() for key in TLS_KEYS if configs.get(key, "").strip()}
     for key, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
-        if key in given and another in given:
+        if key in tls_configs and another in tls_configs:
             raise ValueError(f"{key} and {another} cannot both be given")
-    if (KEY in given) != (CHAIN in given):
+    if (KEY in tls_configs) != (CHAIN in tls_configs):
         raise ValueError(f"{KEY} and {CHAIN} need each other")
-    trusts = TRUST in given or TRUSTED in given
+    trusts = TRUST in tls_configs or TRUSTED in tls_configs
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if trusts else ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = _identifies(configs.get(IDENTIFICATION, "https"))
     if trusts:
-        _load_trusted(context, given, folder)
-    if OWN in given or KEY in given:
-        _load_own(context, given, folder)
+        _load_trusted(context, tls_configs, folder)
+    if OWN in tls_configs or KEY in tls_configs:
+        _load_own(context, tls_configs, folder)
     return context
 
 
@@ -79,38 +79,38 @@ def _identifies(algorithm: str) -> bool:
     return bool(algorithm.strip())
 
 
-def _load_trusted(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
+def _load_trusted(context: ssl.SSLContext, configs: Mapping[str, str], folder: Path) -> None:
     try:
-        if TRUST in given:
-            context.load_verify_locations(_file(given, TRUST, TRUST_TYPE, folder))
+        if TRUST in configs:
+            context.load_verify_locations(_file(configs, TRUST, TRUST_TYPE, folder))
         else:
-            context.load_verify_locations(cadata=given[TRUSTED])
+            context.load_verify_locations(cadata=configs[TRUSTED])
     except (OSError, ssl.SSLError) as error:
-        raise _unusable(TRUST if TRUST in given else TRUSTED, "certificates", error) from None
+        raise _unusable(TRUST if TRUST in configs else TRUSTED, "certificates", error) from None
 
 
-def _load_own(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
+def _load_own(context: ssl.SSLContext, configs: Mapping[str, str], folder: Path) -> None:
     # An empty password is never right; without a password, OpenSSL would prompt for it.
-    password = given.get(KEY_PASSWORD, "")
+    password = configs.get(KEY_PASSWORD, "")
     try:
-        if OWN in given:
-            file = _file(given, OWN, OWN_TYPE, folder)
+        if OWN in configs:
+            file = _file(configs, OWN, OWN_TYPE, folder)
             context.load_cert_chain(file, password=password)
         else:
             # OpenSSL reads keys from files only; only its owner may read this file, and briefly.
             with NamedTemporaryFile("w", encoding="utf-8") as store:
-                store.write(f"{given[KEY]}\n{given[CHAIN]}\n")
+                store.write(f"{configs[KEY]}\n{configs[CHAIN]}\n")
                 store.flush()
                 context.load_cert_chain(store.name, password=password)
     except (OSError, ssl.SSLError) as error:
-        wanted = f"a private key and its certificates, and {KEY_PASSWORD} if the key has one,"
-        raise _unusable(OWN if OWN in given else KEY, wanted, error) from None
+        requirement = f"a private key and its certificates, and {KEY_PASSWORD} if the key has one,"
+        raise _unusable(OWN if OWN in configs else KEY, requirement, error) from None
 
 
-def _file(given: Mapping[str, str], key: str, type_key: str, folder: Path) -> Path:
+def _file(configs: Mapping[str, str], key: str, type_key: str, folder: Path) -> Path:
     """Return where a store is; a store of Java is an error."""
-    path = folder / given[key]
-    kind = given.get(type_key, "PEM").upper()
+    path = folder / configs[key]
+    kind = configs.get(type_key, "PEM").upper()
     if kind == "PEM":
         with path.open("rb") as store:
             first = store.read(4)
@@ -126,9 +126,9 @@ def _file(given: Mapping[str, str], key: str, type_key: str, folder: Path) -> Pa
     return path
 
 
-def _unusable(key: str, wanted: str, error: OSError) -> ValueError:
+def _unusable(key: str, requirement: str, error: OSError) -> ValueError:
     if isinstance(error, ssl.SSLError):
         why = error.reason or "no PEM"
     else:
         why = error.strerror or "it cannot be read"
-    return ValueError(f"{key} is not usable ({wanted} are required): {why}")
+    return ValueError(f"{key} is not usable ({requirement} are required): {why}")

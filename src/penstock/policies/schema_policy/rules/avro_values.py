@@ -35,21 +35,21 @@ def conversion(
     root: Node,
     *,
     logical_types: bool,
-    read: Callable[[Node], Callable[[Any], Any] | None] = of_logical_type,
+    converter_of: Callable[[Node], Callable[[Any], Any] | None] = of_logical_type,
 ) -> Convert:
     """Return the conversion of values that fastavro reads to values for rules.
 
     Args:
         root: The fields of the schema.
         logical_types: Whether logical types are read.
-        read: Returns the conversion of values of a type, or None.
+        converter_of: Returns the conversion of values of a type, or None.
     """
     nodes = reachable(root)
     logical = {}
     for node in nodes:
-        made = read(node) if logical_types else None
-        if made is not None:
-            logical[id(node)] = made
+        type_conversion = converter_of(node) if logical_types else None
+        if type_conversion is not None:
+            logical[id(node)] = type_conversion
 
     def changes(node: Node) -> bool:
         return id(node) in logical or sum(bool(branch.name) for branch in node.alternatives) > 1

@@ -82,14 +82,14 @@ class MessageRules:
             InvalidSchemaError: A rule cannot be used.
         """
         try:
-            found = self._validator.collect_violations(message, fail_fast=True)
+            violations = self._validator.collect_violations(message, fail_fast=True)
         except self._not_compiled as error:
             raise InvalidSchemaError(_unusable(error)) from None
         except self._without_result as error:
             return self._no_result(str(error))
         except (TypeError, UnicodeDecodeError):  # proto2 has strings that are no text
             return "its rules have no result: a string is not UTF-8"
-        return self._reason_of_violation(found[0].proto) if found else None
+        return self._reason_of_violation(violations[0].proto) if violations else None
 
     def _try(self, message: Descriptor) -> None:
         """Compile the rules of a type, so a wrong rule is found before the first record.
@@ -115,8 +115,8 @@ class MessageRules:
         why = violation.message
         if self._is_by_expression(violation) and why not in self._declared.constants:
             why = self._declared.expressions.get(violation.rule_id, "its condition is not true")
-        at = f" at {place}" if place else ""
-        return f'rule "{shorten(violation.rule_id)}" failed{at}: {shorten(why)}'
+        location = f" at {place}" if place else ""
+        return f'rule "{shorten(violation.rule_id)}" failed{location}: {shorten(why)}'
 
     def _is_by_expression(self, violation: Any) -> bool:
         """Return whether the schema's author wrote the text, which may show a value."""
@@ -155,15 +155,15 @@ def compile_message_rules(messages: Iterable[Descriptor]) -> MessageRules | None
 
 
 def _reachable(messages: Iterable[Descriptor]) -> list[Descriptor]:
-    found: dict[str, Descriptor] = {}
-    waiting = list(messages)
-    while waiting:
-        message = waiting.pop()
-        if message.full_name not in found:
-            found[message.full_name] = message
-            waiting.extend(message.nested_types)
-            waiting.extend(field.message_type for field in fields_of(message) if field.message_type)
-    return list(found.values())
+    descriptors: dict[str, Descriptor] = {}
+    stack = list(messages)
+    while stack:
+        message = stack.pop()
+        if message.full_name not in descriptors:
+            descriptors[message.full_name] = message
+            stack.extend(message.nested_types)
+            stack.extend(field.message_type for field in fields_of(message) if field.message_type)
+    return list(descriptors.values())
 
 
 def _options_of(message: Descriptor) -> Iterator[tuple[str, str, bytes]]:
@@ -184,8 +184,8 @@ def _option(declared: Any, number: int) -> bytes | None:
     data = declared.GetOptions().SerializeToString()
     if not data:
         return None
-    found = _NUMBERS[number].FromString(data)
-    return bytes(found.option) if found.HasField("option") else None
+    options = _NUMBERS[number].FromString(data)
+    return bytes(options.option) if options.HasField("option") else None
 
 
 def _read(declared: _Declared, where: str, kind: str, data: bytes) -> None:
@@ -193,21 +193,21 @@ def _read(declared: _Declared, where: str, kind: str, data: bytes) -> None:
         rules = _messages()[kind].FromString(data)
     except DecodeError:
         raise InvalidSchemaError(f"{where} has rules of buf.validate that cannot be read") from None
-    waiting = [rules]
-    while waiting:
-        found = waiting.pop()
-        name = found.DESCRIPTOR.name
-        unknown = [field.field_number for field in UnknownFieldSet(found)]
+    messages = [rules]
+    while messages:
+        message = messages.pop()
+        name = message.DESCRIPTOR.name
+        unknown = [field.field_number for field in UnknownFieldSet(message)]
         if any(number < _EXTENSIONS for number in unknown):
             raise InvalidSchemaError(
                 f"{where} has a rule that the installed protovalidate does not know: "
                 f"{name} {min(unknown)}"
             )
         if name == "Rule":
-            _note(declared, found.id, found.expression, found.message)
-        for field, value in found.ListFields():
+            _note(declared, message.id, message.expression, message.message)
+        for field, value in message.ListFields():
             if field.message_type is not None:
-                waiting.extend(value if field.is_repeated else (value,))
+                messages.extend(value if field.is_repeated else (value,))
             elif field.name == "cel_expression":
                 for text in value:
                     _note(declared, text, text, f'"{text}" returned false')
@@ -260,8 +260,8 @@ def _messages() -> Mapping[str, Any]:
     pool.AddSerializedFile(buf_validate.serialized())
     file = pool.FindFileByName(buf_validate.NAME)
     return {
-        name: message_factory.GetMessageClass(found)
-        for name, found in file.message_types_by_name.items()
+        name: message_factory.GetMessageClass(descriptor)
+        for name, descriptor in file.message_types_by_name.items()
     }
 
 

@@ -116,9 +116,9 @@ def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -
     packed = any_pb2.Any.FromString(serialized)
     of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_TYPE_OF_PARSED) else "Checked"]
     message = of_message.FromString(packed.value)  # keeps unknown fields
-    for found in _messages_in(message.expr):
-        if found.DESCRIPTOR.name == "Call" and found.function == function:
-            change(found)
+    for part in _messages_in(message.expr):
+        if part.DESCRIPTOR.name == "Call" and part.function == function:
+            change(part)
     packed.value = message.SerializeToString()
     return bytes(packed.SerializeToString())
 
@@ -129,18 +129,18 @@ def expressions_in(expression: Any) -> Iterator[Any]:
     Args:
         expression: `cel.expr.Expr`.
     """
-    return (found for found in _messages_in(expression) if found.DESCRIPTOR.name == "Expr")
+    return (part for part in _messages_in(expression) if part.DESCRIPTOR.name == "Expr")
 
 
 def _messages_in(message: Any) -> Iterator[Any]:
     """Yield a message and those within it, each before its parts, which may be changed then."""
-    waiting = [message]
-    while waiting:
-        found = waiting.pop()
-        yield found
-        for field, value in found.ListFields():
+    messages = [message]
+    while messages:
+        part = messages.pop()
+        yield part
+        for field, value in part.ListFields():
             if field.message_type is not None:
-                waiting.extend(value if hasattr(value, "extend") else (value,))
+                messages.extend(value if hasattr(value, "extend") else (value,))
 
 
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
@@ -158,11 +158,11 @@ def parts_of(tree: Tree) -> tuple[Tree, ...]:
 
 def all_in(tree: Tree) -> Iterator[Tree]:
     """Yield a tree and all its parts."""
-    waiting = [tree]
-    while waiting:
-        found = waiting.pop()
-        yield found
-        waiting.extend(parts_of(found))
+    trees = [tree]
+    while trees:
+        part = trees.pop()
+        yield part
+        trees.extend(parts_of(part))
 
 
 def names_in(tree: Tree) -> frozenset[str]:
@@ -212,9 +212,9 @@ class _TreeReader:
         call = expression.call
         arguments = [call.target] if call.HasField("target") else []
         arguments.extend(call.args)
-        found = self._types.get(expression.id)
-        is_scalar = found is not None and (
-            found.primitive in _NUMBERS or found.well_known in _INSTANTS
+        result_type = self._types.get(expression.id)
+        is_scalar = result_type is not None and (
+            result_type.primitive in _NUMBERS or result_type.well_known in _INSTANTS
         )
         return Call(call.function, tuple(map(self.tree, arguments)), is_scalar)
 
@@ -249,9 +249,9 @@ def _make_messages() -> Mapping[str, Any]:
     )
 
     def message(name: str, *fields: tuple[str, int, Any], repeated: tuple[str, ...] = ()) -> Any:
-        made = file.message_type.add(name=name)
+        message_type = file.message_type.add(name=name)
         for field_name, number, kind in fields:
-            field = made.field.add(
+            field = message_type.field.add(
                 name=field_name, number=number, label=3 if field_name in repeated else 1
             )
             if isinstance(kind, str):
@@ -259,7 +259,7 @@ def _make_messages() -> Mapping[str, Any]:
                 field.type_name = f".penstock.cel.{kind}"
             else:
                 field.type = kind
-        return made
+        return message_type
 
     text, number = kinds.TYPE_STRING, kinds.TYPE_INT64
     message("Ident", ("name", 1, text))

@@ -53,10 +53,10 @@ def check_constants(cel: Any, environment: Any, serialized: bytes) -> None:
         if work_of(read_tree(alone), Size(0, 0, 0)) > MOST:
             return False
         try:
-            found = environment.deserialize(alone).eval(data={})
+            result = environment.deserialize(alone).eval(data={})
         except Exception:
             return True
-        return bool(found.type() == cel.Type.ERROR)
+        return bool(result.type() == cel.Type.ERROR)
 
     for part in reversed(list(expressions_in(expression))):  # the innermost first
         if _never_has_a_result(part, environment, fails):
@@ -94,24 +94,22 @@ def _with_some_instant(call: Any, constant: str) -> str | None:
 
 def _is_constant(part: Any) -> bool:
     """Return whether a part of an expression reads no variable."""
-    waiting = [part]
-    while waiting:
-        found = waiting.pop()
-        kind = found.WhichOneof("kind")
+    parts = [part]
+    while parts:
+        expression = parts.pop()
+        kind = expression.WhichOneof("kind")
         if kind == "call":
-            call = found.call
-            waiting += (
-                [call.target] if call.HasField("target") and not _is_in_namespace(call) else []
-            )
-            waiting += call.args
+            call = expression.call
+            parts += [call.target] if call.HasField("target") and not _is_in_namespace(call) else []
+            parts += call.args
         elif kind == "select":
-            waiting.append(found.select.operand)
+            parts.append(expression.select.operand)
         elif kind == "list":
-            waiting += found.list.elements
+            parts += expression.list.elements
         elif kind == "struct":
-            waiting += [
+            parts += [
                 inner
-                for entry in found.struct.entries
+                for entry in expression.struct.entries
                 for inner in (entry.key, entry.value)
                 if inner.WhichOneof("kind")
             ]
@@ -146,5 +144,5 @@ def _shown(part: Any) -> str:
     name = part.call.function.strip("_")
     if part.call.function.startswith("_") and len(arguments) > 1:
         return f"{arguments[0]} {name} {arguments[1]}"
-    before = f"{_shown(part.call.target)}." if part.call.HasField("target") else ""
-    return f"{before}{name}({', '.join(arguments)})"
+    target = f"{_shown(part.call.target)}." if part.call.HasField("target") else ""
+    return f"{target}{name}({', '.join(arguments)})"

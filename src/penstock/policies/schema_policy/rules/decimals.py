@@ -112,7 +112,7 @@ def _compared(holds: Callable[[Decimal, Decimal], bool]) -> Callable[[Any, Any],
 
 
 def _calculated(calculate: Callable[..., Decimal]) -> Callable[..., Any]:
-    return lambda *given: to_message(calculate(*map(to_number, given)))
+    return lambda *arguments: to_message(calculate(*map(to_number, arguments)))
 
 
 def _scaled(rounding: str, *, widens: bool = True) -> Callable[..., Any]:

@@ -51,7 +51,7 @@ def declared(cel: Any) -> list[Any]:
             is_member=is_member, impl=function,
         )  # fmt: skip
 
-    found: dict[str, Sequence[Any]] = {
+    functions: dict[str, Sequence[Any]] = {
         **{
             name: [overload(function, truth, text, is_member=True)]
             for name, function in FUNCTIONS.items()
@@ -66,7 +66,7 @@ def declared(cel: Any) -> list[Any]:
                 overload(decimals.of_number, number, kind)
                 for kind in (integer, kinds.UINT, kinds.DOUBLE)
             ),
-            overload(lambda given: given, number, number),
+            overload(lambda argument: argument, number, number),
             overload(decimals.of_bytes, number, kinds.BYTES, integer),
         ],
         **{
@@ -90,20 +90,20 @@ def declared(cel: Any) -> list[Any]:
         },
         "decimals.sign": [overload(decimals.sign, integer, number)],
         "timestamp.of": [
-            overload(lambda given: given, instant, instant),
+            overload(lambda argument: argument, instant, instant),
             overload(timestamps.of_text, instant, text),
             overload(timestamps.of_unit, instant, integer, text),
         ],
         f"{PREFIX}timestamp": [overload(timestamps.of_precision, instant, integer, integer)],
         **{
             name: [
-                overload(function, kinds.DYN, left, right)
-                for left in (integer, kinds.UINT)
-                for right in (integer, kinds.UINT)
+                overload(function, kinds.DYN, left_kind, right_kind)
+                for left_kind in (integer, kinds.UINT)
+                for right_kind in (integer, kinds.UINT)
             ]
             for name, function in of_whole_numbers()
         },
         f"{PREFIX}string": [overload(decimals.to_text, text, number)],
         f"{PREFIX}double": [overload(decimals.to_double, kinds.DOUBLE, number)],
     }
-    return [cel.FunctionDecl(name, overloads) for name, overloads in found.items()]
+    return [cel.FunctionDecl(name, overloads) for name, overloads in functions.items()]

@@ -36,8 +36,8 @@ def is_email(text: str) -> bool:
     """Return whether a text is one address, without a display name."""
     if len(text) > _LONGEST:
         return False
-    local, at, host = text.rpartition("@")
-    return bool(at and _LOCAL_PART.fullmatch(local)) and is_hostname(host)
+    local, at_sign, host = text.rpartition("@")
+    return bool(at_sign and _LOCAL_PART.fullmatch(local)) and is_hostname(host)
 
 
 def is_ipv4(text: str) -> bool:

@@ -30,15 +30,15 @@ _LEAST: Final = -(2**63)
 _MOST: Final = 2**64 - 1
 
 
-def _divided(left: int, right: int) -> int:
-    if not right:
+def _divided(dividend: int, divisor: int) -> int:
+    if not divisor:
         raise ZeroDivisionError("divide by zero")
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
 
-def _remainder(left: int, right: int) -> int:
-    return left - right * _divided(left, right)
+def _remainder(dividend: int, divisor: int) -> int:
+    return dividend - divisor * _divided(dividend, divisor)
 
 
 _OF_WHOLE: Final[Mapping[str, tuple[str, Callable[[int, int], int]]]] = {
@@ -64,8 +64,8 @@ def of_whole_numbers() -> Iterator[tuple[str, Callable[[int, int], int]]]:
 
 
 def _within_64_bits(calculate: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def calculated(left: int, right: int) -> int:
-        result = calculate(left, right)
+    def calculated(first: int, second: int) -> int:
+        result = calculate(first, second)
         if not _LEAST <= result <= _MOST:
             raise OverflowError("integer overflow")
         return result
@@ -101,28 +101,30 @@ class _Rewriter:
 
     def __init__(self, expression: Any) -> None:
         self._all = list(expressions_in(expression))
-        self._ids = count(max(found.id for found in self._all) + 1)
+        self._ids = count(max(part.id for part in self._all) + 1)
         self._make = type(expression)
 
     def rewrite(self) -> bool:
         """Rewrite; return whether there was anything to rewrite."""
-        calls = [found for found in self._all if found.WhichOneof("kind") == "call"]
-        changed = False
-        for found in reversed(calls):  # parts first: they are copied into what contains them
-            if found.call.function in _OF_WHOLE and len(found.call.args) == _OPERANDS:
-                self._mix(found)
-            elif found.call.function == _NEGATION:
-                self._negate(found)
-            elif _is_of_doubles(found.call):
-                self._convert(found)
+        calls = [node for node in self._all if node.WhichOneof("kind") == "call"]
+        is_changed = False
+        for node in reversed(calls):  # parts first: they are copied into what contains them
+            if node.call.function in _OF_WHOLE and len(node.call.args) == _OPERANDS:
+                self._mix(node)
+            elif node.call.function == _NEGATION:
+                self._negate(node)
+            elif _is_of_doubles(node.call):
+                self._convert(node)
             else:
                 continue
-            changed = True
-        return changed
+            is_changed = True
+        return is_changed
 
-    def _mix(self, found: Any) -> None:
-        function = found.call.function
-        left, right = (self._make.FromString(part.SerializeToString()) for part in found.call.args)
+    def _mix(self, node: Any) -> None:
+        function = node.call.function
+        first_operand, second_operand = (
+            self._make.FromString(part.SerializeToString()) for part in node.call.args
+        )
         number = next(self._ids)
         first, second = f"@a{number}", f"@b{number}"
 
@@ -145,17 +147,17 @@ class _Rewriter:
             of_numbers,
             call(function),
         )
-        bound = [(first, left), (second, right)]
+        bound = [(first, first_operand), (second, second_operand)]
         bound.sort(key=lambda pair: _depth(pair[1]))  # the result within is one level more
         for name, value in bound:
             result = self._bound(name, value, result)
-        self._replace(found, result)
+        self._replace(node, result)
 
-    def _convert(self, found: Any) -> None:
+    def _convert(self, node: Any) -> None:
         """Let a function of doubles take a whole number."""
         name = f"@a{next(self._ids)}"
-        (given,) = (self._make.FromString(part.SerializeToString()) for part in found.call.args)
-        of_double, of_whole = (self._make.FromString(found.SerializeToString()) for _ in range(2))
+        (operand,) = (self._make.FromString(part.SerializeToString()) for part in node.call.args)
+        of_double, of_whole = (self._make.FromString(node.SerializeToString()) for _ in range(2))
         for call, argument in (
             (of_double, self._name(name)),
             (of_whole, self._call("double", self._name(name))),
@@ -163,40 +165,40 @@ class _Rewriter:
             call.id = next(self._ids)
             del call.call.args[:]
             call.call.args.append(argument)
-        if found.call.function in _ROUNDING:
+        if node.call.function in _ROUNDING:
             of_whole = self._name(name)
-        self._choose(found, name, given, of_whole, of_double)
+        self._choose(node, name, operand, of_whole, of_double)
 
-    def _negate(self, found: Any) -> None:
+    def _negate(self, node: Any) -> None:
         """Let `-` take a whole number that CEL has without a sign, such as 2 to the power of 63."""
         name = f"@a{next(self._ids)}"
-        (given,) = (self._make.FromString(part.SerializeToString()) for part in found.call.args)
+        (operand,) = (self._make.FromString(part.SerializeToString()) for part in node.call.args)
         zero = self._make(id=next(self._ids))
         zero.const.int = 0
         of_whole = self._call(_OF_WHOLE["_-_"][0], zero, self._name(name))
-        self._choose(found, name, given, of_whole, self._call(_NEGATION, self._name(name)))
+        self._choose(node, name, operand, of_whole, self._call(_NEGATION, self._name(name)))
 
-    def _choose(self, found: Any, name: str, given: Any, of_whole: Any, other: Any) -> None:
+    def _choose(self, node: Any, name: str, operand: Any, of_whole: Any, other: Any) -> None:
         """Replace a call by what depends on whether its argument is a whole number."""
         is_whole = self._call("_||_", self._is(name, "int"), self._is(name, "uint"))
-        self._replace(found, self._bound(name, given, self._choice(is_whole, of_whole, other)))
+        self._replace(node, self._bound(name, operand, self._choice(is_whole, of_whole, other)))
 
     @staticmethod
-    def _replace(found: Any, by: Any) -> None:
-        number = found.id
-        found.CopyFrom(by)
-        found.id = number
+    def _replace(node: Any, replacement: Any) -> None:
+        number = node.id
+        node.CopyFrom(replacement)
+        node.id = number
 
     def _name(self, name: str) -> Any:
-        made = self._make(id=next(self._ids))
-        made.ident.name = name
-        return made
+        node = self._make(id=next(self._ids))
+        node.ident.name = name
+        return node
 
     def _call(self, function: str, *arguments: Any) -> Any:
-        made = self._make(id=next(self._ids))
-        made.call.function = function
-        made.call.args.extend(arguments)
-        return made
+        node = self._make(id=next(self._ids))
+        node.call.function = function
+        node.call.args.extend(arguments)
+        return node
 
     def _choice(self, condition: Any, if_true: Any, if_false: Any) -> Any:
         return self._call("_?_:_", condition, if_true, if_false)
@@ -210,8 +212,8 @@ class _Rewriter:
 
     def _bound(self, name: str, value: Any, result: Any) -> Any:
         """Return what `cel.bind(name, value, result)` becomes."""
-        made = self._make(id=next(self._ids))
-        loop = made.loop
+        node = self._make(id=next(self._ids))
+        loop = node.loop
         loop.iter_var = "#unused"
         loop.iter_range.id = next(self._ids)
         loop.iter_range.list.SetInParent()
@@ -221,7 +223,7 @@ class _Rewriter:
         loop.loop_condition.const.bool = False
         loop.loop_step.CopyFrom(self._name(name))
         loop.result.CopyFrom(result)
-        return made
+        return node
 
 
 def _is_of_doubles(call: Any) -> bool:
@@ -232,12 +234,12 @@ def _is_of_doubles(call: Any) -> bool:
 def _depth(expression: Any) -> int:
     """Return how many parts are within each other."""
     most = 0
-    waiting = [(expression, 0)]
-    while waiting:
-        found, depth = waiting.pop()
+    nodes = [(expression, 0)]
+    while nodes:
+        node, depth = nodes.pop()
         most = max(most, depth)
-        for field, value in found.ListFields():
+        for field, value in node.ListFields():
             if field.message_type is not None:
                 inner = value if hasattr(value, "extend") else (value,)
-                waiting.extend((part, depth + 1) for part in inner)
+                nodes.extend((part, depth + 1) for part in inner)
     return most

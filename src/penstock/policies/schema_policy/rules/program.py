@@ -143,7 +143,7 @@ class Language:
         """
         if len(text.encode("utf-8", "replace")) > _LONGEST:
             raise InvalidSchemaError(f"has more than {_LONGEST} bytes")
-        expression, returned, written = self._compiled(text)
+        expression, returned, compiled_text = self._compiled(text)
         kinds = self.cel.Type
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if returned not in expected:
@@ -162,7 +162,7 @@ class Language:
             self.cel,
             self._environment,
             Evaluable.of(expression, tree),
-            self._mixed(written),
+            self._mixed(compiled_text),
             is_bool=returned == kinds.BOOL,
             only_bool=only_bool,
         )
@@ -180,8 +180,8 @@ class Language:
             expression = self._environment.compile(text)
             return expression, expression.return_type(), text
         except Exception as error:
-            found = str(error)
-        wrong = _ERROR.findall(found)
+            error_text = str(error)
+        wrong = _ERROR.findall(error_text)
         allowed = _IS_ABOUT_NUMBERS if self._of_file else _IS_COMPARISON
         if wrong and all(allowed.search(line) for line in wrong):
             expression = self._environment.compile(text, disable_check=True)
@@ -189,7 +189,9 @@ class Language:
         amended = _amended(text, wrong)
         if amended == text:
             others = [line for line in wrong if not allowed.search(line)]
-            raise InvalidSchemaError(f"is not valid: {_first_line(others[0] if others else found)}")
+            raise InvalidSchemaError(
+                f"is not valid: {_first_line(others[0] if others else error_text)}"
+            )
         return self._compiled(amended)
 
     def _returned(self, text: str) -> Any:
@@ -229,13 +231,13 @@ class Language:
 
     def _of_whole_texts(self, serialized: bytes) -> bytes:
         """Return an expression in which `matches` is about complete texts."""
-        changed = rewritten(
+        expression = rewritten(
             serialized, "matches", lambda call: rewrite(call, lambda text: self._takes(whole(text)))
         )
-        for pattern in patterns_in(read_tree(changed), MATCHES_WHOLE):
+        for pattern in patterns_in(read_tree(expression), MATCHES_WHOLE):
             if not is_pattern(pattern):
                 raise InvalidSchemaError("has a pattern that is not a regular expression")
-        return changed
+        return expression
 
     def _takes(self, pattern: str) -> bool:
         """Return whether RE2 takes a pattern."""
@@ -345,7 +347,7 @@ class Program:
         raise EvaluationError(_NEITHER)
 
     def _result(self, evaluable: Evaluable, variables: Variables) -> Any:
-        read, weight = variables.read(self.reads, now=self._now)
+        values, weight = variables.read(self.reads, now=self._now)
         if (
             weight > evaluable.always_allowed
             and work_of(evaluable.tree, variables.size(self.reads)) > MOST
@@ -355,7 +357,7 @@ class Program:
         try:
             if shared is not None:
                 return evaluable.expression.eval(shared)
-            return evaluable.expression.eval(data=read)
+            return evaluable.expression.eval(data=values)
         except Exception as error:
             raise EvaluationError(reason_of(str(error))) from None
 
@@ -368,7 +370,7 @@ def _may_be_numbers(result: Any) -> bool:
 def _with_any_numbers(text: str) -> str:
     """Return an expression in which CEL's check takes a fraction for a value of any type."""
     return _TEXT_OR_FRACTION.sub(
-        lambda found: f"dyn({found[0]})" if found["fraction"] else found[0], text
+        lambda match: f"dyn({match[0]})" if match["fraction"] else match[0], text
     )
 
 
@@ -381,12 +383,12 @@ def _amended(text: str, errors: Sequence[str]) -> str:
     """
     lines = text.split("\n")
     places = (_IS_FOR_OURS.match(error) for error in errors)
-    found = sorted({(int(place[1]), int(place[2])) for place in places if place}, reverse=True)
-    for line, column in found:
-        before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
-        name = _NAME_AT_END.search(before)
+    positions = sorted({(int(place[1]), int(place[2])) for place in places if place}, reverse=True)
+    for line, column in positions:
+        head, tail = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+        name = _NAME_AT_END.search(head)
         if name is not None:
-            lines[line - 1] = f"{before[: name.start()]}{PREFIX}{name[0]}{after}"
+            lines[line - 1] = f"{head[: name.start()]}{PREFIX}{name[0]}{tail}"
     return "\n".join(lines)
 
 

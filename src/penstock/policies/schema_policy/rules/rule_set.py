@@ -96,8 +96,8 @@ def read_rule_set(rule_set: Mapping[str, Any], properties: Mapping[str, Any]) ->
     not_run.extend(
         f"rule {_quoted(rule)}: type {rule.get('type')} changes payloads" for rule in encodings
     )
-    changed = rules[transforms[-1]] if transforms else None
-    return RuleSet(tuple(conditions), tuple(not_run), None if changed is None else _quoted(changed))
+    change = rules[transforms[-1]] if transforms else None
+    return RuleSet(tuple(conditions), tuple(not_run), None if change is None else _quoted(change))
 
 
 def _rules_of(rule_set: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

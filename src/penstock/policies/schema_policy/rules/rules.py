@@ -158,10 +158,10 @@ class _Walks:
             from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
 
             self.add(name, protobuf.read_fields(value.DESCRIPTOR, self._patterns))
-        found = self._ready[name]
-        if found is None:
+        entry = self._ready[name]
+        if entry is None:
             return None
-        root, walk = found
+        root, walk = entry
         return walk.value_objection(root, value, self._path)
 
 
@@ -271,16 +271,16 @@ class _RuleCompiler:
         *,
         may_be_text: bool = False,
     ) -> Program:
-        known = self._programs.get((variables, text, engine))
-        if known is None:
+        program = self._programs.get((variables, text, engine))
+        if program is None:
             try:
-                known = self._language(variables).compile(
+                program = self._language(variables).compile(
                     text, may_be_text=may_be_text, engine=engine
                 )
             except InvalidSchemaError as error:
                 raise InvalidSchemaError(f"{title}: its {part} {error}") from None
-            self._programs[variables, text, engine] = known
-        return known
+            self._programs[variables, text, engine] = program
+        return program
 
     def _language(self, variables: tuple[str, ...]) -> Language:
         language = self._languages.get(variables)
@@ -353,9 +353,9 @@ def _try_messages(
     """Compile the rules of all messages of a file, to find a wrong rule before a record comes."""
     from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
 
-    waiting = list(messages)
-    while waiting:
-        message = waiting.pop()
+    pending_messages = list(messages)
+    while pending_messages:
+        message = pending_messages.pop()
         walks.add(message.full_name, protobuf.read_fields(message, patterns))
-        waiting.extend(message.nested_types)
+        pending_messages.extend(message.nested_types)
     walks.settle(has_conditions=has_conditions)

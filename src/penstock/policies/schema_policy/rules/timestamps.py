@@ -51,9 +51,9 @@ def of_text(text: str) -> Any:
     """
     if _RFC_3339.fullmatch(text) is None:  # `fromisoformat` takes more, also behind the end
         raise ValueError("the timestamp is not of RFC 3339")
-    found = dt.datetime.fromisoformat(text)
+    instant = dt.datetime.fromisoformat(text)
     stamp = Timestamp()
-    stamp.FromDatetime(found)
+    stamp.FromDatetime(instant)
     return stamp
 
 

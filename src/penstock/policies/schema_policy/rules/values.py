@@ -37,29 +37,29 @@ class CelValue(NamedTuple):
     weight: int
 
 
-def to_cel(given: Any) -> CelValue:
+def to_cel(raw_value: Any) -> CelValue:
     """Return a value as CEL is given it.
 
     Args:
-        given: A value of JSON's and Avro's types, a Protobuf message, or one of its fields.
+        raw_value: A value of JSON's and Avro's types, a Protobuf message, or one of its fields.
 
     Raises:
         EvaluationError: It cannot be converted: a key of a map has a NUL character.
     """
-    kind = type(given)
+    kind = type(raw_value)
     if kind is str:
-        return CelValue(given, _text(given), len(given))
+        return CelValue(raw_value, _text(raw_value), len(raw_value))
     if kind in _SCALARS:
-        return CelValue(given, given, 1)
-    if kind is not dict and hasattr(given, "ByteSize"):
-        return CelValue(given, given, given.ByteSize())
+        return CelValue(raw_value, raw_value, 1)
+    if kind is not dict and hasattr(raw_value, "ByteSize"):
+        return CelValue(raw_value, raw_value, raw_value.ByteSize())
     try:
         # Looks at all of it at the speed of C.
-        written = orjson.dumps(given, _of_no_json)
+        json_bytes = orjson.dumps(raw_value, _of_no_json)
     except orjson.JSONEncodeError:  # a large number, keys that are no text, or nested deeply
-        return CelValue(given, _whole(given), int(size_of(given).weight))
-    value = _whole(given) if _NUL_IN_JSON in written else given
-    return CelValue(given, value, len(written))
+        return CelValue(raw_value, _whole(raw_value), int(size_of(raw_value).weight))
+    value = _whole(raw_value) if _NUL_IN_JSON in json_bytes else raw_value
+    return CelValue(raw_value, value, len(json_bytes))
 
 
 def _of_no_json(value: Any) -> Any:
@@ -97,22 +97,20 @@ def _key(key: Any) -> Any:
 def size_of(value: Any) -> Size:
     """Return how many characters, bytes and items a value has, and how many its longest list."""
     weight = longest = 0
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
+    values = [value]
+    while values:
+        part = values.pop()
         weight += 1
         inner: Any = ()
-        if isinstance(found, (str, bytes)):
-            weight += len(found)
-        elif hasattr(
-            found, "ListFields"
-        ):  # also a Struct, which raises for a value that is not set
-            inner = [held for _, held in found.ListFields()]
-        elif hasattr(found, "keys"):
-            inner = [*found, *(found[key] for key in found)]
-            longest = max(longest, len(found))
-        elif hasattr(found, "extend"):
-            inner = found
-            longest = max(longest, len(found))
-        waiting.extend(inner)
+        if isinstance(part, (str, bytes)):
+            weight += len(part)
+        elif hasattr(part, "ListFields"):  # also a Struct, which raises for a value that is not set
+            inner = [field_value for _, field_value in part.ListFields()]
+        elif hasattr(part, "keys"):
+            inner = [*part, *(part[key] for key in part)]
+            longest = max(longest, len(part))
+        elif hasattr(part, "extend"):
+            inner = part
+            longest = max(longest, len(part))
+        values.extend(inner)
     return Size(weight, longest, longest)

@@ -23,7 +23,7 @@ class Variables:
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        values: Mapping[str, Any],
         ready: Mapping[str, CelValue] | None = None,
         *,
         is_shared: bool = False,
@@ -31,12 +31,12 @@ class Variables:
         """Remember values.
 
         Args:
-            given: By the names of their variables.
+            values: By the names of their variables.
             ready: Others, which are ready already.
             is_shared: Whether several expressions read most of them; CEL then makes its own
                 values of them once.
         """
-        self._given = given
+        self._given = values
         self._ready: dict[str, CelValue] = dict(ready or {})
         self._is_shared = is_shared
         self._activation: Any = None
@@ -51,16 +51,16 @@ class Variables:
         Raises:
             EvaluationError: One of them cannot be given to CEL.
         """
-        read: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         weight = 0
         for name in names:
             value = self._of(name)
             if value is not None:
-                read[name] = value[1]
+                values[name] = value[1]
                 weight += value[2]
         if now:
-            read["now"] = dt.datetime.now(dt.UTC)
-        return read, weight
+            values["now"] = dt.datetime.now(dt.UTC)
+        return values, weight
 
     def size(self, names: Iterable[str]) -> Size:
         """Return how large some of them are, exactly; this takes longer than `read`."""
@@ -75,7 +75,7 @@ class Variables:
         return self._activation
 
     def _of(self, name: str) -> CelValue | None:
-        known = self._ready.get(name)
-        if known is None and name in self._given:
-            known = self._ready[name] = to_cel(self._given[name])
-        return known
+        cel_value = self._ready.get(name)
+        if cel_value is None and name in self._given:
+            cel_value = self._ready[name] = to_cel(self._given[name])
+        return cel_value

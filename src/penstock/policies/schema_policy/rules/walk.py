@@ -229,8 +229,8 @@ class Walk:
 
     def _around(self) -> CelValue:
         """Return the record, message or object that the field is in, for CEL."""
-        outer, known = self._outer
-        if known is None:
-            known = to_cel(None if outer is None else self._convert(outer.node, outer.value))
-            self._outer = (outer, known)
-        return known
+        outer, cel_value = self._outer
+        if cel_value is None:
+            cel_value = to_cel(None if outer is None else self._convert(outer.node, outer.value))
+            self._outer = (outer, cel_value)
+        return cel_value

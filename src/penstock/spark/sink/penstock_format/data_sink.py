@@ -147,8 +147,8 @@ def batch_sink(options: Mapping[str, str], schema: StructType, *, overwrite: boo
             'format("penstock"): a topic cannot be overwritten: use mode("append")'
         )
     _check(schema)
-    found = SinkOptions.read(options)
-    return BatchSink(_task(found), found.job)
+    sink_options = SinkOptions.read(options)
+    return BatchSink(_task(sink_options), sink_options.job)
 
 
 def stream_sink(options: Mapping[str, str], schema: StructType) -> StreamSink:

@@ -28,12 +28,12 @@ class LostTransactionsError(SparkError):
     """Transactions of tasks were aborted before they were committed."""
 
 
-def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
+def commit(task: SinkTask, results: Sequence[AttemptResult]) -> None:
     """Commit the transactions of a batch: all of them, or none.
 
     Args:
         task: What the tasks did.
-        written: What each task did; of the same batch.
+        results: What each task did; of the same batch.
 
     Raises:
         OrderLostError: Several tasks have written records of the same partition.
@@ -41,72 +41,72 @@ def commit(task: SinkTask, written: Sequence[AttemptResult]) -> None:
         TakenOverError: A later run of the job has taken over.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    if not written:
+    if not results:
         return
     connection = task.access.connect()
-    first = written[0].attempt
+    first = results[0].attempt
     decisions = task.decisions(first.job, connection)
-    prepared = [done.prepared for done in written if done.prepared is not None]
-    if any(done.was_decided for done in written):
+    prepared = [result.prepared for result in results if result.prepared is not None]
+    if any(result.was_decided for result in results):
         for transaction in prepared:
             abort_prepared(connection, transaction)
         _finish(task, decisions.read().prepared, first.batch)
         return
     if not prepared:
         return
-    check_together(task.accepted.topic, (done.read for done in written))
-    if lost := not_open(connection, prepared):
+    check_together(task.accepted.topic, (result.read for result in results))
+    if lost_transactions := not_open(connection, prepared):
         raise LostTransactionsError(
-            f"topic {task.accepted.topic}: nothing of the batch is written: {_named(lost)} ended "
-            f"before all tasks had written; the transaction timeout is "
-            f"{task.transaction_timeout_s:g} s (option kafka.transaction.timeout.ms, and the "
-            "brokers' transaction.max.timeout.ms)"
+            f"topic {task.accepted.topic}: nothing of the batch is written: "
+            f"{_named(lost_transactions)} ended before all tasks had written; the transaction "
+            f"timeout is {task.transaction_timeout_s:g} s (option kafka.transaction.timeout.ms, "
+            "and the brokers' transaction.max.timeout.ms)"
         )
     decisions.decide(first.run, first.batch, prepared)
     _finish(task, prepared, first.batch)
-    if any(done.attempt.number for done in written):
+    if any(result.attempt.number for result in results):
         # Those of attempts that failed or were too late: readers would wait for them.
         abort_all(connection, decisions.prefix)
 
 
-def abort(task: SinkTask, written: Sequence[AttemptResult]) -> None:
+def abort(task: SinkTask, results: Sequence[AttemptResult]) -> None:
     """Abort the transactions of a batch, unless it was decided.
 
     Those that tasks left open that failed are aborted, too, if no later run has the job.
 
     Args:
         task: What the tasks did.
-        written: What each task did that ended well.
+        results: What each task did that ended well.
 
     Raises:
         ClientError: The cluster does not respond in time, or denies it.
     """
-    if not written:
+    if not results:
         return
-    connection, first = task.access.connect(), written[0].attempt
+    connection, first = task.access.connect(), results[0].attempt
     decisions = task.decisions(first.job, connection)
     decided = decisions.read()
     if decided.covers(first.batch):
         return
-    for done in written:
-        if done.prepared is not None:
-            abort_prepared(connection, done.prepared)
+    for result in results:
+        if result.prepared is not None:
+            abort_prepared(connection, result.prepared)
     if decided.run == first.run:
         abort_all(connection, decisions.prefix)
 
 
 def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: BatchId) -> None:
-    connection, lost = task.access.connect(), []
+    connection, lost_transactions = task.access.connect(), []
     for transaction in prepared:
         try:
             commit_prepared(connection, transaction)
         except (FencedError, AbortedError):
-            lost.append(transaction)
-    if lost:
+            lost_transactions.append(transaction)
+    if lost_transactions:
         raise LostTransactionsError(
             f"topic {task.accepted.topic}: batch {batch.number} was to be committed, and brokers "
-            f"had aborted {_named(lost)} of {len(prepared)} before (their time was over): what "
-            "these wrote is missing, and the others' records are there"
+            f"had aborted {_named(lost_transactions)} of {len(prepared)} before (their time was "
+            "over): what these wrote is missing, and the others' records are there"
         )
 
 

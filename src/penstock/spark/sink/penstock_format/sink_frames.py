@@ -41,12 +41,15 @@ def record_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.Recor
         for field in schema.fields
     }
     names = schema.fieldNames()
-    wanted = [(names.index(name), name, kind) for name, kind in kinds.items() if kind is not None]
+    kafka_columns = [
+        (names.index(name), name, kind) for name, kind in kinds.items() if kind is not None
+    ]
     while some := list(islice(rows, _ROWS)):
         arrays = [
-            pa.array([_plain(row[index], kind) for row in some], kind) for index, _, kind in wanted
+            pa.array([_plain(row[index], kind) for row in some], kind)
+            for index, _, kind in kafka_columns
         ]
-        yield pa.RecordBatch.from_arrays(arrays, [name for _, name, _ in wanted])
+        yield pa.RecordBatch.from_arrays(arrays, [name for _, name, _ in kafka_columns])
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

@@ -61,17 +61,17 @@ class SinkOptions:
     transaction_timeout_s: float
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self:
+    def read(cls, spark_options: Mapping[str, str]) -> Self:
         """Read the options that Spark was given; their case does not matter.
 
         Raises:
             ConfigurationError: One is missing, unknown or not usable, or holds a secret.
         """
-        options, client = found = GivenOptions.read(
-            given, _OPTIONS, does="writes with", of_spark=_OF_SPARK, instead=_INSTEAD
+        options, client = given_options = GivenOptions.read(
+            spark_options, _OPTIONS, does="writes with", of_spark=_OF_SPARK, instead=_INSTEAD
         )
         codec, timeout = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, str(_TIMEOUT_MS))
-        plan, topic = found.plan(), options.get("topic", "").strip()
+        plan, topic = given_options.plan(), options.get("topic", "").strip()
         if not topic:
             raise ConfigurationError('format("penstock"): name the topic to write to: option topic')
         rejected = options.get("rejected", options.get(DEAD_LETTERS))
@@ -86,14 +86,14 @@ class SinkOptions:
             topic,
             rejected and rejected.strip(),
             None if job is None else check_job(job, "job"),
-            found.boolean(_ORDER),
+            given_options.boolean(_ORDER),
             _number("recordsPolicyBatch", options.get("recordspolicybatch", "1"), 1),
             NAMES.index(codec),
             _number(f"kafka.{_TIMEOUT}", timeout, _TIMEOUT_MIN_MS) / 1000,
         )
 
 
-def _number(name: str, given: str, least: int) -> int:
-    if not _NUMBER.fullmatch(given.strip()) or int(given) < least:
-        raise ConfigurationError(f"{name} {given}: a number from {least} on")
-    return int(given)
+def _number(name: str, text: str, least: int) -> int:
+    if not _NUMBER.fullmatch(text.strip()) or int(text) < least:
+        raise ConfigurationError(f"{name} {text}: a number from {least} on")
+    return int(text)

@@ -59,24 +59,26 @@ class SourceOrder:
             return
         topics, partitions, offsets = (batch.column(name) for name in PLACE)
         for start, end, topic, partition in runs(topics, partitions):
-            found = pc.drop_null(offsets.slice(start, end - start)).to_numpy(zero_copy_only=False)
-            if topic is not None and partition >= 0 and len(found):
-                self._add(Partition(topic, partition), found)
+            run_offsets = pc.drop_null(offsets.slice(start, end - start)).to_numpy(
+                zero_copy_only=False
+            )
+            if topic is not None and partition >= 0 and len(run_offsets):
+                self._add(Partition(topic, partition), run_offsets)
 
-    def _add(self, of: Partition, offsets: np.ndarray) -> None:
-        before = self.read.get(of)
-        last = int(offsets[0]) if before is None else before.last
+    def _add(self, partition: Partition, offsets: np.ndarray) -> None:
+        earlier_offsets = self.read.get(partition)
+        last = int(offsets[0]) if earlier_offsets is None else earlier_offsets.last
         steps = np.diff(offsets, prepend=last)
         if (steps < 0).any():
-            at = int(np.argmax(steps < 0))
-            higher = int(offsets[at - 1]) if at else last
+            index = int(np.argmax(steps < 0))
+            higher = int(offsets[index - 1]) if index else last
             raise OrderLostError(
-                f"topic {self._target}: the rows of {of} are not in its order (offset "
-                f"{offsets[at]} comes after {higher}), and nothing is written: sort the frame with "
-                f"sortWithinPartitions({', '.join(map(repr, PLACE))}){_OTHERWISE}"
+                f"topic {self._target}: the rows of {partition} are not in its order (offset "
+                f"{offsets[index]} comes after {higher}), and nothing is written: sort the frame "
+                f"with sortWithinPartitions({', '.join(map(repr, PLACE))}){_OTHERWISE}"
             )
-        first = int(offsets[0]) if before is None else before.first
-        self.read[of] = ReadOffsets(first, int(offsets[-1]))
+        first = int(offsets[0]) if earlier_offsets is None else earlier_offsets.first
+        self.read[partition] = ReadOffsets(first, int(offsets[-1]))
 
 
 def check_together(target: str, tasks: Iterable[Mapping[Partition, ReadOffsets]]) -> None:
@@ -89,13 +91,13 @@ def check_together(target: str, tasks: Iterable[Mapping[Partition, ReadOffsets]]
     Raises:
         OrderLostError: One was.
     """
-    seen: set[Partition] = set()
-    for read in tasks:
-        for of in read:
-            if of in seen:
+    earlier_partitions: set[Partition] = set()
+    for task_offsets in tasks:
+        for partition in task_offsets:
+            if partition in earlier_partitions:
                 raise OrderLostError(
-                    f"topic {target}: several tasks have records of {of}, and would write them in "
-                    "any order, so nothing is written: read it without minPartitions, and "
+                    f"topic {target}: several tasks have records of {partition}, and would write "
+                    "them in any order, so nothing is written: read it without minPartitions, and "
                     f"repartition the frame by {PLACE[0]} and {PLACE[1]}{_OTHERWISE}"
                 )
-        seen.update(read)
+        earlier_partitions.update(task_offsets)

@@ -33,8 +33,8 @@ class DeltaCommits:
     def version_of(self, commit: str) -> int | None:
         """Return the version of a commit, by its name (`userMetadata`); None if not found."""
         for limit in _LAST_COMMITS:
-            found = self._history(limit).where(F.col("userMetadata") == commit)
-            for row in found.select("version").take(1):
+            matches = self._history(limit).where(F.col("userMetadata") == commit)
+            for row in matches.select("version").take(1):
                 return int(row.version)
         return None
 
@@ -54,19 +54,19 @@ class DeltaCommits:
         """
         if version > self._seen + 1:
             name = F.coalesce(F.col("userMetadata"), F.lit(""))
-            found = self._history(f"LIMIT {self._last() - self._seen}").where(
+            other_commits = self._history(f"LIMIT {self._last() - self._seen}").where(
                 F.col("version").between(self._seen + 1, version - 1)
                 & F.col("operation").isin(*_WRITING)
                 & ~name.startswith(own)
             )
-            for row in found.select("version", name.alias("name")).take(1):
+            for row in other_commits.select("version", name.alias("name")).take(1):
                 self._other = f"version {row.version}" + (f", {row.name}" if row.name else "")
         self._seen = max(self._seen, version)
         return self._other
 
     def _last(self) -> int:
-        found = self._history("LIMIT 1").first()
-        return -1 if found is None else int(found.version)
+        last_commit = self._history("LIMIT 1").first()
+        return -1 if last_commit is None else int(last_commit.version)
 
     def _history(self, limit: str) -> DataFrame:
         return self._spark.sql(f"DESCRIBE HISTORY {self._table} {limit}")

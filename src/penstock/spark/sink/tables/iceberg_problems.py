@@ -50,9 +50,9 @@ def check_columns(spark: SparkSession, name: str) -> None:
     Raises:
         ConfigurationError: One cannot.
     """
-    known = {column.lower() for column in COLUMNS}
+    kafka_names = {column.lower() for column in COLUMNS}
     for column in spark.table(name).schema:
-        if column.nullable or column.name.lower() in known or _DEFAULT in column.metadata:
+        if column.nullable or column.name.lower() in kafka_names or _DEFAULT in column.metadata:
             continue
         raise ConfigurationError(
             f"{TABLE}{name}: the column {column.name} is NOT NULL, but is null in each new record: "
@@ -62,13 +62,13 @@ def check_columns(spark: SparkSession, name: str) -> None:
 
 def branch_problem(spark: SparkSession, name: str) -> str | None:
     """Return why Iceberg would not commit to the branch main; None if it would."""
-    given = [key for key in _BRANCHES if spark.conf.get(key, None)]
-    if not given:
+    branch_keys = [key for key in _BRANCHES if spark.conf.get(key, None)]
+    if not branch_keys:
         return None
     properties = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
     if {row[0]: row[1] for row in properties}.get(_MAY_BRANCH, "").lower() != "true":
         return None
     return (
         f"{TABLE}{name} has {_MAY_BRANCH}, so Iceberg would not commit to its branch main: "
-        f"unset {' and '.join(given)}"
+        f"unset {' and '.join(branch_keys)}"
     )

@@ -73,7 +73,9 @@ class Snapshots(NamedTuple):
     @property
     def writers(self) -> Sequence[str]:
         """The writers that they name, sorted."""
-        return sorted({found.writer for found in self.newest_first if found.writer is not None})
+        return sorted(
+            {snapshot.writer for snapshot in self.newest_first if snapshot.writer is not None}
+        )
 
     def ids_until(self, last: int) -> AbstractSet[int]:
         """Return the id of a snapshot, and those before it."""
@@ -82,7 +84,7 @@ class Snapshots(NamedTuple):
 
     def of(self, commit: TableCommit) -> Snapshot | None:
         """Return the snapshot of a commit; None if there is none."""
-        return next((found for found in self.newest_first if found.is_of(commit)), None)
+        return next((snapshot for snapshot in self.newest_first if snapshot.is_of(commit)), None)
 
     def last_number(self, writer: str) -> int | None:
         """Return the highest number of a writer's micro-batches; None if there is none."""
@@ -94,16 +96,16 @@ class Snapshots(NamedTuple):
         return max(numbers, default=None)
 
     def first_twice(
-        self, writer: str, seen: AbstractSet[int] = frozenset()
+        self, writer: str, end_ids: AbstractSet[int] = frozenset()
     ) -> tuple[Snapshot, Snapshot] | None:
         """Return two snapshots of one micro-batch, the later first; None if there are none.
 
         Args:
             writer: The writer.
-            seen: The ids of the snapshots to end at.
+            end_ids: The ids of the snapshots to end at.
         """
         later: dict[int, Snapshot] = {}
-        for snapshot in self.written_since(seen):
+        for snapshot in self.written_since(end_ids):
             if snapshot.writer != writer or snapshot.number is None:
                 continue
             if snapshot.number in later:
@@ -112,33 +114,33 @@ class Snapshots(NamedTuple):
         return None
 
     def written_since(
-        self, seen: AbstractSet[int], *, before: int | None = None
+        self, end_ids: AbstractSet[int], *, before: int | None = None
     ) -> Iterator[Snapshot]:
         """Yield the snapshots that can have other records than the table had, newest first.
 
         Args:
-            seen: The ids of the snapshots to end at.
+            end_ids: The ids of the snapshots to end at.
             before: The id of the snapshot after them; None for all.
         """
         is_before = before is None
         for snapshot in self.newest_first:
-            if snapshot.id in seen:
+            if snapshot.id in end_ids:
                 return
             if is_before and snapshot.operation in _WRITING:
                 yield snapshot
             is_before = is_before or snapshot.id == before
 
 
-def ancestors(current: int | None, found: Iterable[Snapshot]) -> Snapshots:
+def ancestors(current: int | None, snapshots: Iterable[Snapshot]) -> Snapshots:
     """Return the current snapshot of a table, and those before it.
 
     Snapshots of other branches, and those from before a rollback, are not among them.
 
     Args:
         current: The id of the current snapshot; None if the table has none.
-        found: All snapshots of the table.
+        snapshots: All snapshots of the table.
     """
-    by_id = {snapshot.id: snapshot for snapshot in found}
+    by_id = {snapshot.id: snapshot for snapshot in snapshots}
     newest_first = []
     while current is not None and current in by_id:
         newest_first.append(by_id[current])

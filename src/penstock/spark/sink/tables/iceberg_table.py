@@ -72,10 +72,10 @@ class IcebergTable:
         """
         twice = (self._snapshots.first_twice(writer) for writer in self._snapshots.writers)
         return [
-            f"{TABLE}{self._name} may have records twice: snapshots {found[0].id} and "
-            f"{found[1].id} are {found[0].writer} micro-batch {found[0].number}"
-            for found in twice
-            if found is not None
+            f"{TABLE}{self._name} may have records twice: snapshots {pair[0].id} and "
+            f"{pair[1].id} are {pair[0].writer} micro-batch {pair[0].number}"
+            for pair in twice
+            if pair is not None
         ]
 
     def identity(self) -> tuple[str, str]:
@@ -97,9 +97,9 @@ class IcebergTable:
         if branch is not None:
             raise SparkError(branch)
         self._snapshots = self._current()
-        found = self._snapshots.of(commit)
-        if found is not None and commit.number is not None:
-            return found.id
+        snapshot = self._snapshots.of(commit)
+        if snapshot is not None and commit.number is not None:
+            return snapshot.id
         if self._is_left_out(rows, commit):
             return None
         writer = rows.writeTo(self._name).option(_PROPERTY + WRITER, commit.writer)
@@ -109,9 +109,9 @@ class IcebergTable:
         writer.append()
         self._snapshots = self._current()
         self._check_once(commit.writer)
-        found = self._snapshots.of(commit)
-        if found is not None:
-            return found.id
+        snapshot = self._snapshots.of(commit)
+        if snapshot is not None:
+            return snapshot.id
         if not self._records.has_all(rows):
             raise SparkError(
                 f"{TABLE}{self._name}: Iceberg committed the records, but not to the branch main; "
@@ -129,8 +129,8 @@ class IcebergTable:
         A job may have written records of later micro-batches, so it is returned each time. A
         program that names no writer, and mostly maintains the table, is returned once.
         """
-        found = self._snapshots.written_since(self._seen, before=version)
-        others = [snapshot for snapshot in found if snapshot.writer != commit.writer]
+        new_snapshots = self._snapshots.written_since(self._seen, before=version)
+        others = [snapshot for snapshot in new_snapshots if snapshot.writer != commit.writer]
         jobs = [snapshot for snapshot in others if snapshot.writer is not None]
         self._seen = self._snapshots.ids_until(version)
         if jobs:
@@ -190,10 +190,10 @@ class IcebergTable:
         if current is None:
             return ancestors(None, ())
         properties = ", ".join(f"summary['{key}']" for key in (WRITER, NUMBER, ATTEMPT))
-        found = self._spark.sql(
+        rows = self._spark.sql(
             f"SELECT snapshot_id, parent_id, operation, {properties} FROM {name}.snapshots"  # noqa: S608
         ).collect()
-        return ancestors(current[0], map(_snapshot, found))
+        return ancestors(current[0], map(_snapshot, rows))
 
 
 def _snapshot(row: tuple[int, int | None, str, str | None, str | None, str | None]) -> Snapshot:

@@ -71,17 +71,17 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
 
 
 def wrong_columns(
-    name: str, found: Mapping[str, str], using: str = "delta", *, parsed: bool = False
+    name: str, column_types: Mapping[str, str], using: str = "delta", *, parsed: bool = False
 ) -> str | None:
     """Return a problem of a table's columns; None if there is none.
 
     Args:
         name: The table.
-        found: Types of its columns, by name. Additional columns are null, or generated.
+        column_types: Types of its columns, by name. Additional columns are null, or generated.
         using: Its format.
         parsed: Whether values are parsed, for a `value` that is not bytes.
     """
-    types = {column.lower(): kind for column, kind in found.items()}
+    types = {column.lower(): kind for column, kind in column_types.items()}
     wrong = [
         f"{column} is {types.get(column.lower(), 'missing')}"
         for column, kind in COLUMNS.items()

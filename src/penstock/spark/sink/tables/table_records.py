@@ -41,8 +41,8 @@ class TableRecords:
         if there is None:
             return None
         there = there.groupBy(*_PLACE).agg(F.count("*").alias("there"))
-        given = rows.groupBy(*_PLACE).agg(F.count("*").alias("given"))
-        for row in there.join(given, on=list(_PLACE)).where("there > given").take(1):
+        row_counts = rows.groupBy(*_PLACE).agg(F.count("*").alias("given"))
+        for row in there.join(row_counts, on=list(_PLACE)).where("there > given").take(1):
             return f"{row.topic}-{row.partition} at offset {row.offset}"
         return None
 
@@ -74,17 +74,21 @@ class TableRecords:
         table = self._spark.table(self._name)
         if not ranges:
             return "it is not empty" if table.take(1) else None
-        wanted = self._spark.createDataFrame(
-            [(read.topic, read.partition, read.start, read.end) for read in ranges], _RANGES
+        range_rows = self._spark.createDataFrame(
+            [
+                (offset_range.topic, offset_range.partition, offset_range.start, offset_range.end)
+                for offset_range in ranges
+            ],
+            _RANGES,
         )
-        topics = sorted({read.topic for read in ranges})
+        topics = sorted({offset_range.topic for offset_range in ranges})
         # Delta and Iceberg skip files by these; not by the ranges of a join.
-        first = min(read.start for read in ranges)
+        first = min(offset_range.start for offset_range in ranges)
         there = table.where(F.col("topic").isin(topics) & (F.col("offset") >= first))
         there = there.select("topic", "partition", "offset")
-        same = there.join(F.broadcast(wanted), on=["topic", "partition"])
-        found = same.where("offset >= first AND offset < end")
-        for row in found.take(1):
+        same = there.join(F.broadcast(range_rows), on=["topic", "partition"])
+        matches = same.where("offset >= first AND offset < end")
+        for row in matches.take(1):
             return f"{row.topic}-{row.partition} at offset {row.offset}"
         return None
 
@@ -97,10 +101,10 @@ class TableRecords:
             Their topics, partitions and offsets; None if there are no records.
         """
         offset = F.col("offset")
-        found = rows.agg(F.collect_set("topic"), F.min(offset), F.max(offset)).first()
-        if found is None or not found[0]:
+        bounds = rows.agg(F.collect_set("topic"), F.min(offset), F.max(offset)).first()
+        if bounds is None or not bounds[0]:
             return None
-        topics, first, last = found
+        topics, first, last = bounds
         of_version = "" if version is None else f" VERSION AS OF {version}"
         there = self._spark.sql(f"SELECT * FROM {self._name}{of_version}")  # noqa: S608 - its name
         there = there.where(F.col("topic").isin(topics))

@@ -162,11 +162,11 @@ class WrittenTables:
             ConfigurationError: One has records of the ranges; without ranges, any.
         """
         for target in self._targets.values():
-            found = target.records.first_of(ranges)
-            if found is not None:
+            record = target.records.first_of(ranges)
+            if record is not None:
                 raise ConfigurationError(
-                    f"{TABLE}{target.name} has records that this run would write again: {found}. A "
-                    "stream continues with its latest --checkpoint. To write them again, delete "
+                    f"{TABLE}{target.name} has records that this run would write again: {record}. "
+                    "A stream continues with its latest --checkpoint. To write them again, delete "
                     "them first; to leave them out, choose other records with --from"
                 )
 
@@ -223,27 +223,27 @@ class WrittenTables:
         if column is not None and using == _DELTA:
             check_constraints(self._spark, name)
         try:
-            written = format_of(self._spark, name)
+            written_table = format_of(self._spark, name)
         except (PySparkException, Py4JJavaError) as error:
             text = first_line(str(error))
             raise ConfigurationError(f"{TABLE}{name}: its history cannot be read: {text}") from None
         records = TableRecords(self._spark, name)
-        return _Target(name, written, records, column, using, parses)
+        return _Target(name, written_table, records, column, using, parses)
 
     def _check_different(self) -> None:
         """Compare what identifies tables: a table can have several names and paths."""
-        known: dict[str, tuple[str, str]] = {}
+        tables_by_identity: dict[str, tuple[str, str]] = {}
         for sink, target in self._targets.items():
             identity, location = target.table.identity()
             if not identity:
                 continue
-            given = f"--{sink} {TABLE}{target.name}"
-            other = known.setdefault(identity, (given, location))
-            if other[0] != given:
+            option = f"--{sink} {TABLE}{target.name}"
+            other = tables_by_identity.setdefault(identity, (option, location))
+            if other[0] != option:
                 where = " and ".join(dict.fromkeys((other[1], location)))
                 raise ConfigurationError(
-                    f"{other[0]} and {given} are the same table, or copies of its files ({where}): "
-                    "name two tables, each created with CREATE TABLE"
+                    f"{other[0]} and {option} are the same table, or copies of its files "
+                    f"({where}): name two tables, each created with CREATE TABLE"
                 )
 
 

@@ -159,14 +159,14 @@ class AtBroker:
             connection: The number of the connection on which the broker was queried.
             now: The time in seconds.
         """
-        known = self._batches.find(numbers)
-        if known is None:
+        first_attempt = self._batches.find(numbers)
+        if first_attempt is None:
             self._numbering.cut(numbers)
         self._presume_stored(
             numbers, last_sequence, recent_from=recent_from, connection=connection, now=now
         )
-        if known is not None and known.is_decided_otherwise(dropped):
-            self._decide_otherwise(known, dropped, now)
+        if first_attempt is not None and first_attempt.is_decided_otherwise(dropped):
+            self._decide_otherwise(first_attempt, dropped, now)
         self.continued = numbers.first, connection
         is_followed = self._numbering.next == numbers.first and not self._batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
@@ -174,22 +174,20 @@ class AtBroker:
             self.only_at_leader.begin_again(now)
             self._broker_has_none(numbers, overtakes=overtakes)
             return
-        known = self._batches.find(numbers)
-        removed = self._numbering.removed if known is None else known.removed
-        missing = distance(last_sequence, add(numbers.first, -removed)) - 1
-        self._settle_undecided(
-            numbers, missing, is_shared=is_shared, connection=connection, now=now
-        )
-        if known is not None:
+        first_attempt = self._batches.find(numbers)
+        removed = self._numbering.removed if first_attempt is None else first_attempt.removed
+        gap = distance(last_sequence, add(numbers.first, -removed)) - 1
+        self._settle_undecided(numbers, gap, is_shared=is_shared, connection=connection, now=now)
+        if first_attempt is not None:
             return
-        if missing == 0:
+        if gap == 0:
             self.history = History.COMPLETE
-        if missing > 0:
-            self._broker_misses(numbers, missing)
+        if gap > 0:
+            self._broker_misses(numbers, gap)
             return
         if distance(self._numbering.next, numbers.first) > 0 and not overtakes:
             self._numbering.next = numbers.first  # no record of the unknown batches was dropped
-        if missing < 0:
+        if gap < 0:
             self._broker_has_more(numbers, last_sequence, dropped, now)
 
     def _presume_stored(
@@ -219,27 +217,27 @@ class AtBroker:
         self._believe((batch.first for batch in awaited if batch.state is State.PRESUMED), now)
 
     def _settle_undecided(
-        self, numbers: Range, missing: int, *, is_shared: bool, connection: int, now: float
+        self, numbers: Range, gap: int, *, is_shared: bool, connection: int, now: float
     ) -> None:
         """Assume that the undecided batches before a batch are stored, if the broker misses none.
 
         They may have been stored through other gateways.
         """
-        if missing > 0:  # it may have lost records
+        if gap > 0:  # it may have lost records
             self.only_at_leader.begin_again(now)
-        if missing > 0 or not is_shared:
+        if gap > 0 or not is_shared:
             return
         failed_here = self._earlier.failed_before(numbers.first, connection)
         self._earlier.expect_none_before(numbers.first)
         self._believe(failed_here, now)
 
-    def _believe(self, stored: Iterable[int], now: float) -> None:
+    def _believe(self, first_numbers: Iterable[int], now: float) -> None:
         """Take batches for stored by the word of their leader alone; see `only_at_leader`.
 
         Only those that failed on the connection that is used now: on a new connection, clients send
         batches without a response first.
         """
-        self.only_at_leader.add(stored, now)
+        self.only_at_leader.add(first_numbers, now)
         for batch in self._batches:
             if batch.state is State.AWAITED:
                 self.only_at_leader.remove(batch.first)
@@ -283,12 +281,12 @@ class AtBroker:
         if has_forgotten:  # the broker accepts any first sequence number then
             self.skip(numbers, overtakes=overtakes)
 
-    def _broker_misses(self, numbers: Range, missing: int) -> None:
+    def _broker_misses(self, numbers: Range, gap: int) -> None:
         """Record that the broker has not stored all batches before one."""
         if self.history is History.FOLLOWED:
             self.history = History.COMPLETE  # the batches before it are in flight
         elif not self._batches and self.history is not History.COMPLETE:
-            self._numbering.next = add(numbers.first, -missing)
+            self._numbering.next = add(numbers.first, -gap)
             if self.history is History.UNRECORDED:  # the batches before it are in flight
                 self.history = History.COMPLETE
 
@@ -310,8 +308,8 @@ class AtBroker:
         """
         if self._batches or not dropped:
             return False
-        stored = distance(add(numbers.first, -self._numbering.removed), last_sequence) + 1
-        return 0 < stored < numbers.count and stored != numbers.count - len(dropped)
+        stored_count = distance(add(numbers.first, -self._numbering.removed), last_sequence) + 1
+        return 0 < stored_count < numbers.count and stored_count != numbers.count - len(dropped)
 
     def may_be_elsewhere(
         self, numbers: Range, last_sequence: int | None, dropped: Sequence[int]
@@ -323,12 +321,12 @@ class AtBroker:
             last_sequence: The last sequence number that the broker has stored, or None.
             dropped: The positions of the records that interceptors dropped now.
         """
-        known = self._batches.find(numbers)
-        if known is not None:
+        first_attempt = self._batches.find(numbers)
+        if first_attempt is not None:
             return (
-                known.is_decided_otherwise(dropped)
-                and (known.is_changed or bool(known.dropped_count))
-                and (last_sequence is None or known.follows_stored(last_sequence))
+                first_attempt.is_decided_otherwise(dropped)
+                and (first_attempt.is_changed or bool(first_attempt.dropped_count))
+                and (last_sequence is None or first_attempt.follows_stored(last_sequence))
             )
         return last_sequence is None or (
             distance(last_sequence, add(numbers.first, -self._numbering.removed)) > 0

@@ -300,10 +300,10 @@ class Batch:
         Raises:
             AssertionError: The transition is illegal: an error of the gateway.
         """
-        after = TRANSITIONS[self.state].get(event)
-        if after is None:
+        new_state = TRANSITIONS[self.state].get(event)
+        if new_state is None:
             raise AssertionError(f"{event.name} in {self.state.name}")
-        self.state = after
+        self.state = new_state
 
 
 _UNANSWERED: Final = frozenset({State.DECIDED, State.SENT, State.AWAITED})

@@ -65,15 +65,15 @@ class Batches(deque[Batch]):
         Batches before a stored one are settled, because a broker stores a batch only after those
         before it; except for those whose retry was requested since.
         """
-        before: list[Batch] = []
+        earlier_batches: list[Batch] = []
         for other in self:
             if other is batch:
                 break
             if other.state is not _STORED:
-                before.append(other)
-            elif before:
-                before = [other for other in before if other.state is _AWAITED]
-        return before
+                earlier_batches.append(other)
+            elif earlier_batches:
+                earlier_batches = [other for other in earlier_batches if other.state is _AWAITED]
+        return earlier_batches
 
     def states_from(self, place: int) -> set[State]:
         """Return the states of the batches from an index on."""
@@ -114,16 +114,16 @@ class Batches(deque[Batch]):
         """Whether batches at the end are only presumed to be stored."""
         return any(batch.state is State.PRESUMED for batch in self.before(None))
 
-    def presume_one_of(self, waiting: Sequence[int], first: int) -> bool:
+    def presume_one_of(self, undecided_numbers: Sequence[int], first: int) -> bool:
         """Whether there is an undecided retry of a batch that is only presumed to be stored.
 
         Args:
-            waiting: The first sequence numbers of the undecided batches.
+            undecided_numbers: The first sequence numbers of the undecided batches.
             first: Only batches before this sequence number count.
         """
-        return bool(waiting) and any(
+        return bool(undecided_numbers) and any(
             batch.state is State.PRESUMED
-            and batch.first in waiting
+            and batch.first in undecided_numbers
             and distance(batch.first, first) > 0
             for batch in self.before(None)
         )
@@ -145,10 +145,10 @@ class Batches(deque[Batch]):
 
     def replace(self, batches: Iterable[Batch]) -> None:
         """Take other batches instead, which may be some of these; those left out are released."""
-        before = list(self)
+        old_batches = list(self)
         self.clear()
         self.extend(batches)
-        for batch in before:
+        for batch in old_batches:
             if batch not in self:
                 self._release(batch)
 
@@ -160,16 +160,16 @@ class Batches(deque[Batch]):
         """
         if len(self) <= REMEMBERED:
             return False
-        before = len(self)
-        sent = sum(batch.dropped_count < batch.count for batch in self)
-        while sent > REMEMBERED or len(self) > BATCHES_MAX // 2:
+        old_count = len(self)
+        sent_count = sum(batch.dropped_count < batch.count for batch in self)
+        while sent_count > REMEMBERED or len(self) > BATCHES_MAX // 2:
             oldest = self[0]
             if not oldest.is_settled and all(batch.state is not _STORED for batch in self):
                 break
             self.popleft()
-            sent -= not oldest.loses_all
+            sent_count -= not oldest.loses_all
             self._release(oldest)
-        return len(self) < before
+        return len(self) < old_count
 
 
 def is_refused(batches: Iterable[Batch]) -> bool:

@@ -62,25 +62,25 @@ class EarlierBatches:
     def expect_none_from(self, first: int) -> None:
         """Expect no retry of the batches that begin with a sequence number."""
         if self._undecided:
-            self._expect_none(lambda waiting: waiting.first == first)
+            self._expect_none(lambda numbers: numbers.first == first)
 
     def expect_none_before(self, number: int) -> None:
         """Expect no retry of the batches before a sequence number."""
         if self._undecided:
-            self._expect_none(lambda waiting: distance(waiting.first, number) > 0)
+            self._expect_none(lambda numbers: distance(numbers.first, number) > 0)
 
     def expect_decided(self, batch: Batch) -> bool:
         """Expect a retry of a batch as one that is decided; return whether one was expected."""
-        if not any(waiting[:2] == batch.numbers[:2] for waiting in self._undecided):
+        if not any(numbers[:2] == batch.numbers[:2] for numbers in self._undecided):
             return False
-        self._expect_none(lambda waiting: waiting[:2] == batch.numbers[:2])
+        self._expect_none(lambda numbers: numbers[:2] == batch.numbers[:2])
         return True
 
     def _expect_none(self, is_over: Callable[[Range], bool]) -> None:
         self._undecided = {
-            waiting: connection
-            for waiting, connection in self._undecided.items()
-            if not is_over(waiting)
+            numbers: connection
+            for numbers, connection in self._undecided.items()
+            if not is_over(numbers)
         }
 
     def failed_before(self, number: int, connection: int) -> Sequence[int]:
@@ -91,14 +91,14 @@ class EarlierBatches:
             connection: Only batches that came on this connection, or may have, count.
         """
         return [
-            waiting.first
-            for waiting, deferred_on in self._undecided.items()
-            if distance(waiting.first, number) > 0 and deferred_on in {0, connection}
+            numbers.first
+            for numbers, deferred_on in self._undecided.items()
+            if distance(numbers.first, number) > 0 and deferred_on in {0, connection}
         ]
 
     def awaits_before(self, first: int) -> bool:
         """Whether a batch before a sequence number got a retriable error while undecided."""
-        return any(distance(waiting.first, first) > 0 for waiting in self._undecided)
+        return any(distance(numbers.first, first) > 0 for numbers in self._undecided)
 
     # Whether a batch waits
 
@@ -124,7 +124,7 @@ class EarlierBatches:
             for earlier in self._batches.before(batch)
         )
 
-    def obstacle(self, batch: Batch, before: Sequence[Batch]) -> int:
+    def obstacle(self, batch: Batch, earlier_batches: Sequence[Batch]) -> int:
         """Return the error code if an earlier batch blocks a decided batch; 0 if none does.
 
         Batches on the same connection reach the broker in order. A batch on another connection may
@@ -132,16 +132,16 @@ class EarlierBatches:
 
         Args:
             batch: The batch, which would be sent now.
-            before: The relevant batches before it.
+            earlier_batches: The relevant batches before it.
         """
         if self.awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        if not before:
+        if not earlier_batches:
             return NONE
         objects = self._batches.are_known_to_broker and batch.state is not State.PRESUMED
-        if objects and is_refused(before):
+        if objects and is_refused(earlier_batches):
             return OUT_OF_ORDER_SEQUENCE_NUMBER
-        for earlier in before:
+        for earlier in earlier_batches:
             if earlier.state is State.AWAITED:
                 return REQUEST_TIMED_OUT
             if earlier.connection == batch.connection:
@@ -177,8 +177,8 @@ class EarlierBatches:
             batch: The batch.
             now: When the producer was last used, in seconds since the epoch.
         """
-        before = self._batches.before(batch)
-        if is_refused(before):
+        earlier_batches = self._batches.before(batch)
+        if is_refused(earlier_batches):
             return False  # its client has a final error, and sends it no more
-        oldest = next((earlier for earlier in before if not earlier.is_settled), None)
+        oldest = next((earlier for earlier in earlier_batches if not earlier.is_settled), None)
         return oldest is not None and now - oldest.received < RETRIED_WITHIN_S

@@ -157,17 +157,17 @@ class Numbering:
             removed = self._removed_before(place, numbers)
             follows = distance(add(numbers.first, numbers.count), behind.first) >= 0
             follows = follows and behind.removed == removed
-        before = add(numbers.first, -removed)
-        if not follows or distance(add(before, numbers.count - 1), last_sequence) < 0:
+        broker_first = add(numbers.first, -removed)
+        if not follows or distance(add(broker_first, numbers.count - 1), last_sequence) < 0:
             return
-        stored = Batch(
-            numbers.first, numbers.count, before, (), 0, State.PRESUMED,
+        batch = Batch(
+            numbers.first, numbers.count, broker_first, (), 0, State.PRESUMED,
             checksum=numbers.checksum, is_whole=True, received=received,
         )  # fmt: skip
         if place is not None:
-            self.batches.insert(place, stored)
+            self.batches.insert(place, batch)
             return
-        self.batches.append(stored)
+        self.batches.append(batch)
         # Later batches may have been stored in the same way: the broker is queried for them, too.
         self.next = add(numbers.first, numbers.count)
 
@@ -200,8 +200,8 @@ class Numbering:
     def cut_at(self, place: int) -> None:
         """Remove the batches from an index on; the sequence numbers continue before them."""
         cut = self.batches[place]
-        before = self.batches[place - 1] if place else None
-        self.next = before.next if before is not None else cut.first
+        previous_batch = self.batches[place - 1] if place else None
+        self.next = previous_batch.next if previous_batch is not None else cut.first
         self.removed = cut.removed
         self.batches.cut_at(place)
 
@@ -245,9 +245,9 @@ class Numbering:
 
         Refused batches are not written.
         """
-        kept = [batch for batch in self.batches if batch.state is not State.REFUSED]
-        if kept:
-            return kept[-1].next, kept[-1].removed_with
+        written_batches = [batch for batch in self.batches if batch.state is not State.REFUSED]
+        if written_batches:
+            return written_batches[-1].next, written_batches[-1].removed_with
         if self.batches:  # all were refused: their sequence numbers will be reused
             return self.batches[0].first, self.batches[0].removed
         return self.next, self.removed
@@ -255,5 +255,5 @@ class Numbering:
 
 def _refused(numbers: Range, removed: int) -> Batch:
     first, count, checksum = numbers
-    before = add(first, -removed)
-    return Batch(first, count, before, (), 0, State.REFUSED, checksum=checksum)
+    broker_first = add(first, -removed)
+    return Batch(first, count, broker_first, (), 0, State.REFUSED, checksum=checksum)

@@ -61,7 +61,7 @@ class OtherDecisions(NamedTuple):
             own: The batches here.
             is_newer: Whether the other gateway knew all that was written here.
         """
-        sent = {
+        dropped_counts = {
             batch.numbers[:2]: batch.dropped_count
             for batch in own
             if (
@@ -70,7 +70,7 @@ class OtherDecisions(NamedTuple):
             or (batch.state is State.AWAITED and not batch.dropped_count and not is_newer)
         }
         for place, batch in enumerate(self.batches):
-            if sent.get(batch.numbers[:2], batch.dropped_count) != batch.dropped_count:
+            if dropped_counts.get(batch.numbers[:2], batch.dropped_count) != batch.dropped_count:
                 return place
         return None
 
@@ -119,13 +119,13 @@ class OtherDecisions(NamedTuple):
         batch behind it was stored with other numbers, through this gateway, it sent none of them.
         """
         first, last = 0, len(self.batches)
-        for stored in own:
-            if stored.state is not State.STORED:
+        for batch in own:
+            if batch.state is not State.STORED:
                 continue
             for place, theirs in enumerate(self.batches):
-                if theirs.next == stored.first and theirs.removed_with != stored.removed:
+                if theirs.next == batch.first and theirs.removed_with != batch.removed:
                     first = max(first, place + 1)
-                elif theirs.first == stored.next and theirs.removed != stored.removed_with:
+                elif theirs.first == batch.next and theirs.removed != batch.removed_with:
                     last = min(last, place)
         return list(self.batches)[first:last]
 
@@ -135,9 +135,9 @@ class OtherDecisions(NamedTuple):
         Of a batch that both gateways know, the batch here stays.
         """
         same = {_decision(batch): batch for batch in own if batch.state is not State.REFUSED}
-        known = [same.get(_decision(theirs), theirs) for theirs in self.batches]
-        between = [batch for batch in own if batch.is_settled and _fits(batch, known)]
-        return Merged(self._in_order([*known, *between]), known)
+        their_batches = [same.get(_decision(theirs), theirs) for theirs in self.batches]
+        between = [batch for batch in own if batch.is_settled and _fits(batch, their_batches)]
+        return Merged(self._in_order([*their_batches, *between]), their_batches)
 
     def _in_order(self, batches: Sequence[Batch]) -> Sequence[Batch]:
         return sorted(batches, key=lambda batch: distance(self.next, batch.first))

@@ -72,8 +72,8 @@ class Producer:
         batches: Sequence[Batch] = (),
         beginning: Beginning | None = None,
         topic_id: UUID | None = None,
-        used: float = 0.0,
-        written: float = 0.0,
+        last_use: float = 0.0,
+        last_write: float = 0.0,
     ) -> None:
         """Make the state of a producer.
 
@@ -86,35 +86,36 @@ class Producer:
             batches: The batches that are remembered.
             beginning: See `Numbering`.
             topic_id: The id of the topic, if it is known.
-            used: In seconds since the epoch.
-            written: When its record was written, in seconds since the epoch; 0 if there is none.
+            last_use: In seconds since the epoch.
+            last_write: When its record was written, in seconds since the epoch; 0 if there is none.
         """
         self._release = release
         self.epoch = epoch
         self.topic_id = topic_id
-        self.used = used
+        self.used = last_use
         self.numbering = Numbering(first, removed, batches, beginning, release)
         self.batches = self.numbering.batches
         self.earlier = EarlierBatches(self.batches)
         self.at_broker = AtBroker(history, self.numbering, self.earlier)
-        self.record = RecordState(written)
+        self.record = RecordState(last_write)
 
     def is_of_other_topic(self, topic_id: UUID | None) -> bool:
         """Whether its topic was deleted and created again with another id, as far as is known."""
         return self.topic_id is not None and topic_id is not None and self.topic_id != topic_id
 
-    def overtakes(self, numbers: Range, waiting: Sequence[int]) -> bool:
+    def overtakes(self, numbers: Range, undecided_numbers: Sequence[int]) -> bool:
         """Whether an undecided batch with lower sequence numbers has been received.
 
         Args:
             numbers: The sequence numbers of a batch.
-            waiting: The first sequence numbers of the received batches that are not decided.
+            undecided_numbers: The first sequence numbers of the received batches that are not
+                decided.
         """
-        if not waiting:
+        if not undecided_numbers:
             return False
         following = self.numbering.next
         ahead = distance(following, numbers.first)
-        return any(0 <= distance(following, first) < ahead for first in waiting)
+        return any(0 <= distance(following, first) < ahead for first in undecided_numbers)
 
     # Received batches
 
@@ -124,7 +125,7 @@ class Producer:
         dropped: Sequence[int],
         data: Buffer,
         *,
-        known: Batch | None,
+        first_attempt: Batch | None,
         connection: int,
         overtakes: bool,
     ) -> Batch | int:
@@ -132,16 +133,16 @@ class Producer:
 
         Args:
             numbers: The client's sequence numbers.
-            known: The batch of the first attempt, if this is a retry.
+            first_attempt: The batch of the first attempt, if this is a retry.
             dropped: The positions of the records that interceptors dropped now.
             data: The batch without these records.
             connection: The number of the connection on which it will be sent.
             overtakes: Whether a batch with lower sequence numbers was received on another
                 connection and is not decided yet.
         """
-        if known is not None:
-            known.received = self.used
-            decision = self._again(known, dropped, data, connection)
+        if first_attempt is not None:
+            first_attempt.received = self.used
+            decision = self._again(first_attempt, dropped, data, connection)
         else:
             decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
         if isinstance(decision, Batch):
@@ -163,8 +164,8 @@ class Producer:
         if behind is not None:
             batch = self.numbering.insert(behind, numbers, dropped, data, connection)
             return OUT_OF_ORDER_SEQUENCE_NUMBER if batch is None else batch
-        before = self.batches.before(None)
-        if ahead < 0 or (is_refused(before) and self.batches.are_known_to_broker):
+        earlier_batches = self.batches.before(None)
+        if ahead < 0 or (is_refused(earlier_batches) and self.batches.are_known_to_broker):
             self.defer(numbers, connection)
             return OUT_OF_ORDER_SEQUENCE_NUMBER  # as from a broker that has not stored it
         if ahead and (overtakes or self.earlier.misses(numbers.first)):
@@ -172,7 +173,9 @@ class Producer:
             return REQUEST_TIMED_OUT
         if len(self.batches) >= BATCHES_MAX:
             self.numbering.trim()
-        unsettled = sum(not earlier.is_settled for earlier in before) if before else 0
+        unsettled = (
+            sum(not earlier.is_settled for earlier in earlier_batches) if earlier_batches else 0
+        )
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers, connection)
             return REQUEST_TIMED_OUT
@@ -259,10 +262,12 @@ class Producer:
             return REQUEST_TIMED_OUT
         if batch.state is State.REFUSED:
             return REQUEST_TIMED_OUT
-        before = self.batches.before(batch)
-        code = self.earlier.obstacle(batch, before)
+        earlier_batches = self.batches.before(batch)
+        code = self.earlier.obstacle(batch, earlier_batches)
         batch.apply(Event.RETRY if code else Event.SEND)
-        batch.unsettled_before = sum(not earlier.is_settled for earlier in before) if before else 0
+        batch.unsettled_before = (
+            sum(not earlier.is_settled for earlier in earlier_batches) if earlier_batches else 0
+        )
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -292,7 +297,7 @@ class Producer:
         self._settle_before(batch)
         return NONE
 
-    def on_response(self, batch: Batch, code: int, stored: Stored) -> int:
+    def on_response(self, batch: Batch, code: int, position: Stored) -> int:
         """Apply the broker's response to a batch; return the error code for the client.
 
         Returns:
@@ -302,7 +307,7 @@ class Producer:
         if batch not in self.batches:
             return code
         if code in {NONE, DUPLICATE_SEQUENCE_NUMBER}:
-            self._store(batch, stored)
+            self._store(batch, position)
             return code
         may_be_old = self.at_broker.may_be_old and not batch.unsettled_before
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and may_be_old:
@@ -317,12 +322,12 @@ class Producer:
             self._release(batch)
         return code
 
-    def _store(self, batch: Batch, stored: Stored) -> None:
+    def _store(self, batch: Batch, position: Stored) -> None:
         # The broker stores a batch only after the previous batch; clients rely on that, too.
         for earlier in self.batches.before(batch):
             earlier.presume()
         batch.apply(Event.STORE)
-        batch.stored = stored
+        batch.stored = position
         if not batch.quarantined:  # else a retry elsewhere has to lose the same records
             batch.dropped = ()
         self._release(batch)
@@ -364,10 +369,10 @@ class Producer:
         behind = next(
             (batch for batch in self.batches if distance(following, batch.first) >= 0), None
         )
-        known = self.numbering.removed if behind is None else behind.removed
-        if distance(known, removed) < 0:
+        own_removed_count = self.numbering.removed if behind is None else behind.removed
+        if distance(own_removed_count, removed) < 0:
             return False
-        if behind is not None and distance(known, removed) > 0:
+        if behind is not None and distance(own_removed_count, removed) > 0:
             place = self.batches.index(behind)
             if State.STORED not in self.batches.states_from(place):
                 self.numbering.cut_at(place)  # decided without knowing all records dropped before
@@ -387,10 +392,10 @@ class Producer:
 
         Batches that are not in it stay if they fit: their records were not dropped.
         """
-        batches, known = theirs.instead_of(self.batches)
+        batches, their_batches = theirs.instead_of(self.batches)
         self.numbering.replace(batches, theirs.next, theirs.removed)
         self.confirm(theirs.batches)
-        for batch in known:
+        for batch in their_batches:
             self._expect_again(batch)
         self.earlier.expect_none_before(theirs.next)
         self.at_broker.continued = self.record.agreed_at = None
@@ -407,20 +412,20 @@ class Producer:
     def confirm(self, batches: Sequence[Batch]) -> None:
         """Record that decisions about batches have been written, or that batches are stored."""
         for batch in batches:
-            known = self.batches.find(batch.numbers)
-            if known is None:
+            own_batch = self.batches.find(batch.numbers)
+            if own_batch is None:
                 continue
-            known.received = max(known.received, batch.received)
-            if known.loses_all and batch.loses_all:
-                known.is_lettered = known.is_lettered or batch.is_lettered
-                if not known.owes_letters:  # else they are being stored, or could not be
-                    known.apply(Event.DROP)
+            own_batch.received = max(own_batch.received, batch.received)
+            if own_batch.loses_all and batch.loses_all:
+                own_batch.is_lettered = own_batch.is_lettered or batch.is_lettered
+                if not own_batch.owes_letters:  # else they are being stored, or could not be
+                    own_batch.apply(Event.DROP)
             elif (
                 batch.state is State.STORED
-                and known.broker_first == batch.broker_first
-                and known.state in {State.PRESUMED, State.SENT, State.AWAITED}
+                and own_batch.broker_first == batch.broker_first
+                and own_batch.state in {State.PRESUMED, State.SENT, State.AWAITED}
             ):
-                known.apply(Event.STORE)
+                own_batch.apply(Event.STORE)
 
     def learn_of_letters(self, batches: Sequence[Batch]) -> None:
         """Record that dead letters are stored, by a record whose decisions do not count.
@@ -428,13 +433,13 @@ class Producer:
         That they are stays true where the same records are set aside.
         """
         for batch in batches:
-            known = self.batches.find(batch.numbers)
+            own_batch = self.batches.find(batch.numbers)
             if (
-                known is not None
-                and known.loses_all
+                own_batch is not None
+                and own_batch.loses_all
                 and batch.loses_all
                 and batch.is_lettered
-                and list(batch.quarantined) == list(known.quarantined)
+                and list(batch.quarantined) == list(own_batch.quarantined)
             ):
                 self.confirm([batch])
 

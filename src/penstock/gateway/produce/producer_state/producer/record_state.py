@@ -40,23 +40,23 @@ class RecordState:
         "written",
     )
 
-    def __init__(self, written: float) -> None:
+    def __init__(self, last_write: float) -> None:
         """Begin without a record that was read.
 
         Args:
-            written: See `RecordState`.
+            last_write: See `written` of `RecordState`.
         """
         self.fences = Fences()
         self.agreed_at: tuple[int, int, int] | None = None
         self.begins_unknown = False
-        self.written = written
+        self.written = last_write
         self.revision = 0
         self.position = 0
         self.merged = 0
         self.unread: tuple[int, ...] = ()
 
     def is_agreed(
-        self, numbers: Range, known: Batch | None, connection: int, generation: int
+        self, numbers: Range, first_attempt: Batch | None, connection: int, generation: int
     ) -> bool:
         """Whether no other gateway can be writing another decision about a batch.
 
@@ -65,7 +65,7 @@ class RecordState:
 
         Args:
             numbers: The sequence numbers of the batch.
-            known: The batch of the first attempt, if this is a retry.
+            first_attempt: The batch of the first attempt, if this is a retry.
             connection: The number of the connection.
             generation: The generation of interceptors here.
         """
@@ -74,7 +74,9 @@ class RecordState:
         following, *where = self.agreed_at
         if where != [connection, generation]:
             return False
-        return following == numbers.first or (known is not None and known.connection == connection)
+        return following == numbers.first or (
+            first_attempt is not None and first_attempt.connection == connection
+        )
 
     def write(self, revision: int, now: float, *, is_read_back: bool) -> None:
         """Record that a record is being written here.

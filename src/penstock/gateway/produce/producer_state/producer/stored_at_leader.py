@@ -33,14 +33,14 @@ class StoredAtLeader:
     def __contains__(self, first: int) -> bool:
         return first in self._since
 
-    def add(self, stored: Iterable[int], now: float) -> None:
+    def add(self, first_numbers: Iterable[int], now: float) -> None:
         """Add batches.
 
         Args:
-            stored: Their first sequence numbers.
+            first_numbers: Their first sequence numbers.
             now: The time in seconds.
         """
-        for first in stored:
+        for first in first_numbers:
             self._since.setdefault(first, now)
         # Where there are more than any client has in flight, all count as the first.
         if len(self._since) > UNSETTLED_MAX:
@@ -54,7 +54,7 @@ class StoredAtLeader:
         """Remove the batches before a sequence number."""
         if self._since:
             self._since = {
-                first: since for first, since in self._since.items() if distance(first, number) <= 0
+                first: start for first, start in self._since.items() if distance(first, number) <= 0
             }
 
     def begin_again(self, now: float) -> None:
@@ -64,8 +64,8 @@ class StoredAtLeader:
     def are_replicated_before(self, number: int, now: float) -> bool:
         """Whether those before a sequence number are certain not to be lost with the leader."""
         return not any(
-            distance(first, number) > 0 and since > now - REPLICATED_AFTER_S
-            for first, since in self._since.items()
+            distance(first, number) > 0 and start > now - REPLICATED_AFTER_S
+            for first, start in self._since.items()
         )
 
     def is_replicated(self, first: int, now: float) -> bool:

@@ -100,8 +100,8 @@ def encode(
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
         "batches": [_fields(batch) for batch in batches],
     }
-    if changed := [batch.first for batch in batches if batch.is_changed]:
-        value["changed"] = changed
+    if changed_numbers := [batch.first for batch in batches if batch.is_changed]:
+        value["changed"] = changed_numbers
     # Of a batch that was decided without a record, after the last record, it is negative.
     ages = [round(producer.record.written - batch.received) for batch in batches]
     if any(abs(age_s) >= _AGE_S for age_s in ages):
@@ -125,12 +125,17 @@ def read_head(record: bytes) -> Head:
     Raises:
         ValueError: It is not what `encode` writes.
     """
-    found = _HEAD.match(record)
-    if found is not None:
-        writer, epoch, revision, seen, kind, position, by = found.groups()
-        fence = Fence(int(position), intern(by.decode())) if position else None
+    match = _HEAD.match(record)
+    if match is not None:
+        writer, epoch, revision, seen_position, kind, position, fence_writer = match.groups()
+        fence = Fence(int(position), intern(fence_writer.decode())) if position else None
         return Head(
-            int(epoch), intern(writer.decode()), int(revision), int(seen), fence, kind == b"true"
+            int(epoch),
+            intern(writer.decode()),
+            int(revision),
+            int(seen_position),
+            fence,
+            kind == b"true",
         )
     fields = _read(record)
     fence = fields.get("fence")
@@ -152,14 +157,14 @@ def read_head(record: bytes) -> Head:
 
 
 def decode(
-    record: bytes, history: History, used: float, release: Callable[[Batch], None]
+    record: bytes, history: History, write_time: float, release: Callable[[Batch], None]
 ) -> Producer:
     """Read a record's value.
 
     Args:
         record: The value.
         history: The known facts about earlier batches.
-        used: When the record was written, in seconds since the epoch.
+        write_time: When the record was written, in seconds since the epoch.
         release: See `Producer`.
 
     Raises:
@@ -168,11 +173,11 @@ def decode(
     fields = _read(record)
     try:
         batches = [_batch(*fields_of_batch) for fields_of_batch in fields["batches"]]
-        changed = frozenset(fields.get("changed", ()))
+        changed_numbers = frozenset(fields.get("changed", ()))
         ages = fields.get("ages") or [0] * len(batches)
         for batch, age_s in zip(batches, ages, strict=True):
-            batch.is_changed = batch.first in changed
-            batch.received = used - age_s
+            batch.is_changed = batch.first in changed_numbers
+            batch.received = write_time - age_s
         return Producer(
             fields["epoch"],
             fields["next"],
@@ -182,8 +187,8 @@ def decode(
             batches=batches,
             beginning=Beginning(*fields["first"]) if fields.get("first") else None,
             topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
-            used=used,
-            written=used,
+            last_use=write_time,
+            last_write=write_time,
         )
     except (KeyError, TypeError) as error:
         raise ValueError("not the state of a producer") from error
@@ -199,24 +204,24 @@ def _read(record: bytes) -> dict[str, Any]:
 
 
 def _fields(batch: Batch) -> list[Any]:
-    written = batch.written
+    positions = batch.written
     if (
-        written is None
-        or written.dropped is not batch.dropped
-        or written.quarantined is not batch.quarantined
+        positions is None
+        or positions.dropped is not batch.dropped
+        or positions.quarantined is not batch.quarantined
     ):
-        written = batch.written = _written(batch)
+        positions = batch.written = _written(batch)
     fields = [
         batch.first,
         batch.count,
         batch.broker_first,
         batch.dropped_count,
-        written.texts[0],
+        positions.texts[0],
         batch.is_lettered if batch.loses_all else batch.state is State.STORED,
         batch.checksum,
     ]
     if batch.quarantined:
-        fields.append(written.texts[1])
+        fields.append(positions.texts[1])
     return fields
 
 

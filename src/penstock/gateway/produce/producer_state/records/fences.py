@@ -73,16 +73,18 @@ class Fences:
 
     def is_void(self, head: Head) -> bool:
         """Whether the next record does not count."""
-        seen = head.seen
-        if seen is None:
+        seen_position = head.seen
+        if seen_position is None:
             return False
         fence = self.last
-        if fence is not None and fence.writer != head.writer and seen < fence.position:
+        if fence is not None and fence.writer != head.writer and seen_position < fence.position:
             return True
-        if seen < self._void.get(head.writer, 0):
+        if seen_position < self._void.get(head.writer, 0):
             return True
         return head.fences and any(
-            position > seen for writer, position in self._written.items() if writer != head.writer
+            position > seen_position
+            for writer, position in self._written.items()
+            if writer != head.writer
         )
 
     def take(self, head: Head, position: int) -> None:

@@ -86,13 +86,15 @@ class KeptRecords:
 
     def add(self, key: ProducerKey, record: KeptRecord) -> None:
         """Add the next record of a producer."""
-        before = self._records.get(key, ())
-        if any(_is_later(kept.head, record.head) for kept in before):
-            if any(kept.head.epoch > record.head.epoch for kept in before):
+        old_records = self._records.get(key, ())
+        if any(_is_later(old_record.head, record.head) for old_record in old_records):
+            if any(old_record.head.epoch > record.head.epoch for old_record in old_records):
                 self.mark(key)  # the last record in the topic is not the state
             self._records[key] = tuple(
-                kept._replace(position=record.position) if _is_written(kept, record) else kept
-                for kept in before
+                old_record._replace(position=record.position)
+                if _is_written(old_record, record)
+                else old_record
+                for old_record in old_records
             )
             return
         fences = self.fences(key, record.head.epoch)
@@ -105,26 +107,26 @@ class KeptRecords:
         if fences.have_void:
             fences.take(record.head, record.position)
             self.keep_fences(key, record.head.epoch, fences)
-        beside = [kept for kept in before if not _replaces(record, kept)]
-        after = (*beside[1 - CONCURRENT_MAX :], record)
-        self._records[key] = after
-        self.bytes += _size(after)
-        if len(after) > 1:
+        beside = [old_record for old_record in old_records if not _replaces(record, old_record)]
+        new_records = (*beside[1 - CONCURRENT_MAX :], record)
+        self._records[key] = new_records
+        self.bytes += _size(new_records)
+        if len(new_records) > 1:
             self.mark(key)
 
     def epoch(self, key: ProducerKey) -> int:
         """Return the latest epoch in the records of a producer."""
-        return max((kept.head.epoch for kept in self._records.get(key, ())), default=0)
+        return max((record.head.epoch for record in self._records.get(key, ())), default=0)
 
     def fences(self, key: ProducerKey, epoch: int) -> Fences:
         """Return which records of a producer's epoch count."""
-        of, known = self._fences.get(key, (epoch, None))
-        if known is not None and of == epoch:
-            return known
+        known_epoch, known_fences = self._fences.get(key, (epoch, None))
+        if known_fences is not None and known_epoch == epoch:
+            return known_fences
         fences = Fences()
-        for kept in self._records.get(key, ()):
-            if kept.head.epoch == epoch and kept.position != UNREAD:
-                fences.take(kept.head, kept.position)
+        for record in self._records.get(key, ()):
+            if record.head.epoch == epoch and record.position != UNREAD:
+                fences.take(record.head, record.position)
         return fences
 
     def keep_fences(self, key: ProducerKey, epoch: int, fences: Fences) -> None:
@@ -142,11 +144,11 @@ class KeptRecords:
 
     def remove(self, key: ProducerKey) -> tuple[KeptRecord, ...]:
         """Remove the records of a producer, and return them; oldest first."""
-        found = self._records.pop(key, ())
+        records = self._records.pop(key, ())
         self._concurrent.pop(key, None)
         self._fences.pop(key, None)
-        self.bytes -= _size(found)
-        return found
+        self.bytes -= _size(records)
+        return records
 
     def expire(self, limit: float) -> list[ProducerKey]:
         """Remove the records that were written before a time; return their producers."""
@@ -169,9 +171,9 @@ class KeptRecords:
         self.count_evicted(len(evicted), now)
         return evicted
 
-    def forget(self, used: float) -> None:
+    def forget(self, write_time: float) -> None:
         """Record that a record of a time, which may count, is not known any more."""
-        self.forgotten_used = max(self.forgotten_used, used)
+        self.forgotten_used = max(self.forgotten_used, write_time)
 
     def count_evicted(self, count: int, now: float) -> None:
         """Count producers whose state was removed for lack of memory, and warn about it."""
@@ -187,28 +189,31 @@ class KeptRecords:
 
 
 def _size(records: tuple[KeptRecord, ...]) -> int:
-    return sum(len(kept.value) + _OVERHEAD_BYTES for kept in records)
+    return sum(len(record.value) + _OVERHEAD_BYTES for record in records)
 
 
-def _is_later(kept: Head, read: Head) -> bool:
+def _is_later(kept_head: Head, new_head: Head) -> bool:
     """Whether a record here was written after a record that has been read now."""
-    if kept.epoch != read.epoch:
-        return kept.epoch > read.epoch
+    if kept_head.epoch != new_head.epoch:
+        return kept_head.epoch > new_head.epoch
     # The write of a producer that has been replaced may come late; of our own, we have all.
-    return kept.writer == read.writer and kept.revision >= read.revision > 0
+    return kept_head.writer == new_head.writer and kept_head.revision >= new_head.revision > 0
 
 
-def _is_written(kept: KeptRecord, record: KeptRecord) -> bool:
+def _is_written(kept_record: KeptRecord, record: KeptRecord) -> bool:
     """Whether a record is the last that was written for a producer whose state is kept."""
-    return kept.head.writer == record.head.writer and kept.head.revision == record.head.revision
+    return (
+        kept_record.head.writer == record.head.writer
+        and kept_record.head.revision == record.head.revision
+    )
 
 
-def _replaces(record: KeptRecord, before: KeptRecord) -> bool:
+def _replaces(record: KeptRecord, old_record: KeptRecord) -> bool:
     head = record.head
     return (
-        head.epoch > before.head.epoch
+        head.epoch > old_record.head.epoch
         or head.fences
-        or head.writer == before.head.writer
+        or head.writer == old_record.head.writer
         or head.seen is None
-        or before.position <= head.seen
+        or old_record.position <= head.seen
     )

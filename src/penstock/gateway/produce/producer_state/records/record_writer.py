@@ -68,7 +68,7 @@ class RecordWriter:
         self,
         key: ProducerKey,
         producer: Producer,
-        done: Callable[[str | None], None] = lambda _: None,
+        callback: Callable[[str | None], None] = lambda _: None,
         *,
         fences: bool = False,
     ) -> None:
@@ -77,12 +77,12 @@ class RecordWriter:
         Args:
             key: The producer.
             producer: Its state.
-            done: Called with None when it is written, and read back if records are shared; with an
-                error message if it is not written, or does not count.
+            callback: Called with None when it is written, and read back if records are shared; with
+                an error message if it is not written, or does not count.
             fences: Whether the record fences (see `fences`).
         """
         if self._keep is None:
-            done(None)
+            callback(None)
             return
         # Without a fence that is not written, its content would not fence.
         fences = fences or self.is_fencing(producer)
@@ -93,8 +93,8 @@ class RecordWriter:
             self._read_back[revision] = False
             if fences:
                 self._fencing.add(revision)
-            done = partial(self._written, key, producer, revision, done)
-        self._keep(key, self.encode(producer, fences=fences), done)
+            callback = partial(self._written, key, producer, revision, callback)
+        self._keep(key, self.encode(producer, fences=fences), callback)
         current = self._in_use.get(key)
         if current is not None and current.epoch > producer.epoch and current.record.written:
             self.write(key, current)  # only the last record is kept
@@ -104,13 +104,13 @@ class RecordWriter:
         key: ProducerKey,
         producer: Producer,
         revision: int,
-        done: Callable[[str | None], None],
+        callback: Callable[[str | None], None],
         failure: str | None,
     ) -> None:
         if failure is not None:  # others may never read it, and know all there is without it
-            for known in (producer, self._in_use.get(key)):
-                if known is not None:
-                    known.record.not_written(revision)
+            for state in (producer, self._in_use.get(key)):
+                if state is not None:
+                    state.record.not_written(revision)
         if not self._read_back.pop(revision):
             failure = failure or _OTHERWISE
         if revision in self._fencing:
@@ -119,7 +119,7 @@ class RecordWriter:
             else:
                 producer.record.agreed_at = None
         self._fencing.discard(revision)
-        done(failure)
+        callback(failure)
 
     def is_fencing(self, producer: Producer) -> bool:
         """Whether a record of a producer that fences is being written."""

@@ -61,14 +61,14 @@ class AvroSchema:
             return payload
         if any(self.objections((payload,))):
             raise ValueError("the payload does not fit its schema")
-        read = fastavro.schemaless_reader(
+        record = fastavro.schemaless_reader(
             BytesIO(payload),
             self._schema,
             None,
             return_named_type=True,
             return_named_type_override=True,
         )
-        return cast("dict[str, object]", read)[_VALUE]
+        return cast("dict[str, object]", record)[_VALUE]
 
     def encode(self, value: object) -> bytes:
         """Return the payload of a value of the kind that `decode` returns.
@@ -91,15 +91,15 @@ class AvroSchema:
     @cached_property
     def _schema(self) -> Any:
         """The schema as fastavro wants it: a record of one field, which has the same bytes."""
-        waiting: dict[str, AvroType] = {}
-        field = {"name": _VALUE, "type": _described(self._root, waiting)}
+        pending_types: dict[str, AvroType] = {}
+        field = {"name": _VALUE, "type": _described(self._root, pending_types)}
         named: dict[str, Any] = {}
-        while waiting:
-            name, schema = waiting.popitem()
-            found: dict[str, AvroType] = {}
-            named[name] = _definition(schema, found)
-            waiting |= {
-                other: definition for other, definition in found.items() if other not in named
+        while pending_types:
+            name, schema = pending_types.popitem()
+            inner_types: dict[str, AvroType] = {}
+            named[name] = _definition(schema, inner_types)
+            pending_types |= {
+                other: definition for other, definition in inner_types.items() if other not in named
             }
         return fastavro.parse_schema({"type": "record", "name": _RECORD, "fields": [field]}, named)
 

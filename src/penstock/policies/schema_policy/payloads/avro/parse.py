@@ -74,10 +74,10 @@ class _Parser:
 
     def _found(self, name: str, namespace: str) -> AvroType:
         full = f"{namespace}.{name}" if namespace and "." not in name else name
-        found = self._named.get(full) or self._named.get(name)
-        if found is None:
+        named_type = self._named.get(full) or self._named.get(name)
+        if named_type is None:
             raise InvalidSchemaError(f"it refers to {_shown(full)}, which is not defined")
-        return found
+        return named_type
 
     def _inner(self, owner: AvroType, schema: Any, namespace: str, level: int) -> None:
         """Add the type of a schema to `owner.inner`."""
@@ -111,13 +111,13 @@ class _Parser:
         if kind in ("record", "error"):
             self._record(owner, schema, namespace, level)
         elif kind == "enum":
-            found = self._define(owner, "enum", schema, namespace)[0]
-            found.names = _texts(schema.get("symbols"), f"the symbols of {_shown(found.name)}")
+            enum = self._define(owner, "enum", schema, namespace)[0]
+            enum.names = _texts(schema.get("symbols"), f"the symbols of {_shown(enum.name)}")
         elif kind == "fixed":
-            found = self._define(owner, "fixed", schema, namespace)[0]
-            found.size = _size(schema.get("size"), found.name)
-            found.empty = int(found.size == 0)
-            found.logical = schema if "logicalType" in schema else None
+            fixed = self._define(owner, "fixed", schema, namespace)[0]
+            fixed.size = _size(schema.get("size"), fixed.name)
+            fixed.empty = int(fixed.size == 0)
+            fixed.logical = schema if "logicalType" in schema else None
         elif kind in ("array", "map"):
             keyword = "items" if kind == "array" else "values"
             if keyword not in schema:
@@ -158,9 +158,9 @@ class _Parser:
             raise InvalidSchemaError(f"{_shown(full)} is defined twice")
         if full in PRIMITIVES:
             raise InvalidSchemaError(f"{full} is the name of a primitive type")
-        found = self._named[full] = AvroType(kind, full)
-        owner.inner.append(found)
-        return found, full.rpartition(".")[0]
+        named_type = self._named[full] = AvroType(kind, full)
+        owner.inner.append(named_type)
+        return named_type, full.rpartition(".")[0]
 
 
 def full_name(schema: dict[str, Any], namespace: str) -> str:
@@ -170,13 +170,13 @@ def full_name(schema: dict[str, Any], namespace: str) -> str:
         schema: The JSON object that defines it.
         namespace: That of the enclosing type.
     """
-    name, given = schema.get("name"), schema.get("namespace")
+    name, own_namespace = schema.get("name"), schema.get("namespace")
     if not isinstance(name, str) or name.endswith("."):
         return ""
     if "." in name:
         return name.removeprefix(".")
-    if isinstance(given, str):
-        namespace = given
+    if isinstance(own_namespace, str):
+        namespace = own_namespace
     return f"{namespace}.{name}" if namespace and name else name
 
 
@@ -198,20 +198,20 @@ def _loaded(text: str) -> Any:
         raise InvalidSchemaError(f"it is not JSON: {error}") from None
 
 
-def _texts(given: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(name and isinstance(name, str) for name in given):
+def _texts(names: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(name and isinstance(name, str) for name in names):
         raise InvalidSchemaError(f"{what} are not a list of names")
-    if len(set(given)) < len(given):
+    if len(set(names)) < len(names):
         raise InvalidSchemaError(f"{what} are not different")
-    return tuple(given)
+    return tuple(names)
 
 
-def _size(given: Any, name: str) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MAX_SIZE:
+def _size(size: Any, name: str) -> int:
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
         raise InvalidSchemaError(
             f"the size of {_shown(name)} is not a number from 0 to {_MAX_SIZE}"
         )
-    return given
+    return size
 
 
 def _check_union(union: AvroType) -> None:

@@ -122,17 +122,17 @@ class _Chains:
                 break
             way.append((schema, field))
             schema = field[1]
-        after = self._known[id(schema)]
+        chain = self._known[id(schema)]
         endless = any(passed is schema for passed, _ in way)
         for passed, field in reversed(way):
             if endless:
-                after = _Chain(MAX_LEVELS + 1, passed, field)
-            elif after is None:
-                after = _Chain(1, field[1], field)
+                chain = _Chain(MAX_LEVELS + 1, passed, field)
+            elif chain is None:
+                chain = _Chain(1, field[1], field)
             else:
-                after = _Chain(min(after.records, MAX_LEVELS) + 1, after.end, field)
-            self._known[id(passed)] = after
-        return after
+                chain = _Chain(min(chain.records, MAX_LEVELS) + 1, chain.end, field)
+            self._known[id(passed)] = chain
+        return chain
 
 
 def _only_record(schema: AvroType) -> tuple[str, AvroType] | None:

@@ -97,8 +97,8 @@ def measure(records: list[AvroType]) -> None:
             if inner.kind == "record":
                 visit(inner, level + 1)
         sizes = [inner.size for inner in record.inner]
-        known = [size for size in sizes if size is not None]
-        record.size = sum(known) if len(known) == len(sizes) else None
+        known_sizes = [size for size in sizes if size is not None]
+        record.size = sum(known_sizes) if len(known_sizes) == len(sizes) else None
         record.empty = sum(inner.empty for inner in record.inner) + (record.size == 0)
         if record.empty > MAX_EMPTY:
             raise InvalidSchemaError(

@@ -155,25 +155,25 @@ class MessageCheck:
         Returns:
             None where it has more than `MAX_FIELDS` above those.
         """
-        level, left = [message], MAX_FIELDS
+        level, budget = [message], MAX_FIELDS
         for _ in range(_REACH if self._levels else 0):
             inner: list[Any] = []
             for part in level:
                 fields = part.ListFields()
-                left -= 1 + len(fields)
-                if left < 0:
+                budget -= 1 + len(fields)
+                if budget < 0:
                     return None
                 inner += (value for field, value in fields if field.message_type is not None)
             level = inner
         return [message, *level]
 
     def _all_known(self, merged: Any) -> bool:
-        within = merged
+        inner_message = merged
         for _ in range(self._levels):
-            within = within.level
-        before = within.ByteSize()
-        within.DiscardUnknownFields()
-        return bool(before == within.ByteSize())
+            inner_message = inner_message.level
+        previous_size = inner_message.ByteSize()
+        inner_message.DiscardUnknownFields()
+        return bool(previous_size == inner_message.ByteSize())
 
 
 def _header(size: int) -> bytes:

@@ -77,12 +77,12 @@ def schema_of(
 
 def _message(pool: DescriptorPool, name: str) -> Descriptor:
     try:
-        found: Descriptor = pool.FindMessageTypeByName(name)
+        descriptor: Descriptor = pool.FindMessageTypeByName(name)
     except KeyError:
-        found = None
-    if found is None or found.GetOptions().map_entry:
+        descriptor = None
+    if descriptor is None or descriptor.GetOptions().map_entry:
         raise InvalidSchemaError(f"has no message {name[:_MAX_MESSAGE]}")
-    return found
+    return descriptor
 
 
 def _count(file: FileDescriptorProto, count: int) -> int:

@@ -91,10 +91,10 @@ class Flaws:
 
     def type_of(self, message: Descriptor) -> _Type:
         """Return the known facts about a type."""
-        found = self._types.get(message.full_name)
-        if found is None:
-            found = self._types[message.full_name] = _Type(message)
-        return found
+        message_type = self._types.get(message.full_name)
+        if message_type is None:
+            message_type = self._types[message.full_name] = _Type(message)
+        return message_type
 
 
 class _Type:
@@ -111,12 +111,12 @@ class _Type:
 
     def field(self, number: int) -> _Known | None:
         """Return a field, or an extension; None where it has none."""
-        known = self._known.get(number)
-        if known is None:
+        known_field = self._known.get(number)
+        if known_field is None:
             field: Field | None = self._by_number.get(number)
             if field is not None:
-                known = self._known[number] = _Known.of(field)
-        return known
+                known_field = self._known[number] = _Known.of(field)
+        return known_field
 
 
 class _Known(NamedTuple):
@@ -178,64 +178,66 @@ class _MessageWalk:
         return number, wire_type
 
     def _field(self, frame: _Frame, number: int, wire_type: int) -> _Frame | None:
-        known = frame.type.field(number)
-        if known is None or not known.fits(wire_type):
-            self._unknown(frame, number, known)
+        known_field = frame.type.field(number)
+        if known_field is None or not known_field.fits(wire_type):
+            self._unknown(frame, number, known_field)
             self._skip(frame, number, wire_type)
             return None
         frame.seen.add(number)
-        if known.type == Field.TYPE_GROUP:
-            return self._inner(frame, known, frame.end, known.field.number)
+        if known_field.type == Field.TYPE_GROUP:
+            return self._inner(frame, known_field, frame.end, known_field.field.number)
         if wire_type != _BYTES:
             value = self._scalar(frame, wire_type)
-            if known.closed is not None:
-                self._enum(frame, known, value)
+            if known_field.closed is not None:
+                self._enum(frame, known_field, value)
             return None
-        end = self._length(frame, known)
-        if known.type == Field.TYPE_MESSAGE:
-            return self._inner(frame, known, end, 0)
-        if known.type == Field.TYPE_STRING:
-            self._string(frame, known, end)
-        elif known.closed is not None:
-            self._packed(frame, known, end)
+        end = self._length(frame, known_field)
+        if known_field.type == Field.TYPE_MESSAGE:
+            return self._inner(frame, known_field, end, 0)
+        if known_field.type == Field.TYPE_STRING:
+            self._string(frame, known_field, end)
+        elif known_field.closed is not None:
+            self._packed(frame, known_field, end)
         self._position = end
         return None
 
-    def _inner(self, frame: _Frame, known: _Known, end: int, group: int) -> _Frame:
+    def _inner(self, frame: _Frame, known_field: _Known, end: int, group: int) -> _Frame:
         self._spend(1)
-        message = self._flaws.type_of(known.field.message_type)
-        return _Frame(message, (*frame.path, known.name), end, group, set())
+        message = self._flaws.type_of(known_field.field.message_type)
+        return _Frame(message, (*frame.path, known_field.name), end, group, set())
 
-    def _string(self, frame: _Frame, known: _Known, end: int) -> None:
+    def _string(self, frame: _Frame, known_field: _Known, end: int) -> None:
         try:
             str(memoryview(self._data)[self._position : end], "utf-8")
         except UnicodeDecodeError:
-            if _is_checked(known.field):
-                raise FlawError(f"{_path(frame, known)} is not UTF-8") from None
+            if _is_checked(known_field.field):
+                raise FlawError(f"{_path(frame, known_field)} is not UTF-8") from None
 
-    def _packed(self, frame: _Frame, known: _Known, end: int) -> None:
+    def _packed(self, frame: _Frame, known_field: _Known, end: int) -> None:
         """Read packed numbers only if upb does not report the fault: enums."""
         if self._allowed:
             return
         inside = frame._replace(end=end)
         while self._position < end:
-            self._enum(frame, known, self._varint(inside))
+            self._enum(frame, known_field, self._varint(inside))
 
-    def _enum(self, frame: _Frame, known: _Known, value: int) -> None:
+    def _enum(self, frame: _Frame, known_field: _Known, value: int) -> None:
         if self._allowed:
             return
         number = value & 0xFFFFFFFF
         if number >= 2**31:
             number -= 2**32
-        if number not in known.closed.values_by_number:
-            raise FlawError(f"{_path(frame, known)} has a number that its enum does not have")
+        if number not in known_field.closed.values_by_number:
+            raise FlawError(f"{_path(frame, known_field)} has a number that its enum does not have")
 
-    def _unknown(self, frame: _Frame, number: int, known: _Known | None) -> None:
+    def _unknown(self, frame: _Frame, number: int, known_field: _Known | None) -> None:
         if self._allowed:
             return
-        if known is None:
+        if known_field is None:
             raise FlawError(f"unknown field {number} in {frame.type.name}{_at(frame)}")
-        raise FlawError(f"{_path(frame, known)} of {frame.type.name} is encoded as another type")
+        raise FlawError(
+            f"{_path(frame, known_field)} of {frame.type.name} is encoded as another type"
+        )
 
     def _skip(self, frame: _Frame, number: int, wire_type: int) -> None:
         if wire_type == _BYTES:
@@ -264,10 +266,10 @@ class _MessageWalk:
             raise FlawError(_CUT_OFF + _at(frame))
         return 0
 
-    def _length(self, frame: _Frame, known: _Known | None) -> int:
+    def _length(self, frame: _Frame, known_field: _Known | None) -> int:
         length = self._varint(frame)
         if length > frame.end - self._position:
-            inner = frame.path if known is None else (*frame.path, known.name)
+            inner = frame.path if known_field is None else (*frame.path, known_field.name)
             raise FlawError(_CUT_OFF + _at(frame._replace(path=inner)))
         return self._position + length
 
@@ -319,11 +321,11 @@ def _is_checked(field: Field) -> bool:
     if field.is_extension:
         scopes.extend(extension for extension in file.extension if extension.name == field.name)
     else:
-        within: Any = file.message_type
+        messages: Any = file.message_type
         package = f"{file.package}." if file.package else ""
         for name in field.containing_type.full_name.removeprefix(package).split("."):
-            scopes.append(next(message for message in within if message.name == name))
-            within = scopes[-1].nested_type
+            scopes.append(next(message for message in messages if message.name == name))
+            messages = scopes[-1].nested_type
         scopes.extend(inner for inner in scopes[-1].field if inner.number == field.number)
     for scope in reversed(scopes):
         features = scope.options.features
@@ -332,8 +334,8 @@ def _is_checked(field: Field) -> bool:
     return True
 
 
-def _path(frame: _Frame, known: _Known) -> str:
-    return ".".join((*frame.path, known.name))[-_MAX_PATH:]
+def _path(frame: _Frame, known_field: _Known) -> str:
+    return ".".join((*frame.path, known_field.name))[-_MAX_PATH:]
 
 
 def _at(frame: _Frame) -> str:

@@ -21,14 +21,14 @@ def main() -> int:
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     folder, memory, seconds, file_bytes, *arguments = sys.argv[1:]
-    for limit, wanted in (
+    for limit, value in (
         (resource.RLIMIT_AS, int(memory)),
         (resource.RLIMIT_CPU, int(seconds)),
         (resource.RLIMIT_FSIZE, int(file_bytes)),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(limit)
-        lower = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
         # Of the two limits of CPU time, the lower ends a process with a distinct signal.
         resource.setrlimit(limit, (lower, hard if limit == resource.RLIMIT_CPU else lower))
     sys.path.append(folder)  # an isolated Python does not see PYTHONPATH

@@ -140,7 +140,7 @@ def _run(texts: Path, descriptors: Path, output: Path, complaints: Path, name: s
     here = files(__package__)
     script = here.joinpath("limited_protoc.py").read_text("utf-8")
     with (
-        as_file(here.joinpath("well_known")) as ours,
+        as_file(here.joinpath("well_known")) as own_folder,
         as_file(files(grpc_tools).joinpath("_proto")) as protocs,
         complaints.open("wb") as errors,
     ):
@@ -148,7 +148,7 @@ def _run(texts: Path, descriptors: Path, output: Path, complaints: Path, name: s
             *(sys.executable, "-I", "-c", script),
             *(str(Path(grpc_tools.__file__).resolve().parents[1]),),
             *(str(_MEMORY_BYTES), str(_CPU_SECONDS), str(_FILE_BYTES)),
-            *(f"-I{folder}" for folder in (texts, ours, protocs)),
+            *(f"-I{folder}" for folder in (texts, own_folder, protocs)),
             f"--descriptor_set_in={descriptors}",  # files that are in no folder
             f"--descriptor_set_out={output}",
             "--include_imports",

@@ -250,10 +250,10 @@ class ProtobufSchema:
 
     def _types(self, indexes: tuple[int, ...]) -> list[Descriptor]:
         """Return the types that message indexes mean: at least one of them."""
-        found = self._found(indexes)
-        if not found:
+        message_types = self._found(indexes)
+        if not message_types:
             raise MessageIndexError("has message indexes of no message in the schema")
-        return found
+        return message_types
 
     def _found(self, indexes: tuple[int, ...]) -> list[Descriptor]:
         """Return the types that message indexes mean; none if no message is there.
@@ -355,10 +355,10 @@ def _judged(
 def _objection(
     checks: tuple[MessageCheck, ...], message: bytes, explanations: Explanations
 ) -> str | None:
-    found: list[str] = []
+    objections: list[str] = []
     for check in checks:
         objection = check.objection(message, explanations)
         if objection is None:
             return None
-        found.append(objection)
-    return "; or, as other clients count messages, ".join(found)
+        objections.append(objection)
+    return "; or, as other clients count messages, ".join(objections)
